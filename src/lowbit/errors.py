@@ -1,0 +1,59 @@
+"""Every error that a user can cause is a LowbitError: where, what was found against what is needed, what to try."""
+
+from __future__ import annotations
+
+
+class LowbitError(Exception):
+    """Base of all errors a user can cause.
+
+    >>> print(ShapeError("input has 3 channels, weight (16, 4, 3, 3) needs 4", where="conv 'layer1'", hint="lowbit inspect m.onnx"))
+    conv 'layer1': input has 3 channels, weight (16, 4, 3, 3) needs 4.
+      Try: lowbit inspect m.onnx
+    """
+
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message.rstrip(".")
+        self.where = where
+        self.hint = hint
+
+    def at(self, where: str) -> LowbitError:
+        """The same error, placed: outer places are put before inner ones. Returns self, so `raise e.at(...)` reads well."""
+        self.where = where if self.where is None else f"{where}: {self.where}"
+        return self
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}." if self.where else f"{self.message}."
+        return f"{text}\n  Try: {self.hint}" if self.hint else text
+
+
+class UnsupportedOp(LowbitError):
+    """An operator, a domain or an option of one that lowbit does not have."""
+
+
+class ShapeError(LowbitError):
+    """Shapes that do not fit each other, or dims that are not known where they must be."""
+
+
+class DTypeError(LowbitError):
+    """A dtype that an operation cannot take."""
+
+
+class QuantError(LowbitError):
+    """Quantization parameters that are not legal, or do not fit the array they are used on."""
+
+
+class CalibrationError(LowbitError):
+    """Data from which no ranges can be learned: none, non-finite, or of the wrong kind."""
+
+
+class FormatError(LowbitError):
+    """A file or text that is not what it claims to be."""
+
+
+class GraphError(LowbitError):
+    """A graph that breaks a law (use before definition, a type that contradicts its node, a cycle …)."""
+
+
+class InputError(LowbitError):
+    """Arguments of a call that do not fit: a missing input, an unknown name, a wrong dtype."""
