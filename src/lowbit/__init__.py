@@ -1,0 +1,1 @@
+"""lowbit: few-bit networks, exact everywhere."""

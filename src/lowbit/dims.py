@@ -1,0 +1,234 @@
+"""A dimension is an int or a Sym: a polynomial with integer coefficients in named symbols and floor divisions.
+
+Shapes are computed once for all sizes: `batch`, `3*seq + 1`, `(h - 3)//2 + 1`. Equal expressions are equal objects
+(terms are kept in a canonical order), so `batch*seq*64` reshaped to `(batch, seq, 64)` is seen to fit.
+Symbols stand for positive sizes; a comparison that would need to know which one says so.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Union
+
+from lowbit.errors import ShapeError
+
+Dim = Union[int, "Sym"]
+Monomial = tuple["Atom", ...]  # sorted by text; the empty one is the constant term
+
+
+@dataclass(frozen=True)
+class FloorDiv:
+    """An atom: the floor of a quotient that does not divide evenly as a polynomial."""
+
+    num: Dim
+    den: Dim
+
+    def __str__(self) -> str:
+        return f"({self.num})//({self.den})" if isinstance(self.den, Sym) else f"({self.num})//{self.den}"
+
+
+Atom = Union[str, FloorDiv]
+
+
+@dataclass(frozen=True, eq=True)
+class Sym:
+    """A size that is not known yet. Build with `symbol(name)` and Python arithmetic, or `parse_dim(text)`.
+
+    >>> b = symbol("batch"); print((b * 2 + 2) // 2, (b * 4) // b, (b + 1) // 2)
+    batch + 1 4 (batch + 1)//2
+    """
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Dim) -> Dim:
+        return _sum([*self.terms, *_terms(other)])
+
+    def __neg__(self) -> Dim:
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + other * -1
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return other + self * -1
+
+    def __mul__(self, other: Dim) -> Dim:
+        return _sum([(_monomial((*m, *n)), c * d) for m, c in self.terms for n, d in _terms(other)])
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return _floordiv(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return _floordiv(other, self)
+
+    def __mod__(self, other: Dim) -> Dim:
+        return self - (self // other) * other
+
+    def __rmod__(self, other: Dim) -> Dim:
+        return other - (other // self) * self
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def _unbound(self, *_: object) -> int:
+        raise ShapeError(
+            f"dimension '{self}' is symbolic, and its value is needed here",
+            hint="bind it when loading: shapes={...}, e.g. " + ", ".join(f"{s}=1" for s in sorted(symbols(self))),
+        )
+
+    __int__ = __index__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _unbound  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        parts = []
+        for monomial, coeff in self.terms:
+            factors = [str(a) for a in monomial]
+            if abs(coeff) != 1 or not factors:
+                factors.insert(0, str(abs(coeff)))
+            parts.append(("- " if coeff < 0 else "+ ") + "*".join(factors))
+        text = " ".join(parts)
+        return text[2:] if text.startswith("+ ") else "-" + text[2:]
+
+    __repr__ = __str__
+
+
+def symbol(name: str) -> Sym:
+    """The symbol of that name; names are Python identifiers."""
+    if not name.isidentifier():
+        raise ShapeError(f"'{name}' is not a name for a dimension", hint="letters, digits and _, not starting with a digit")
+    return Sym((((name,), 1),))
+
+
+def _key(monomial: Monomial) -> tuple[int, str]:
+    return (-len(monomial), "*".join(str(a) for a in monomial))  # higher degrees first, constant last
+
+
+def _monomial(atoms: Iterable[Atom]) -> Monomial:
+    return tuple(sorted(atoms, key=str))
+
+
+def _terms(d: Dim) -> tuple[tuple[Monomial, int], ...]:
+    return d.terms if isinstance(d, Sym) else (((), int(d)),) if d else ()
+
+
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Dim:
+    total: dict[Monomial, int] = {}
+    for monomial, coeff in terms:
+        total[monomial] = total.get(monomial, 0) + coeff
+    left = tuple(sorted(((m, c) for m, c in total.items() if c), key=lambda t: _key(t[0])))
+    if not left:
+        return 0
+    if len(left) == 1 and not left[0][0]:
+        return left[0][1]
+    return Sym(left)
+
+
+def _floordiv(num: Dim, den: Dim) -> Dim:
+    if isinstance(num, int) and isinstance(den, int):
+        return num // den
+    divisor = _terms(den)
+    if not divisor:
+        raise ZeroDivisionError("dimension divided by zero")
+    if num == den:
+        return 1
+    if len(divisor) == 1:  # by a monomial: divide what divides, keep the floor of the rest
+        (monomial, coeff) = divisor[0]
+        whole: list[tuple[Monomial, int]] = []
+        rest: list[tuple[Monomial, int]] = []
+        for m, c in _terms(num):
+            quotient = _without(m, monomial)
+            if quotient is not None and c % coeff == 0:
+                whole.append((quotient, c // coeff))
+            else:
+                rest.append((m, c))
+        if not rest:
+            return _sum(whole)
+        remainder = _sum(rest)
+        if isinstance(remainder, int) and isinstance(den, int):
+            return _sum(whole) + remainder // den
+        return _sum(whole) + Sym((((FloorDiv(remainder, den),), 1),))
+    return Sym((((FloorDiv(num, den),), 1),))
+
+
+def _without(monomial: Monomial, factors: Monomial) -> Monomial | None:
+    left = list(monomial)
+    for f in factors:
+        if f not in left:
+            return None
+        left.remove(f)
+    return tuple(left)
+
+
+def symbols(d: Dim) -> frozenset[str]:
+    """Names of the symbols a dimension depends on."""
+    names: set[str] = set()
+    for monomial, _ in _terms(d):
+        for atom in monomial:
+            names |= {atom} if isinstance(atom, str) else symbols(atom.num) | symbols(atom.den)
+    return frozenset(names)
+
+
+def substitute(d: Dim, binding: Mapping[str, Dim]) -> Dim:
+    """The dimension with symbols replaced; symbols that are not in the binding stay.
+
+    >>> substitute(parse_dim("(h - 3)//2 + 1"), {"h": 224})
+    111
+    """
+    if not isinstance(d, Sym):
+        return d
+
+    def atom(a: Atom) -> Dim:
+        if isinstance(a, str):
+            return binding[a] if a in binding else symbol(a)
+        return _floordiv(substitute(a.num, binding), substitute(a.den, binding))
+
+    parts = [reduce(lambda p, a: p * atom(a), monomial, coeff) for monomial, coeff in d.terms]  # type: ignore[arg-type,return-value]
+    return reduce(lambda a, b: a + b, parts)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The number of elements of a shape."""
+    total: Dim = 1
+    for d in dims:
+        total = total * d
+    return total
+
+
+def ceil_div(num: Dim, den: Dim) -> Dim:
+    return -((-num) // den)
+
+
+_BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b,
+    ast.Mod: lambda a, b: a % b,
+}
+
+
+def parse_dim(text: str) -> Dim:
+    """The dimension that `str()` of it printed.
+
+    >>> parse_dim("2*seq + 1") == symbol("seq") * 2 + 1
+    True
+    """
+
+    def build(e: ast.expr) -> Dim:
+        match e:
+            case ast.Constant(value=int(v)):
+                return v
+            case ast.Name(id=name):
+                return symbol(name)
+            case ast.UnaryOp(op=ast.USub(), operand=x):
+                return -build(x)
+            case ast.BinOp(left=a, op=op, right=b) if type(op) in _BINARY:
+                return _BINARY[type(op)](build(a), build(b))
+        raise ShapeError(f"'{text}' is not a dimension", hint="integers, names, + - * // %")
+
+    try:
+        return build(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError) as e:
+        raise ShapeError(f"'{text}' is not a dimension", hint="integers, names, + - * // %") from e

@@ -1,0 +1,31 @@
+"""Writes a file whole or not at all: beside it first, then renamed over the old one."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from os import PathLike
+from pathlib import Path
+
+from lowbit.errors import FormatError
+
+
+def write_whole(path: str | PathLike[str], data: bytes) -> None:
+    """Writes the bytes; when anything fails, the old file (or none) is there as before."""
+    target = Path(path)
+    beside = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as f:
+            beside = f.name
+            f.write(data)
+            f.flush()
+            os.fsync(f.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(beside, 0o666 & ~umask)  # the temporary file is private; the result has ordinary rights
+        os.replace(beside, target)
+    except OSError as e:
+        raise FormatError(f"cannot be written ({e.strerror or e})", where=str(path), hint="a folder that exists and is yours to write to") from e
+    finally:
+        if beside is not None and os.path.exists(beside):
+            os.unlink(beside)

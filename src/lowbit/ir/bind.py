@@ -1,0 +1,67 @@
+"""Gives symbolic dimensions their values: attributes are substituted and every type is inferred again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lowbit.dims import Dim, Sym, substitute, symbols
+from lowbit.errors import LowbitError, ShapeError
+from lowbit.ir.graph import Attr, Graph, Node, Value
+from lowbit.types import TensorType, shape_text
+
+
+def bind(graph: Graph, binding: Mapping[str, Dim]) -> Graph:
+    """The same graph with the named symbols replaced. Symbols that are not named stay.
+
+    `bind(g, {"batch": 4})` turns float32[batch, 10] into float32[4, 10] everywhere.
+    """
+    unknown = sorted(set(binding) - set(graph.symbols))
+    if unknown:
+        have = ", ".join(graph.symbols) or "none"
+        raise ShapeError(f"the graph has no dimension named {', '.join(unknown)}", hint=f"its symbolic dimensions: {have}")
+    if not binding:
+        return graph
+    inputs = tuple(Value(v.name, v.type.with_shape([substitute(d, binding) for d in v.shape])) for v in graph.inputs)
+    return retype(replace(graph, inputs=inputs), {n.output.name: _bind_attrs(n.attrs, binding) for n in graph.nodes})
+
+
+def retype(graph: Graph, attrs: Mapping[str, Mapping[str, Attr]] | None = None) -> Graph:
+    """The graph with every type inferred again from the inputs and constants. `attrs` replaces attributes by first output name."""
+    now: dict[str, Value] = {v.name: v for v in graph.inputs} | {c.value.name: c.value for c in graph.constants.values()}
+    nodes = []
+    for node in graph.nodes:
+        inputs = tuple(now[v.name] if v is not None else None for v in node.inputs)
+        node_attrs = attrs[node.output.name] if attrs is not None else node.attrs
+        try:
+            types = node.definition.infer_types([v.type if v is not None else None for v in inputs], node_attrs)
+        except LowbitError as e:
+            raise e.at(node.where) from None
+        outputs = tuple(Value(o.name, t) for o, t in zip(node.outputs, types, strict=True))
+        now.update((o.name, o) for o in outputs)
+        nodes.append(Node(node.op, inputs, node_attrs, node.name, outputs))
+    return Graph(graph.inputs, {k: now[v.name] for k, v in graph.outputs.items()}, tuple(nodes), graph.constants, graph.name)
+
+
+def _bind_attrs(attrs: Mapping[str, Attr], binding: Mapping[str, Dim]) -> Mapping[str, Attr]:
+    def bound(a: Attr) -> Attr:
+        if isinstance(a, Sym):
+            return substitute(a, binding)
+        return tuple(map(bound, a)) if isinstance(a, tuple) else a
+
+    return {k: bound(a) for k, a in attrs.items()}
+
+
+def binding_for(expected: TensorType, shape: tuple[int, ...], binding: dict[str, int]) -> None:
+    """Learns symbols from an actual shape, into `binding`; a ShapeError when the shape does not fit the type."""
+    fits = len(shape) == expected.rank
+    for want, got in zip(expected.shape, shape, strict=False):
+        if isinstance(want, Sym) and not symbols(want) <= set(binding) and want.terms == (((str(want),), 1),):
+            binding[str(want)] = got
+    for want, got in zip(expected.shape, shape, strict=False):
+        need = substitute(want, binding)
+        fits = fits and (need == got or isinstance(need, Sym))
+    if not fits:
+        known = {s: v for s, v in binding.items() if s in expected.symbols}
+        note = f" with {', '.join(f'{s}={v}' for s, v in known.items())}" if known else ""
+        raise ShapeError(f"shape {shape_text(shape)} given, {shape_text(expected.shape)} needed{note}")

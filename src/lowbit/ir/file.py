@@ -1,0 +1,56 @@
+"""The .lowbit file: one safetensors file. Large constants are tensors, the graph is text in the metadata. No pickle."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from lowbit.dtypes import dtype
+from lowbit.errors import FormatError
+from lowbit.files import write_whole
+from lowbit.ir.graph import Graph
+from lowbit.ir.text import parse_graph, print_graph, stands_in_text
+from lowbit.ir.verify import verify
+
+VERSION = 1
+
+
+def save(graph: Graph, path: str | PathLike[str]) -> None:
+    """Writes the graph; the same graph gives the same bytes. The old file stays whole until the new one is."""
+    from safetensors.numpy import save as to_bytes
+
+    tensors = {}
+    views = {}
+    for name, c in graph.constants.items():
+        if not stands_in_text(c.data):
+            native = c.data.dtype.kind in "fiub"
+            tensors[name] = c.data if native else np.ascontiguousarray(c.data).reshape(-1).view(np.uint8)
+            if not native:
+                views[name] = [c.value.type.dtype.name, list(c.data.shape)]  # bfloat16, float8, complex: NumPy's safetensors cannot name them, bytes can
+    meta = json.dumps({"version": VERSION, "bytes": views, "graph": print_graph(graph)}, sort_keys=True)
+    write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
+
+
+def load(path: str | PathLike[str]) -> Graph:
+    """The graph that `save` wrote, verified; a FormatError when the file is anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    where = Path(path).name
+    try:
+        with safe_open(str(path), framework="np") as f:
+            meta = json.loads((f.metadata() or {}).get("lowbit", "null"))
+            data = {k: f.get_tensor(k) for k in f.keys()}  # noqa: SIM118 (safe_open is no mapping)
+    except (SafetensorError, OSError, ValueError) as e:
+        raise FormatError(f"not a .lowbit file ({e})", where=where, hint="lowbit.load reads .onnx, .lowbit and torch modules") from e
+    if not isinstance(meta, dict) or meta.get("version") != VERSION or not isinstance(meta.get("graph"), str):
+        raise FormatError(f"not a .lowbit file of version {VERSION}", where=where, hint="save it again with this version of lowbit")
+    try:
+        for name, (element, shape) in meta["bytes"].items():
+            data[name] = data[name].view(dtype(element).numpy).reshape(shape)
+        return verify(parse_graph(meta["graph"], data))
+    except (KeyError, TypeError, ValueError) as e:
+        raise FormatError(f"the graph in it is damaged ({e})", where=where) from e
+

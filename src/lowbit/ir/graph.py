@@ -1,0 +1,179 @@
+"""Graph, Node, Value: immutable, in SSA form, named. Every stage takes a Graph and returns another.
+
+A Value is defined once: by an input, a constant or a node. Nodes stand in an order in which definitions come before uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from typing import Any, Union
+
+import numpy as np
+
+from lowbit.dims import Sym
+from lowbit.ops.op import Op, get_op
+from lowbit.types import Array, TensorType
+
+Attr = Union[None, bool, int, float, str, Sym, tuple["Attr", ...]]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor in the graph: a name that is unique in it, and its type."""
+
+    name: str
+    type: TensorType
+
+    @property
+    def shape(self) -> tuple[int | Sym, ...]:
+        return self.type.shape
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One application of an op. `name` is the layer's name (the module path, `layer1.0.conv2`), `inputs` may hold None for left-out ones."""
+
+    op: str
+    inputs: tuple[Value | None, ...]
+    attrs: Mapping[str, Attr]
+    name: str
+    outputs: tuple[Value, ...]
+
+    @property
+    def definition(self) -> Op:
+        return get_op(self.op)
+
+    @property
+    def output(self) -> Value:
+        """The first output; for most ops the only one."""
+        return self.outputs[0]
+
+    @property
+    def where(self) -> str:
+        """How errors and reports call this node: conv 'layer1.0.conv2'."""
+        return f"{self.op} '{self.name or self.output.name}'"
+
+    def input(self, i: int) -> Value | None:
+        """The i-th input, or None when it is left out."""
+        return self.inputs[i] if i < len(self.inputs) else None
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A value known when the graph is made: weights, tables, indices. Data is read-only."""
+
+    value: Value
+    data: Array
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constant) or self.value != other.value:
+            return False
+        a, b = self.data, other.data
+        return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A network. Two graphs are equal when names, nodes, types and every bit of the constants are."""
+
+    inputs: tuple[Value, ...]
+    outputs: Mapping[str, Value]  # output name -> value: two outputs may be one value
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Constant] = field(default_factory=dict)
+    name: str = "graph"
+
+    @cached_property
+    def values(self) -> Mapping[str, Value]:
+        """Every value by name."""
+        defined = [*self.inputs, *(c.value for c in self.constants.values()), *(o for n in self.nodes for o in n.outputs)]
+        return {v.name: v for v in defined}
+
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        """The node that defines a value; inputs and constants are not in it."""
+        return {o.name: n for n in self.nodes for o in n.outputs}
+
+    @cached_property
+    def users(self) -> Mapping[str, tuple[Node, ...]]:
+        """The nodes that read a value, each once, in order."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in dict.fromkeys(v.name for v in node.inputs if v is not None):
+                found.setdefault(name, []).append(node)
+        return {name: tuple(nodes) for name, nodes in found.items()}
+
+    def constant(self, value: Value | None) -> Array | None:
+        """The data of a value if it is a constant."""
+        found = self.constants.get(value.name) if value is not None else None
+        return found.data if found is not None else None
+
+    def node(self, name: str) -> Node:
+        """The node with that layer name (or that defines the value of that name)."""
+        for n in self.nodes:
+            if n.name == name:
+                return n
+        return self.producers[name]
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Dimensions of the inputs that are not numbers yet, in order of appearance."""
+        from lowbit.dims import symbols
+
+        return tuple(dict.fromkeys(s for v in self.inputs for d in v.shape for s in sorted(symbols(d))))
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(c.data.size for c in self.constants.values())
+
+    @property
+    def parameter_bytes(self) -> int:
+        return sum(c.value.type.nbytes for c in self.constants.values())
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __str__(self) -> str:
+        from lowbit.ir.text import print_graph
+
+        return print_graph(self)
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {self.parameter_count:,} parameters, {', '.join(str(v.type) for v in self.inputs)}>"
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes a .lowbit file, whole or not at all."""
+        from lowbit.ir.file import save
+
+        save(self, path)
+
+
+def freeze(x: Array) -> Array:
+    """The array, contiguous and read-only: constants are shared between graphs and must not change under one of them."""
+    if not x.flags.writeable and x.flags.c_contiguous:
+        return x
+    out = np.ascontiguousarray(x).reshape(x.shape)  # ascontiguousarray makes a scalar rank 1
+    out = out.view()
+    out.flags.writeable = False
+    return out
+
+
+def attr(value: Any) -> Attr:
+    """The value as an attribute: lists and 1-D arrays become tuples, NumPy scalars Python ones."""
+    if isinstance(value, np.ndarray | list | tuple):
+        return tuple(attr(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value))
+    if isinstance(value, np.generic):
+        return attr(value.item())
+    if value is None or isinstance(value, bool | int | float | str | Sym):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be an attribute")

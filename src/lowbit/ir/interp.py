@@ -1,0 +1,95 @@
+"""Runs a graph node by node in NumPy. Slow and obvious: this is what a graph means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from lowbit.errors import InputError, LowbitError, ShapeError
+from lowbit.ir.bind import bind, binding_for
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.types import Array
+
+OnValue = Callable[[Value, Array], None]
+
+
+def run(graph: Graph, inputs: Mapping[str, Array], *, keep: Iterable[str] = (), on_value: OnValue | None = None) -> dict[str, Array]:
+    """Outputs by name (and the values named in `keep`). `on_value` sees every value computed by a node, in order.
+
+    Values are freed after their last use, so memory is that of the widest point, not of the whole network.
+    """
+    arrays = check_inputs(graph, inputs)
+    binding: dict[str, int] = {}
+    for v in graph.inputs:
+        binding_for(v.type, arrays[v.name].shape, binding)
+    bound = bind(graph, binding)
+    if bound.symbols:
+        raise ShapeError(f"dimensions {', '.join(bound.symbols)} are not given by any input's shape")
+    return evaluate(bound, arrays, keep=keep, on_value=on_value)
+
+
+def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The inputs as native-endian arrays; an InputError or ShapeError when names, dtypes or ranks do not fit."""
+    names = [v.name for v in graph.inputs]
+    missing, unknown = [n for n in names if n not in inputs], [n for n in inputs if n not in names]
+    if missing or unknown:
+        what = f"input {missing[0]!r} is missing" if missing else f"there is no input named {unknown[0]!r}"
+        raise InputError(what, where=graph.name, hint=f"the inputs are {', '.join(f'{v.name}: {v.type}' for v in graph.inputs)}")
+    arrays = {}
+    for v in graph.inputs:
+        x = np.asarray(inputs[v.name])
+        if not x.dtype.isnative:
+            x = x.astype(x.dtype.newbyteorder("="))
+        need = v.type.dtype.numpy
+        if x.dtype != need:
+            raise InputError(f"{x.dtype} given, {need} needed", where=f"input {v.name!r}", hint=f"x.astype(np.{need})")
+        try:
+            binding_for(v.type, x.shape, {})
+        except LowbitError as e:
+            raise e.at(f"input {v.name!r}") from None
+        arrays[v.name] = x
+    return arrays
+
+
+def evaluate(graph: Graph, arrays: Mapping[str, Array], *, keep: Iterable[str] = (), on_value: OnValue | None = None) -> dict[str, Array]:
+    """Like `run`, for a graph without symbols and inputs that were checked."""
+    keep = tuple(keep)
+    env: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
+    last = last_uses(graph)
+    forever = {v.name for v in graph.outputs.values()} | set(keep)
+    for i, node in enumerate(graph.nodes):
+        for value, array in zip(node.outputs, run_node(node, [env[v.name] if v is not None else None for v in node.inputs]), strict=True):
+            env[value.name] = array
+            if on_value is not None:
+                on_value(value, array)
+        for name in last.get(i, ()):
+            if name not in forever and name not in graph.constants:
+                del env[name]
+    return {name: env[v.name] for name, v in graph.outputs.items()} | {name: env[name] for name in keep}
+
+
+def run_node(node: Node, inputs: list[Array | None]) -> tuple[Array, ...]:
+    """The node's outputs; what comes out must be what its types say, so that an op cannot lie."""
+    try:
+        with np.errstate(all="ignore"):  # inf and NaN are values; a network may divide by zero on purpose
+            outputs = node.definition.run(inputs, node.attrs)
+    except LowbitError as e:
+        raise e.at(node.where) from None
+    for value, array in zip(node.outputs, outputs, strict=True):
+        if array.shape != value.type.shape or array.dtype != value.type.dtype.numpy:
+            raise ShapeError(f"computed {array.dtype}{list(array.shape)}, its type says {value.type}", where=node.where)
+    return outputs
+
+
+def last_uses(graph: Graph) -> dict[int, list[str]]:
+    """For each node's position, the values that are dead after it (values nobody reads included)."""
+    last: dict[str, int] = {}
+    for i, node in enumerate(graph.nodes):
+        for v in (*node.inputs, *node.outputs):
+            if v is not None:
+                last[v.name] = i
+    dead: dict[int, list[str]] = {}
+    for name, i in last.items():
+        dead.setdefault(i, []).append(name)
+    return dead

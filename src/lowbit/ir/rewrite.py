@@ -1,0 +1,120 @@
+"""Edits a copy of a graph: add nodes, redirect uses, and let what nobody needs any more fall away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from lowbit.errors import GraphError
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph, Node, Value
+
+
+class Editor(Builder):
+    """A graph under change. Every edit takes effect at once; `done()` gives the new graph.
+
+    A node is known by its first output. `nodes()` may be iterated while editing: nodes that died are passed over,
+    nodes that changed are seen as they are now.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph.name)
+        self._graph = graph
+        self._inputs = list(graph.inputs)
+        self._constants = dict(graph.constants)
+        self._names = set(graph.values)
+        self._outputs = dict(graph.outputs)
+        self._producers: dict[str, str] = {}
+        self._users: dict[str, dict[str, None]] = {}
+        self._nodes = {}
+        for node in graph.nodes:
+            self._put(node)
+        self.changed = False
+
+    def _put(self, node: Node) -> None:
+        key = node.output.name
+        super()._put(node)
+        for o in node.outputs:
+            self._producers[o.name] = key
+        for v in node.inputs:
+            if v is not None:
+                self._users.setdefault(v.name, {})[key] = None
+        self.changed = True
+
+    def nodes(self) -> Iterator[Node]:
+        """The nodes of the graph as it was, each as it is now."""
+        for node in self._graph.nodes:
+            now = self._nodes.get(node.output.name)
+            if now is not None:
+                yield now
+
+    def producer(self, value: Value | None) -> Node | None:
+        """The node that defines the value, as it is now."""
+        key = self._producers.get(value.name) if value is not None else None
+        return self._nodes.get(key) if key is not None else None
+
+    def users(self, value: Value) -> list[Node]:
+        """The nodes that read the value, as they are now."""
+        return [self._nodes[k] for k in self._users.get(value.name, ()) if k in self._nodes]
+
+    def is_output(self, value: Value) -> bool:
+        return any(v.name == value.name for v in self._outputs.values())
+
+    def only_user(self, value: Value) -> Node | None:
+        """The one node that reads the value, if there is just one and it is no output of the graph: the value may then be absorbed."""
+        users = self.users(value)
+        return users[0] if len(users) == 1 and not self.is_output(value) else None
+
+    def set_inputs(self, node: Node, inputs: Sequence[Value | None]) -> Node:
+        """The node with other inputs. The types of its outputs must stay what they are."""
+        types = node.definition.infer_types([v.type if v is not None else None for v in inputs], node.attrs)
+        if types != tuple(o.type for o in node.outputs):
+            raise GraphError(f"{node.where} would change its type from {node.output.type} to {types[0]}")
+        for v in node.inputs:
+            if v is not None:
+                self._users[v.name].pop(node.output.name, None)
+        new = replace(node, inputs=tuple(inputs))
+        self._put(new)
+        return new
+
+    def replace(self, old: Value, new: Value) -> None:
+        """Every use of `old`, outputs of the graph included, reads `new` from now on."""
+        if old.name == new.name:
+            return
+        if old.type != new.type:
+            raise GraphError(f"{old} is {old.type}, {new} that should stand for it is {new.type}")
+        for user in self.users(old):
+            if new.name in (o.name for o in user.outputs):
+                continue  # `new` is computed from `old`: that one use stays
+            self.set_inputs(user, [new if v is not None and v.name == old.name else v for v in user.inputs])
+        for name, v in self._outputs.items():
+            if v.name == old.name:
+                self._outputs[name] = new
+        self.changed = True
+        self._drop_dead(old)
+
+    def _drop_dead(self, value: Value) -> None:
+        """Takes the value's producer away if no output of it is used, and so on upwards, so that use counts stay true."""
+        stack = [value]
+        while stack:
+            node = self.producer(stack.pop())
+            if node is None or any(self.users(o) or self.is_output(o) for o in node.outputs):
+                continue
+            del self._nodes[node.output.name]
+            for v in node.inputs:
+                if v is not None:
+                    self._users[v.name].pop(node.output.name, None)
+                    stack.append(v)
+
+    def done(self) -> Graph:
+        """The new graph; the very same object if nothing was changed."""
+        return self.finish(self._outputs) if self.changed else self._graph
+
+
+def rewrite(graph: Graph, rule: Callable[[Editor, Node], None], *ops: str) -> Graph:
+    """The graph after `rule(editor, node)` was tried once on every node (of the named ops)."""
+    editor = Editor(graph)
+    for node in editor.nodes():
+        if not ops or node.op in ops:
+            rule(editor, node)
+    return editor.done()

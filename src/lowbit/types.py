@@ -1,0 +1,106 @@
+"""What is known of a tensor before it exists: its shape (ints or symbols), its element type, and how integers stand for reals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowbit.dims import Dim, Sym, product, symbols
+from lowbit.dtypes import DType, dtype
+from lowbit.errors import ShapeError
+
+if TYPE_CHECKING:
+    from lowbit.numerics import QuantParams
+
+Array = NDArray[Any]
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Shape, element type, and (for quantized integers) the parameters that give them real values.
+
+    >>> print(TensorType((1, 3, 224, 224), "float32"))
+    float32[1, 3, 224, 224]
+    """
+
+    shape: Shape
+    dtype: DType
+    quant: QuantParams | None = None
+
+    def __init__(self, shape: Sequence[Dim], dtype_: str | DType | np.dtype[Any], quant: QuantParams | None = None) -> None:
+        object.__setattr__(self, "shape", tuple(d if isinstance(d, Sym) else int(d) for d in shape))
+        object.__setattr__(self, "dtype", dtype(dtype_))
+        object.__setattr__(self, "quant", quant)
+        for d in self.shape:
+            if isinstance(d, int) and d < 0:
+                raise ShapeError(f"shape {shape_text(self.shape)} has a negative dimension")
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> Dim:
+        """Number of elements."""
+        return product(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes when packed; needs a shape without symbols."""
+        return self.dtype.nbytes(int(self.size))
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(d, int) for d in self.shape)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        return frozenset().union(*(symbols(d) for d in self.shape))
+
+    def with_shape(self, shape: Sequence[Dim]) -> TensorType:
+        return TensorType(shape, self.dtype, self.quant)
+
+    def with_dtype(self, d: str | DType) -> TensorType:
+        """The same shape with other elements; quantization parameters belong to the old ones and are dropped."""
+        return TensorType(self.shape, d)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def type_of(x: Array) -> TensorType:
+    return TensorType(x.shape, x.dtype)
+
+
+def shape_text(shape: Iterable[Dim]) -> str:
+    return "(" + ", ".join(map(str, shape)) + ")"
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The NumPy broadcast of the shapes. A symbol meets 1 or itself; meeting a number it is taken to be equal to it.
+
+    >>> broadcast((4, 1, 3), (5, 1))
+    (4, 5, 3)
+    """
+    rank = max((len(s) for s in shapes), default=0)
+    out: list[Dim] = []
+    for i in range(rank):
+        dims = [s[len(s) - rank + i] for s in shapes if len(s) - rank + i >= 0]
+        wide = [d for d in dims if d != 1]
+        fixed = [d for d in wide if isinstance(d, int)] or wide
+        if any(d != fixed[0] for d in fixed):
+            raise ShapeError("shapes " + " and ".join(shape_text(s) for s in shapes) + " do not broadcast")
+        out.append(fixed[0] if fixed else 1)
+    return tuple(out)
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """The axis counted from the front; out of range is a ShapeError."""
+    if not -rank <= axis < max(rank, 1):
+        raise ShapeError(f"axis {axis} is outside a tensor of rank {rank}")
+    return axis + rank if axis < 0 else axis
