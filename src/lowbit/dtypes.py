@@ -1,7 +1,7 @@
 """The element types, each a row: name, bits, NumPy type that holds one element unpacked, and the integer range.
 
 One table for everybody: the graph's types, the quantized numbers, the file format and the C printer read it.
-`int4`, `uint4` and `binary` are held one per byte when unpacked; packing (two or eight a byte) is `lowbit.numerics`.
+`int4`, `uint4` and `binary` are held one per byte when unpacked; packing (two or eight a byte) is `lowbit.packing`.
 """
 
 from __future__ import annotations
