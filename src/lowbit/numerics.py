@@ -14,9 +14,9 @@ Two formats are not affine and have their own pair of functions:
 * **binary**: `real = scale * q` with q in {-1, +1}; `q = -1 where x < 0, else +1` (so 0.0, -0.0 and NaN give +1). 0.0 is not representable.
   Example: scale 0.5, x = [-0.2, 0.0, 3.0] → q = [-1, 1, 1] → [-0.5, 0.5, 0.5].
 * **logarithmic**: sign and power of two, `real = sign(c) * scale * 2^(|c| - top)`, and code 0 is 0.0; `top` is the largest code of the
-  dtype, so `scale` is the largest magnitude. A magnitude goes to the nearest power of two (the midpoint 1.5·2^e, and half of the smallest power, go
-  up), so the error is at most a third of |x| between the smallest power and the scale. NaN gives 0, magnitudes above the scale saturate; an
-  unsigned dtype has no sign, and there x < 0 gives 0.
+  dtype, so `scale` is the largest magnitude. A magnitude goes to the nearest power of two (the midpoint 1.5·2^e, and half of the
+  smallest power, go up), so the error is at most a third of |x| between the smallest power and the scale. NaN gives 0, magnitudes
+  above the scale saturate; an unsigned dtype has no sign, and there x < 0 gives 0.
   Example: int4 has top 7; scale 1.0, x = [0.0, 0.3, -0.75, 9.0, 0.007] → c = [0, 5, -7, 7, 0] → [0.0, 0.25, -1.0, 1.0, 0.0].
 """
 

@@ -1,0 +1,33 @@
+"""ONNX, opset 7 to 23. `load_onnx` is the way in; the functions of the ops are in the files beside this one."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+from lowbit.errors import UnsupportedOp
+from lowbit.frontends.onnx.importer import Importer, NeedsConstant, Shapes, onnx_op
+from lowbit.frontends.onnx.serialize import OnnxModel, parse_model, read_model
+from lowbit.ir.graph import Graph
+
+for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+    importlib.import_module(f"{__name__}.{_module}")
+
+OPSETS = range(7, 24)  # what is supported and tested
+
+
+def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
+    """The graph in an .onnx file or in the bytes of one. `shapes` binds symbolic dimensions: by input name, or by symbol."""
+    model = parse_model(source, "model") if isinstance(source, bytes) else read_model(source)
+    return import_model(model, shapes)
+
+
+def import_model(model: OnnxModel, shapes: Shapes | None = None) -> Graph:
+    version = model.opsets.get("", OPSETS.start)
+    if not OPSETS.start <= version:
+        raise UnsupportedOp(f"opset {version} is older than {OPSETS.start}", where=model.source, hint="export it again with a newer opset")
+    return Importer(model).run(shapes)
+
+
+__all__ = ["Importer", "NeedsConstant", "import_model", "load_onnx", "onnx_op"]

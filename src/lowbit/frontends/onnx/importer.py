@@ -1,0 +1,322 @@
+"""Walks an ONNX graph and calls one function per op. Functions are found by (domain, op type) in a table that decorators fill."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowbit.dims import Dim, Sym, parse_dim, substitute, symbol, symbols
+from lowbit.errors import FormatError, GraphError, LowbitError, ShapeError, UnsupportedOp
+from lowbit.frontends.folding import FoldingBuilder
+from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OnnxValue, subgraphs
+from lowbit.ir.graph import Graph, Value
+from lowbit.types import Array, TensorType, shape_text
+
+Handler = Callable[["Importer", OnnxNode], "Value | Sequence[Value | None]"]
+Shapes = Mapping[str, Sequence[int | str] | int]
+HANDLERS: dict[tuple[str, str], Handler] = {}
+
+
+def onnx_op(*op_types: str, domain: str = "") -> Callable[[Handler], Handler]:
+    """Registers a function as the import of these ops."""
+
+    def put(f: Handler) -> Handler:
+        for t in op_types:
+            assert (domain, t) not in HANDLERS, t
+            HANDLERS[domain, t] = f
+        return f
+
+    return put
+
+
+class NeedsConstant(UnsupportedOp):
+    """An input that decides the shape of things is computed from data. `input` is its name in the ONNX graph."""
+
+    def __init__(self, message: str, input: str, **kw: Any) -> None:
+        super().__init__(message, **kw)
+        self.input = input
+
+
+class Importer(FoldingBuilder):
+    """Builds the graph. An op's function reads `c.input(node, i)`, asks for constants by `c.const`, and adds nodes by `c.add`."""
+
+    def __init__(self, model: OnnxModel) -> None:
+        super().__init__(model.graph.name or "graph")
+        self.model = model
+        self.opsets = model.opsets
+        self.scope: dict[str, Value] = {}
+        self._tensors: dict[str, OnnxTensor] = {}
+        self._node: OnnxNode | None = None
+
+    @property
+    def opset(self) -> int:
+        """Version of the default operator set."""
+        return self.opsets.get("", 1)
+
+    # -- what functions of ops use -------------------------------------------------------------------------------------
+
+    def input(self, node: OnnxNode, i: int) -> Value:  # type: ignore[override]
+        """The i-th input, which must be there."""
+        value = self.optional(node, i)
+        if value is None:
+            raise GraphError(f"input {i} is missing")
+        return value
+
+    def optional(self, node: OnnxNode, i: int) -> Value | None:
+        """The i-th input, or None when it is left out."""
+        name = node.inputs[i] if i < len(node.inputs) else ""
+        return self.lookup(name) if name else None
+
+    def inputs(self, node: OnnxNode, count: int) -> list[Value | None]:
+        """The first `count` inputs, None for those left out."""
+        return [self.optional(node, i) for i in range(count)]
+
+    def lookup(self, name: str) -> Value:
+        if name in self.scope:
+            return self.scope[name]
+        if name in self._tensors:
+            t = self._tensors[name]
+            self.scope[name] = self.constant(t.data, name=name, dtype=t.dtype)
+            return self.scope[name]
+        raise GraphError(f"input {name!r} is not defined before it is used: unsorted, cyclic or missing")
+
+    def const(self, node: OnnxNode, i: int, what: str) -> Array | None:
+        """The data of an input that must be known at load time (`what` names it in the error); None when it is left out."""
+        value = self.optional(node, i)
+        if value is None:
+            return None
+        data = self.constant_data(value)
+        if data is None:
+            raise NeedsConstant(
+                f"its {what} (input {node.inputs[i]!r}) is computed from data or from dimensions that are not bound",
+                node.inputs[i],
+                hint="bind symbolic dimensions with shapes=, or make it a constant when exporting",
+            )
+        return data
+
+    def ints(self, node: OnnxNode, i: int, what: str) -> list[int] | None:
+        """A constant input as a flat list of ints; None when it is left out."""
+        data = self.const(node, i, what)
+        return None if data is None else [int(x) for x in data.reshape(-1)]
+
+    def dims(self, node: OnnxNode, i: int, what: str) -> list[Dim] | None:
+        """A shape-like input as a flat list of dims, which may be symbolic; None when it is left out."""
+        value = self.optional(node, i)
+        known = self.known(value)
+        if value is not None and known is None:
+            self.const(node, i, what)
+        return None if known is None else [d if isinstance(d, Sym) else int(d) for d in known.reshape(-1)]
+
+    def ints_attr_or_input(self, node: OnnxNode, attr: str, i: int) -> list[int] | None:
+        """Integers that older opsets hold in an attribute and newer ones in an input (axes, split …)."""
+        from_attr = node.attr(attr)
+        return [int(a) for a in from_attr] if from_attr is not None else self.ints(node, i, attr)
+
+    def scalar(self, value: float | int | bool, like: Value) -> Value:
+        """A rank-0 constant of the same element type."""
+        return self.constant(np.array(value, dtype=like.type.dtype.numpy), dtype=like.type.dtype)
+
+    def add_node(self, op: str, *inputs: Value | None, name: str = "", outputs: tuple[str, ...] = (), **attrs: Any) -> tuple[Value, ...]:
+        """Adds a node that carries the name of the ONNX node being imported."""
+        if self._node is not None:
+            name = name or layer_name(self._node)
+            outputs = outputs or tuple(o for o in self._node.outputs[:1] if o not in self._names)
+        return super().add_node(op, *inputs, name=name, outputs=outputs, **attrs)
+
+    # -- the walk ------------------------------------------------------------------------------------------------------
+
+    def run(self, shapes: Shapes | None = None) -> Graph:
+        graph = self.model.graph
+        report_unsupported(self.model)
+        for value, type_ in zip(graph.inputs, input_types(graph.inputs, shapes or {}, self.model.source), strict=True):
+            self.scope[value.name] = graph_input(self, value.name, type_)
+        self.walk(graph)
+        outputs = {}
+        for o in graph.outputs:
+            try:
+                outputs[o.name] = self.lookup(o.name)
+            except LowbitError as e:
+                raise e.at(f"{self.model.source}, output '{o.name}'") from None
+        if not shapes:
+            for o in graph.outputs:
+                check_declared(o, outputs[o.name].type, self.model.source)
+        return self.finish(outputs)
+
+    def walk(self, graph: OnnxGraph) -> None:
+        """Imports the nodes of a graph (or of a branch, whose names live in the same scope)."""
+        self._tensors |= graph.initializers
+        for node in sorted_nodes(graph, set(self.scope) | set(self._tensors), self.model.source):
+            self.node(node)
+
+    def node(self, node: OnnxNode) -> None:
+        outer, self._node = self._node, node
+        try:
+            result = HANDLERS[node.domain, node.op_type](self, node)
+            values = [result] if isinstance(result, Value) else list(result)
+            for name, value in zip(node.outputs, values, strict=False):
+                if name and value is not None:
+                    self.scope[name] = value
+            absent = [name for name, v in zip(node.outputs, [*values, *[None] * len(node.outputs)], strict=False) if name and v is None]
+            if absent:
+                raise UnsupportedOp(f"its output {absent[0]!r} is not supported")
+        except LowbitError as e:
+            raise e.at(self.place(node)) from None
+        except RecursionError as e:
+            raise GraphError("nested too deeply", where=self.place(node)) from e
+        finally:
+            self._node = outer
+
+    def place(self, node: OnnxNode) -> str:
+        return f"{node.op_type} '{node.name or next(iter(node.outputs), '')}' ({self.model.source}, node {node.index})"
+
+
+def graph_input(c: Importer, name: str, type_: TensorType) -> Value:
+    """Importer.input reads a node's input; this declares one of the graph's."""
+    return FoldingBuilder.input(c, name, type_)
+
+
+def report_unsupported(model: OnnxModel) -> None:
+    """An UnsupportedOp that lists everything the file uses and lowbit lacks, at once."""
+    missing: Counter[str] = Counter()
+    first: dict[str, OnnxNode] = {}
+
+    def scan(graph: OnnxGraph) -> None:
+        for n in graph.nodes:
+            if (n.domain, n.op_type) not in HANDLERS:
+                key = f"{n.domain}::{n.op_type}" if n.domain else n.op_type
+                missing[key] += 1
+                first.setdefault(key, n)
+            for a in n.attrs.values():
+                for g in a if isinstance(a, list) else [a]:
+                    if isinstance(g, OnnxGraph):
+                        scan(g)
+
+    scan(model.graph)
+    if missing:
+        rows = ", ".join(f"{k} ({n}x, first at node {first[k].index} '{first[k].name}')" for k, n in missing.items())
+        raise UnsupportedOp(f"{len(missing)} kinds of operator are not supported: {rows}", where=model.source, hint="lowbit inspect shows where they stand")
+
+
+def input_types(inputs: Iterable[OnnxValue], shapes: Shapes, source: str) -> list[TensorType]:
+    """Types of the graph's inputs: what the file declares, with `shapes` (by input name, or by symbol) laid over it."""
+    inputs = list(inputs)
+    result: list[TensorType] = []
+    used: set[str] = set()
+    for v in inputs:
+        where = f"{source}, input '{v.name}'"
+        if v.dtype is None:
+            raise UnsupportedOp("only tensors can be inputs (this is a sequence, an optional or untyped)", where=where)
+        given = shapes.get(v.name)
+        declared = v.shape
+        if given is not None and not isinstance(given, int):
+            used.add(v.name)
+            if declared is not None and len(declared) != len(given):
+                raise ShapeError(f"shapes= gives rank {len(given)}, the model declares rank {len(declared)}", where=where)
+            declared = tuple(given)
+        if declared is None:
+            raise ShapeError("the model declares no shape for it", where=where, hint=f"shapes={{'{v.name}': [1, ...]}}")
+        dims: list[Dim] = []
+        for i, d in enumerate(declared):
+            s = dim_of(d, f"{v.name}_{i}")
+            named = symbols(s) & set(shapes)
+            if named:
+                used |= named
+                s = substitute(s, {n: shapes[n] for n in named if isinstance(shapes[n], int)})  # type: ignore[misc]
+            if isinstance(s, int) and s < 0:
+                raise ShapeError(f"declared shape {shape_text(dims)}… has a negative dimension", where=where)
+            dims.append(s)
+        result.append(TensorType(dims, v.dtype))
+    stray = sorted(set(shapes) - used)
+    if stray:
+        names = [v.name for v in inputs] + sorted({s for t in result for s in t.symbols})
+        raise ShapeError(f"shapes= names {', '.join(stray)}, which is no input and no dimension", where=source, hint=f"it has {', '.join(names)}")
+    return result
+
+
+def dim_of(declared: int | str | None, fallback: str) -> Dim:
+    """A declared dimension: a number, an expression, or a symbol whose name is made an identifier."""
+    if isinstance(declared, int):
+        return declared
+    if declared:
+        try:
+            return parse_dim(declared)
+        except ShapeError:
+            pass
+    name = re.sub(r"\W", "_", declared or fallback)
+    return symbol(name if name.isidentifier() else f"d_{name}")
+
+
+def check_declared(declared: OnnxValue, found: TensorType, source: str) -> None:
+    """A ShapeError when the file says otherwise than what its nodes compute: one of the two is wrong."""
+    where = f"{source}, output '{declared.name}'"
+    if declared.dtype is not None and declared.dtype != found.dtype.name:
+        raise ShapeError(f"declared as {declared.dtype}, computed as {found.dtype}", where=where)
+    if declared.shape is None:
+        return
+    fits = len(declared.shape) == found.rank
+    fits = fits and all(not (isinstance(d, int) and isinstance(f, int)) or d == f for d, f in zip(declared.shape, found.shape, strict=True))
+    if not fits:
+        text = shape_text(d if isinstance(d, int) else symbol("n") for d in declared.shape)
+        raise ShapeError(f"declared as {text}, computed as {shape_text(found.shape)}", where=where, hint="the file contradicts itself: export it again")
+
+
+def sorted_nodes(graph: OnnxGraph, known: set[str], source: str) -> list[OnnxNode]:
+    """The nodes in an order where definitions come first. Files should be sorted already; some are not, and a cycle is an error."""
+    defined = {o for n in graph.nodes for o in n.outputs if o}
+    seen_outputs: Counter[str] = Counter(o for n in graph.nodes for o in n.outputs if o)
+    twice = [o for o, k in seen_outputs.items() if k > 1]
+    if twice:
+        raise FormatError(f"value {twice[0]!r} is defined twice", where=source)
+
+    def needs(n: OnnxNode) -> set[str]:
+        names = set(n.inputs)
+        for g in subgraphs(n):
+            for inner in g.nodes:
+                names |= needs(inner)
+        return names & defined
+
+    waiting = {n.index: needs(n) for n in graph.nodes}
+    ready_after: dict[str, list[OnnxNode]] = {}
+    for n in graph.nodes:
+        for name in waiting[n.index]:
+            ready_after.setdefault(name, []).append(n)
+    queue = [n for n in graph.nodes if not waiting[n.index]]
+    order: list[OnnxNode] = []
+    for n in queue:
+        order.append(n)
+        for o in n.outputs:
+            for after in ready_after.get(o, ()):
+                waiting[after.index].discard(o)
+                if not waiting[after.index]:
+                    queue.append(after)
+    if len(order) < len(graph.nodes):
+        stuck = next(n for n in graph.nodes if waiting[n.index])
+        raise GraphError(f"{stuck.op_type} '{stuck.name}' (node {stuck.index}) depends on its own output: the graph has a cycle", where=source)
+    return sorted(order, key=lambda n: n.index) if _is_sorted(graph, defined) else order
+
+
+def _is_sorted(graph: OnnxGraph, defined: set[str]) -> bool:
+    seen: set[str] = set()
+    for n in graph.nodes:
+        if any(i in defined and i not in seen for i in n.inputs):
+            return False
+        seen.update(n.outputs)
+    return True
+
+
+def layer_name(node: OnnxNode) -> str:
+    """The module path of the layer, as exporters record it: from scopes, or from names like /layer1/layer1.0/conv1/Conv."""
+    if len(node.scopes) >= 2 and node.scopes[-2]:
+        return node.scopes[-2]
+    if node.name.startswith("/"):
+        parts = node.name.strip("/").split("/")
+        path = [p for p, after in zip(parts, [*parts[1:], ""], strict=True) if not after.startswith(f"{p}.")]
+        if len(path) > 1 and re.fullmatch(rf"{re.escape(node.op_type)}(_\d+)?", path[-1]):
+            path = path[:-1]
+        return ".".join(path)
+    return node.name or next((o for o in node.outputs if o), "")
+

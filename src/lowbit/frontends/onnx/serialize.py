@@ -1,0 +1,276 @@
+"""ONNX files as plain Python values. The only file that knows protobuf.
+
+Nothing is allocated by what a file merely declares: a tensor's size is checked against the bytes that are there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowbit.dtypes import dtype
+from lowbit.errors import DTypeError, FormatError
+from lowbit.types import Array
+
+PROTOBUF_LIMIT = 2**31  # protobuf messages end here; larger models keep their weights in external data files
+
+
+@dataclass(frozen=True)
+class OnnxNode:
+    """One node; `attrs` holds int, float, str, Array, OnnxGraph, or lists of these."""
+
+    op_type: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: dict[str, Any]
+    index: int
+    scopes: tuple[str, ...] = ()  # module path, outermost first, where the exporter recorded it
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        return self.attrs.get(name, default)
+
+
+@dataclass(frozen=True)
+class OnnxValue:
+    """A declared value: element type name and shape (int, name of a symbol, or None for unknown); None where nothing is declared."""
+
+    name: str
+    dtype: str | None
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True)
+class OnnxGraph:
+    name: str
+    nodes: tuple[OnnxNode, ...]
+    inputs: tuple[OnnxValue, ...]
+    outputs: tuple[OnnxValue, ...]
+    initializers: dict[str, OnnxTensor]
+    declared: dict[str, OnnxValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class OnnxTensor:
+    """A constant: its element type by lowbit's name, and its data unpacked (int4 stands in int8)."""
+
+    dtype: str
+    data: Array
+
+
+@dataclass(frozen=True)
+class OnnxModel:
+    graph: OnnxGraph
+    opsets: dict[str, int]  # domain -> version; the default domain is ""
+    source: str  # what errors call this model
+
+
+_NAMES = {
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "FLOAT16": "float16",
+    "BFLOAT16": "bfloat16",
+    "FLOAT8E4M3FN": "float8_e4m3fn",
+    "FLOAT8E4M3FNUZ": "float8_e4m3fnuz",
+    "FLOAT8E5M2": "float8_e5m2",
+    "FLOAT8E5M2FNUZ": "float8_e5m2fnuz",
+    "COMPLEX64": "complex64",
+    "COMPLEX128": "complex128",
+    "BOOL": "bool",
+    **{f"{u}INT{b}": f"{u.lower()}int{b}" for u in ("", "U") for b in (4, 8, 16, 32, 64)},
+}
+
+
+def dtype_name(elem_type: int) -> str:
+    """lowbit's name for ONNX's element type number."""
+    from onnx import TensorProto
+
+    name = TensorProto.DataType.Name(elem_type) if elem_type in TensorProto.DataType.values() else f"number {elem_type}"
+    if name not in _NAMES:
+        raise DTypeError(f"element type {name} is not supported", hint="one of " + ", ".join(_NAMES.values()))
+    return _NAMES[name]
+
+
+def read_model(path: str | Path) -> OnnxModel:
+    """The model in a file; FormatError when it is not one, is truncated, or refers to files outside its folder."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size >= PROTOBUF_LIMIT:
+            raise FormatError(f"{size:,} bytes: a protobuf file ends at 2 GiB", where=path.name, hint="save the weights as external data")
+        data = path.read_bytes()
+    except OSError as e:
+        raise FormatError(f"cannot be read ({e.strerror or e})", where=str(path)) from e
+    return parse_model(data, path.name, path.parent)
+
+
+def parse_model(data: bytes, source: str, folder: Path | None = None) -> OnnxModel:
+    """The model in these bytes. External data is looked for in `folder`."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    try:
+        proto = onnx.ModelProto.FromString(data)
+    except (DecodeError, RecursionError) as e:
+        raise FormatError(f"not an ONNX model ({e})", where=source, hint="is the file complete? lowbit.load reads .onnx and .lowbit") from e
+    if not proto.HasField("graph") or not proto.opset_import:
+        raise FormatError("not an ONNX model: it has no graph or no opset", where=source, hint="is the file complete?")
+    if proto.functions:
+        from onnx import inliner
+
+        proto = inliner.inline_local_functions(proto)
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source)
+
+
+class _Reader:
+    """Turns protobuf messages into the values above."""
+
+    def __init__(self, source: str, folder: Path | None) -> None:
+        self.source = source
+        self.folder = folder
+
+    def graph(self, g: Any) -> OnnxGraph:
+        initializers = {t.name: self.tensor(t) for t in g.initializer}
+        initializers |= {t.values.name: self.sparse(t) for t in g.sparse_initializer}
+        inputs = tuple(self.value(v) for v in g.input if v.name not in initializers)
+        outputs = tuple(self.value(v) for v in g.output)
+        declared = {v.name: self.value(v) for v in g.value_info} | {v.name: v for v in outputs}
+        nodes = tuple(self.node(n, i) for i, n in enumerate(g.node))
+        return OnnxGraph(g.name, nodes, inputs, outputs, initializers, declared)
+
+    def node(self, n: Any, index: int) -> OnnxNode:
+        attrs = {a.name: self.attribute(a, n) for a in n.attribute}
+        domain = "" if n.domain == "ai.onnx" else n.domain
+        meta = {p.key: p.value for p in n.metadata_props}
+        return OnnxNode(n.op_type, domain, n.name, tuple(n.input), tuple(n.output), attrs, index, _scopes(meta))
+
+    def value(self, v: Any) -> OnnxValue:
+        if not v.type.HasField("tensor_type"):
+            return OnnxValue(v.name, None, None)
+        t = v.type.tensor_type
+        name = dtype_name(t.elem_type) if t.elem_type else None
+        if not t.HasField("shape"):
+            return OnnxValue(v.name, name, None)
+        dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in t.shape.dim)
+        return OnnxValue(v.name, name, dims)
+
+    def attribute(self, a: Any, node: Any) -> Any:
+        from onnx import AttributeProto as A
+
+        match a.type:
+            case A.FLOAT:
+                return float(a.f)
+            case A.INT:
+                return int(a.i)
+            case A.STRING:
+                return a.s.decode("utf-8", "replace")
+            case A.FLOATS:
+                return [float(x) for x in a.floats]
+            case A.INTS:
+                return [int(x) for x in a.ints]
+            case A.STRINGS:
+                return [s.decode("utf-8", "replace") for s in a.strings]
+            case A.TENSOR:
+                return self.tensor(a.t)
+            case A.GRAPH:
+                return self.graph(a.g)
+            case A.GRAPHS:
+                return [self.graph(g) for g in a.graphs]
+            case A.SPARSE_TENSOR:
+                return self.sparse(a.sparse_tensor)
+        kind = A.AttributeType.Name(a.type) if a.type in A.AttributeType.values() else a.type
+        raise FormatError(f"attribute '{a.name}' of kind {kind} is not supported", where=f"{self.source}, {node.op_type} '{node.name}'")
+
+    def tensor(self, t: Any) -> OnnxTensor:
+        from onnx import TensorProto, numpy_helper
+
+        where = f"{self.source}, tensor '{t.name}'"
+        try:
+            d = dtype(dtype_name(t.data_type))
+        except DTypeError as e:
+            raise e.at(where) from None
+        shape = tuple(t.dims)
+        if any(n < 0 for n in shape):
+            raise FormatError(f"shape {shape} has a negative dimension", where=where)
+        count = math.prod(shape)
+        if t.data_location == TensorProto.EXTERNAL:
+            return OnnxTensor(d.name, _unpack(self.external(t, where, d.nbytes(count)), d.name, count).reshape(shape))
+        if t.HasField("raw_data"):
+            if len(t.raw_data) != d.nbytes(count):
+                raise FormatError(f"{len(t.raw_data):,} bytes of data, {d}{list(shape)} needs {d.nbytes(count):,}", where=where)
+            return OnnxTensor(d.name, _unpack(t.raw_data, d.name, count).reshape(shape))
+        present = max(len(f) for f in (t.float_data, t.int32_data, t.int64_data, t.double_data, t.uint64_data))
+        elements = present * 8 // d.bits if d.bits < 8 else present // 2 if d.kind == "complex" else present
+        if not count <= elements < count + 8:  # packed formats may round up
+            raise FormatError(f"{elements:,} elements of data, {d}{list(shape)} needs {count:,}", where=where)
+        return OnnxTensor(d.name, numpy_helper.to_array(t).astype(d.numpy))
+
+    def external(self, t: Any, where: str, need: int) -> bytes:
+        """The bytes of a tensor in its own file, which must lie inside the model's folder."""
+        info = {e.key: e.value for e in t.external_data}
+        if self.folder is None:
+            raise FormatError("its data is in another file, and the model was not loaded from a folder", where=where)
+        root = self.folder.resolve()
+        file = (root / info.get("location", "")).resolve()
+        if not file.is_relative_to(root):
+            raise FormatError(f"external data '{info.get('location')}' lies outside the model's folder", where=where, hint="keep it beside the model")
+        try:
+            offset, length = int(info.get("offset", 0)), int(info.get("length", need))
+            if offset < 0 or length != need:
+                raise FormatError(f"external data of {length:,} bytes at {offset:,}, its shape needs {need:,}", where=where)
+            with file.open("rb") as f:
+                f.seek(offset)
+                data = f.read(need) if offset + need <= file.stat().st_size else b""
+        except (OSError, ValueError) as e:
+            raise FormatError(f"external data '{info.get('location')}' cannot be read ({e})", where=where, hint="copy it beside the model") from e
+        if len(data) != need:
+            raise FormatError(f"external data '{file.name}' ends before byte {offset + need:,}", where=where, hint="is the file complete?")
+        return data
+
+    def sparse(self, t: Any) -> OnnxTensor:
+        values, indices = self.tensor(t.values), self.tensor(t.indices).data
+        where = f"{self.source}, sparse tensor '{t.values.name}'"
+        shape = tuple(t.dims)
+        if math.prod(shape) > 2**28:
+            raise FormatError(f"sparse tensor of shape {shape} is too large to be made dense", where=where)
+        dense = np.zeros(shape, values.data.dtype)
+        try:
+            where_to = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+            dense.reshape(-1)[where_to] = values.data
+        except (IndexError, ValueError) as e:
+            raise FormatError(f"indices do not fit shape {shape}", where=where) from e
+        return OnnxTensor(values.dtype, dense)
+
+
+def _unpack(raw: bytes, name: str, count: int) -> Array:
+    d = dtype(name)
+    if d.bits >= 8:
+        return np.frombuffer(raw, dtype=d.numpy.newbyteorder("<") if d.bits > 8 and d.numpy.kind in "fiuc" else d.numpy).astype(d.numpy, copy=False)
+    packed = np.frombuffer(raw, dtype=np.uint8)
+    nibbles = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)[:count]
+    return ((nibbles.astype(np.int8) ^ 8) - 8).astype(np.int8) if d.is_signed else nibbles
+
+
+def _scopes(meta: dict[str, str]) -> tuple[str, ...]:
+    """Module path that PyTorch's exporter records with each node: ["", "layer1", "layer1.0", "layer1.0.conv1", "conv2d"]."""
+    try:
+        scopes = json.loads(meta.get("pkg.torch.onnx.name_scopes", "[]").replace("'", '"'))
+    except ValueError:
+        return ()
+    return tuple(s for s in scopes if isinstance(s, str)) if isinstance(scopes, list) else ()
+
+
+def subgraphs(node: OnnxNode) -> Iterator[OnnxGraph]:
+    for a in node.attrs.values():
+        if isinstance(a, OnnxGraph):
+            yield a
+        elif isinstance(a, list):
+            yield from (g for g in a if isinstance(g, OnnxGraph))

@@ -1,0 +1,136 @@
+"""The compiled kernels: which there are, which this CPU can run, and how to call one with NumPy arrays.
+
+Everything here is derived from `csrc/lb.h` by the build: contracts, field offsets, argument types. Params are given by name.
+`LOWBIT_ISA` caps the dispatch: `LOWBIT_ISA=ref` runs portable C only, `LOWBIT_ISA=avx2` nothing better than AVX2.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from lowbit import _native
+from lowbit.errors import InputError
+
+Scalar = int | float | Sequence[int] | Sequence[float]
+_NUMPY = {"float": "float32"} | {f"{u}int{b}_t": f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)}
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One pointer of a contract. `dtype` is None for `void`: packed data that only the kernel understands."""
+
+    name: str
+    dtype: np.dtype[Any] | None
+    is_input: bool
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What every implementation of an operation takes: params (a struct of `layout`) and pointers."""
+
+    name: str
+    layout: np.dtype[np.void]
+    args: tuple[Arg, ...]
+
+    def pack(self, params: Mapping[str, Scalar]) -> bytes:
+        """The bytes of the params struct; every field must be given, and nothing else."""
+        names = self.layout.names or ()
+        if params.keys() != set(names):
+            raise InputError(f"params {sorted(params)}, needs {sorted(names)}", where=f"kernel {self.name}")
+        record = np.zeros((), self.layout)
+        for name, value in params.items():
+            try:
+                record[name] = value
+            except (OverflowError, TypeError, ValueError):
+                pass  # said below, with the cases that NumPy lets through: 1.5 as an int, one number for a whole array
+            if not np.array_equal(record[name], np.asarray(value).astype(self.layout[name].base) if exact else value):
+                raise InputError(f"param {name} = {value!r} does not fit {self.layout[name]}", where=f"kernel {self.name}")
+        return record.tobytes()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One implementation of a contract. `index` is its place in the compiled table."""
+
+    contract: Contract
+    isa: str
+    available: bool
+    index: int
+
+    def __call__(self, params: Mapping[str, Scalar], *arrays: np.ndarray[Any, Any]) -> None:
+        """Runs the kernel on C-contiguous arrays of the contract's dtypes; outputs are written in place. Releases the GIL.
+
+        Sizes are the caller's duty: lb.h says how many elements each pointer needs.
+        """
+        where = f"kernel {self.contract.name}__{self.isa}"
+        if not self.available:
+            raise InputError(f"this CPU has no {self.isa}", where=where, hint="lowbit doctor")
+        if len(arrays) != len(self.contract.args):
+            names = ", ".join(a.name for a in self.contract.args)
+            raise InputError(f"{len(arrays)} arrays, needs {len(self.contract.args)} ({names})", where=where)
+        for arg, array in zip(self.contract.args, arrays):
+            if arg.dtype is not None and array.dtype != arg.dtype:
+                raise InputError(f"{arg.name} is {array.dtype}, needs {arg.dtype}", where=where)
+            if not array.flags.c_contiguous or not array.flags.aligned:
+                raise InputError(f"{arg.name} is not contiguous and aligned", where=where, hint="np.ascontiguousarray")
+            if not arg.is_input and not array.flags.writeable:
+                raise InputError(f"{arg.name} is read-only", where=where)
+        _native.call(self.index, self.contract.pack(params), tuple(a.ctypes.data for a in arrays))
+
+
+@cache
+def contracts() -> Mapping[str, Contract]:
+    """Every contract of lb.h by name."""
+    rows = {}
+    for name, size, fields, args in _native.contracts():
+        layout = np.dtype({
+            "names": [field for field, _, _, _ in fields],
+            "formats": [(_NUMPY[t], (count,)) if count else _NUMPY[t] for _, t, _, count in fields],
+            "offsets": [offset for _, _, offset, _ in fields],
+            "itemsize": size,
+        })  # fmt: skip
+        rows[name] = Contract(name, layout, tuple(Arg(a, np.dtype(_NUMPY[t]) if t != "void" else None, i) for a, t, i in args))
+    return MappingProxyType(rows)
+
+
+@cache
+def kernels() -> tuple[Kernel, ...]:
+    """Every compiled kernel; those of one contract stand together, the best instruction set last."""
+    return tuple(Kernel(contracts()[c], isa, available, i) for i, (c, isa, available) in enumerate(_native.kernels()))
+
+
+@cache
+def cpu_features() -> tuple[str, ...]:
+    """What CPU and operating system offer, of what lowbit has kernels for or will."""
+    return _native.cpu_features()
+
+
+def isas() -> tuple[str, ...]:
+    """The instruction sets with at least one compiled kernel, worst first."""
+    return _native.isas()
+
+
+def best(contract: str) -> Kernel:
+    """The kernel that runs when nobody chooses: the best that the CPU has, and LOWBIT_ISA allows."""
+    allowed = isas()
+    cap = os.environ.get("LOWBIT_ISA")
+    if cap:
+        if cap not in allowed:
+            raise InputError(f"LOWBIT_ISA={cap} is not an instruction set of this build", hint="one of " + ", ".join(allowed))
+        allowed = allowed[: allowed.index(cap) + 1]
+    return [k for k in of(contract) if k.available and k.isa in allowed][-1]
+
+
+def of(contract: str) -> tuple[Kernel, ...]:
+    """All implementations of a contract, `ref` first."""
+    found = tuple(k for k in kernels() if k.contract.name == contract)
+    if not found:
+        raise InputError(f"no kernel has the contract {contract!r}", hint="one of " + ", ".join(contracts()))
+    return found
