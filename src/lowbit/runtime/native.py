@@ -46,12 +46,9 @@ class Contract:
             raise InputError(f"params {sorted(params)}, needs {sorted(names)}", where=f"kernel {self.name}")
         record = np.zeros((), self.layout)
         for name, value in params.items():
-            try:
-                record[name] = value
-            except (OverflowError, TypeError, ValueError):
-                pass  # said below, with the cases that NumPy lets through: 1.5 as an int, one number for a whole array
-            if not np.array_equal(record[name], np.asarray(value).astype(self.layout[name].base) if exact else value):
+            if not _fits(value, self.layout[name]):
                 raise InputError(f"param {name} = {value!r} does not fit {self.layout[name]}", where=f"kernel {self.name}")
+            record[name] = value
         return record.tobytes()
 
 
@@ -134,3 +131,12 @@ def of(contract: str) -> tuple[Kernel, ...]:
     if not found:
         raise InputError(f"no kernel has the contract {contract!r}", hint="one of " + ", ".join(contracts()))
     return found
+
+
+def _fits(value: Scalar, field: np.dtype[Any]) -> bool:
+    """Whether a field can hold the value. NumPy itself would make 1 of 1.5, and fill an array with one number."""
+    given = np.asarray(value)
+    if given.shape != field.shape or field.base.kind == "f":
+        return given.shape == field.shape and given.dtype.kind in "iuf"
+    limits = np.iinfo(field.base)
+    return given.dtype.kind in "iu" and bool(np.all((given >= limits.min) & (given <= limits.max)))
