@@ -1,0 +1,48 @@
+# Each target makes .venv and installs what it needs by itself; nothing is done twice when nothing changed.
+#   make demo    make test    make check    make test-csrc
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt tools/gen_kernels.py)
+
+.PHONY: demo test test-csrc check clean
+
+demo: .venv/.native
+	$(BIN)/lowbit demo
+
+test: .venv/.dev .venv/.native test-csrc
+	$(BIN)/python -m pytest -q -n 2
+
+check: .venv/.dev .venv/.native
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror csrc/*.[ch] csrc/kernels/*.c bindings/*.c; fi
+
+# Kernels alone: as they ship, and under the address and undefined-behaviour sanitizers.
+test-csrc: .venv/.build-tools
+	@for sanitize in OFF ON; do \
+	    dir=build/csrc-sanitize-$$sanitize && \
+	    $(BIN)/cmake -G Ninja -S . -B $$dir -DLOWBIT_CSRC_TESTS=ON -DLOWBIT_SANITIZE=$$sanitize -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	        -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING >$$dir.log && \
+	    $(BIN)/cmake --build $$dir >>$$dir.log || { cat $$dir.log; exit 1; }; \
+	    echo "csrc tests, sanitizers $$sanitize:" && $$dir/csrc/test_kernels || exit 1; \
+	done
+
+# The tools that build the C parts, in .venv: a rebuild needs no download, and the machine needs a compiler only.
+.venv/.build-tools: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) install scikit-build-core cmake ninja -c constraints.txt
+	@mkdir -p build && touch $@
+
+# lowbit and what it needs at run time. C sources that changed are rebuilt (incrementally, in build/); Python is used from src/.
+.venv/.native: .venv/.build-tools $(NATIVE)
+	$(PIP) install --no-build-isolation -e . -c constraints.txt
+	@touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/.native
+	$(PIP) install --no-build-isolation -e '.[dev,torch]' -c constraints.txt
+	@touch $@
+
+clean:
+	rm -rf .venv build
