@@ -14,7 +14,7 @@ from lowbit.dtypes import DType, dtype
 from lowbit.errors import ShapeError
 
 if TYPE_CHECKING:
-    from lowbit.numerics import QuantParams
+    from lowbit.quant_params import QuantParams
 
 Array = NDArray[Any]
 Shape = tuple[Dim, ...]
