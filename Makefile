@@ -17,7 +17,7 @@ check: .venv/.dev .venv/.native
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	@if command -v clang-format >/dev/null; then clang-format --dry-run -Werror csrc/*.[ch] csrc/kernels/*.c bindings/*.c; fi
+	$(BIN)/clang-format --dry-run -Werror csrc/*.[ch] csrc/kernels/*.c bindings/*.c
 
 # Kernels alone: as they ship, and under the address and undefined-behaviour sanitizers.
 test-csrc: .venv/.build-tools

@@ -123,14 +123,15 @@ static PyObject *call(PyObject *self, PyObject *arguments) {
     if (size > MAX_PARAMS)
         return PyErr_Format(PyExc_ValueError, "%s: params of %zd bytes, at most %d", c->name, size, MAX_PARAMS);
     memcpy(aligned, params, (size_t)size);
-    Py_BEGIN_ALLOW_THREADS
+    PyThreadState *state = PyEval_SaveThread();
     k->call(aligned, args);
-    Py_END_ALLOW_THREADS
+    PyEval_RestoreThread(state);
     Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"contracts", contracts, METH_NOARGS, "Per contract: name, params size, fields (name, type, offset, count), args (name, type, is_input)."},
+    {"contracts", contracts, METH_NOARGS,
+     "Per contract: name, params size, fields (name, type, offset, count), args (name, type, is_input)."},
     {"kernels", kernels, METH_NOARGS, "Per kernel: contract, isa, whether this CPU can run it. Best isa of a contract last."},
     {"isas", isas, METH_NOARGS, "Names of the instruction sets with compiled kernels, worst first."},
     {"cpu_features", cpu_features, METH_NOARGS, "Names of the features that CPU and operating system offer."},

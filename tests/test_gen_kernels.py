@@ -1,0 +1,61 @@
+"""The generator of the kernel table reads all of lb.h or stops: a contract is never half understood."""
+
+from __future__ import annotations
+
+import gen_kernels as gen
+import pytest
+
+HEADER = """
+/* a comment with typedef void lb_no_fn(int); in it */
+typedef struct {
+    int32_t n; /* elements */
+    uint8_t pads[4];
+    float scale;
+} lb_twice_s8_params;
+typedef void lb_twice_s8_fn(const lb_twice_s8_params *p, const int8_t *x,
+                            int8_t *out);
+"""
+ISAS = "# a comment\nref | any | |\navx2 | x86_64 | avx2 fma | -mavx2 -mfma\n"
+
+
+def test_a_contract_is_read_whole() -> None:
+    fields = (gen.Field("int32_t", "n", 0), gen.Field("uint8_t", "pads", 4), gen.Field("float", "scale", 0))
+    args = (gen.Arg("int8_t", "x", True), gen.Arg("int8_t", "out", False))
+    assert gen.parse_contracts(HEADER) == {"twice_s8": gen.Contract("twice_s8", fields, args)}
+
+
+def test_each_kernel_gets_a_call_of_the_one_signature_and_the_best_isa_comes_last() -> None:
+    text = gen.table(gen.parse_contracts(HEADER), gen.parse_isas(ISAS), [("twice_s8", "avx2"), ("twice_s8", "ref")])
+    assert "call_twice_s8__avx2(const void *p, void *const *a) { lb_twice_s8__avx2(p, a[0], a[1]); }" in text
+    assert '{"avx2", LB_CPU_avx2 | LB_CPU_fma}' in text
+    rows = text[text.index("lb_kernels[] =") :]
+    assert rows.index("call_twice_s8__ref") < rows.index("call_twice_s8__avx2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("float scale", "double scale", "field `double scale`"),
+        ("int32_t n;", "int32_t n, m;", "field `int32_t n, m`"),
+        ("int8_t *out)", "int32_t out)", "argument `int32_t out`"),
+        ("typedef void lb_twice", "typedef int lb_twice", "params without a function type: twice_s8"),
+        ("(const lb_twice_s8_params *p", "(const lb_thrice_s8_params *p", "must take `const lb_twice_s8_params \\*p` first"),
+    ],
+)
+def test_a_contract_that_python_could_not_pack_stops_the_build(old: str, new: str, message: str) -> None:
+    assert old in HEADER
+    with pytest.raises(SystemExit, match=message):
+        gen.parse_contracts(HEADER.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("kernels", "message"),
+    [
+        ([("twice_s8", "ref"), ("thrice_s8", "ref")], "thrice_s8__ref.c: needs a contract lb_thrice_s8_fn in lb.h"),
+        ([("twice_s8", "ref"), ("twice_s8", "sse9")], "needs .* a row 'sse9' in isas.txt"),
+        ([("twice_s8", "avx2")], "contract twice_s8 has no kernels/twice_s8__ref.c"),
+    ],
+)
+def test_a_kernel_without_contract_isa_or_ref_stops_the_build(kernels: list[tuple[str, str]], message: str) -> None:
+    with pytest.raises(SystemExit, match=message):
+        gen.table(gen.parse_contracts(HEADER), gen.parse_isas(ISAS), kernels)
