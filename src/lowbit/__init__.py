@@ -1,1 +1,67 @@
-"""lowbit: few-bit networks, exact everywhere."""
+"""lowbit: few-bit networks, with the same bits everywhere. The public names, each imported when it is first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# name -> module. `import lowbit` costs nothing but this table; onnx, torch and the ops are imported by what needs them.
+_PUBLIC = {
+    **dict.fromkeys(["load", "compile"], "lowbit.pipeline"),
+    **dict.fromkeys(["Graph", "Node", "Value"], "lowbit.ir.graph"),
+    **dict.fromkeys(["Op", "register"], "lowbit.ops.op"),
+    **dict.fromkeys(["TensorType"], "lowbit.types"),
+    **dict.fromkeys(["Session"], "lowbit.runtime.session"),
+    **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
+    **dict.fromkeys(
+        [
+            "LowbitError",
+            "UnsupportedOp",
+            "ShapeError",
+            "DTypeError",
+            "QuantError",
+            "CalibrationError",
+            "FormatError",
+            "GraphError",
+            "InputError",
+        ],
+        "lowbit.errors",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    module = _PUBLIC.get(name)
+    if module is None:
+        raise AttributeError(f"module 'lowbit' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])
+
+
+if TYPE_CHECKING:
+    from lowbit.errors import CalibrationError as CalibrationError
+    from lowbit.errors import DTypeError as DTypeError
+    from lowbit.errors import FormatError as FormatError
+    from lowbit.errors import GraphError as GraphError
+    from lowbit.errors import InputError as InputError
+    from lowbit.errors import LowbitError as LowbitError
+    from lowbit.errors import QuantError as QuantError
+    from lowbit.errors import ShapeError as ShapeError
+    from lowbit.errors import UnsupportedOp as UnsupportedOp
+    from lowbit.ir.graph import Graph as Graph
+    from lowbit.ir.graph import Node as Node
+    from lowbit.ir.graph import Value as Value
+    from lowbit.ops.op import Op as Op
+    from lowbit.ops.op import register as register
+    from lowbit.pipeline import compile as compile
+    from lowbit.pipeline import load as load
+    from lowbit.report.inspection import inspect as inspect
+    from lowbit.runtime.session import Session as Session
+    from lowbit.types import TensorType as TensorType

@@ -30,7 +30,7 @@ class FloorDiv:
         return f"({self.num})//({self.den})" if isinstance(self.den, Sym) else f"({self.num})//{self.den}"
 
 
-Atom = Union[str, FloorDiv]
+Atom = str | FloorDiv
 
 
 @dataclass(frozen=True, eq=True)
@@ -184,7 +184,7 @@ def substitute(d: Dim, binding: Mapping[str, Dim]) -> Dim:
             return binding[a] if a in binding else symbol(a)
         return _floordiv(substitute(a.num, binding), substitute(a.den, binding))
 
-    parts = [reduce(lambda p, a: p * atom(a), monomial, coeff) for monomial, coeff in d.terms]  # type: ignore[arg-type,return-value]
+    parts = [product([coeff, *map(atom, monomial)]) for monomial, coeff in d.terms]
     return reduce(lambda a, b: a + b, parts)
 
 

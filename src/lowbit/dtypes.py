@@ -18,7 +18,7 @@ Kind = Literal["float", "int", "uint", "bool", "binary", "complex"]
 
 @dataclass(frozen=True)
 class DType:
-    """One element type. `min`/`max` are the integer range (None for float). binary holds -1 and +1 as real values, stored as bits 0 and 1."""
+    """One element type. `min`/`max` are the integer range (None for float). binary holds -1 and +1, packed as bits 0 and 1."""
 
     name: str
     kind: Kind

@@ -25,7 +25,9 @@ def write_whole(path: str | PathLike[str], data: bytes) -> None:
         os.chmod(beside, 0o666 & ~umask)  # the temporary file is private; the result has ordinary rights
         os.replace(beside, target)
     except OSError as e:
-        raise FormatError(f"cannot be written ({e.strerror or e})", where=str(path), hint="a folder that exists and is yours to write to") from e
+        raise FormatError(
+            f"cannot be written ({e.strerror or e})", where=str(path), hint="a folder that exists and is yours to write to"
+        ) from e
     finally:
         if beside is not None and os.path.exists(beside):
             os.unlink(beside)

@@ -51,7 +51,9 @@ class FoldingBuilder(Builder):
         self._symbolic[value.name] = array
         return value
 
-    def _fold(self, op: str, inputs: tuple[Value | None, ...], name: str, outs: tuple[str, ...], attrs: dict[str, Any]) -> tuple[Value, ...] | None:
+    def _fold(
+        self, op: str, inputs: tuple[Value | None, ...], name: str, outs: tuple[str, ...], attrs: dict[str, Any]
+    ) -> tuple[Value, ...] | None:
         definition = get_op(op)
         while inputs and inputs[-1] is None:
             inputs = inputs[:-1]

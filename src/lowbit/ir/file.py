@@ -29,7 +29,10 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
             native = c.data.dtype.kind in "fiub"
             tensors[name] = c.data if native else np.ascontiguousarray(c.data).reshape(-1).view(np.uint8)
             if not native:
-                views[name] = [c.value.type.dtype.name, list(c.data.shape)]  # bfloat16, float8, complex: NumPy's safetensors cannot name them, bytes can
+                views[name] = [
+                    c.value.type.dtype.name,
+                    list(c.data.shape),
+                ]  # bfloat16, float8, complex: NumPy's safetensors cannot name them, bytes can
     meta = json.dumps({"version": VERSION, "bytes": views, "graph": print_graph(graph)}, sort_keys=True)
     write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
 
@@ -53,4 +56,3 @@ def load(path: str | PathLike[str]) -> Graph:
         return verify(parse_graph(meta["graph"], data))
     except (KeyError, TypeError, ValueError) as e:
         raise FormatError(f"the graph in it is damaged ({e})", where=where) from e
-

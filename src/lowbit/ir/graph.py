@@ -17,7 +17,7 @@ from lowbit.dims import Sym
 from lowbit.ops.op import Op, get_op
 from lowbit.types import Array, TensorType
 
-Attr = Union[None, bool, int, float, str, Sym, tuple["Attr", ...]]
+Attr = Union[None, bool, int, float, str, Sym, tuple["Attr", ...]]  # noqa: UP007 (a name in quotes has no | operator)
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """One application of an op. `name` is the layer's name (the module path, `layer1.0.conv2`), `inputs` may hold None for left-out ones."""
+    """One application of an op. `name` is the layer's (the module path, `layer1.0.conv2`); left-out inputs are None."""
 
     op: str
     inputs: tuple[Value | None, ...]
@@ -149,7 +149,8 @@ class Graph:
         return print_graph(self)
 
     def __repr__(self) -> str:
-        return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {self.parameter_count:,} parameters, {', '.join(str(v.type) for v in self.inputs)}>"
+        inputs = ", ".join(str(v.type) for v in self.inputs)
+        return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {self.parameter_count:,} parameters, {inputs}>"
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes a .lowbit file, whole or not at all."""

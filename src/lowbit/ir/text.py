@@ -7,8 +7,8 @@
     "z": float32[batch, 2] = softmax("y") {axis: -1} @ ""
     output "probabilities" = "z"
 
-One line a thing; strings are JSON strings, so a hostile name cannot break out of its line. Constants of up to 16 elements stand in the text, others as a
-digest of their bytes: the data travels beside the text (in a .lowbit file, as tensors).
+One line a thing; strings are JSON strings, so a hostile name cannot break out of its line. Constants of up to 16 elements stand
+in the text, others as a digest of their bytes: the data travels beside the text (in a .lowbit file, as tensors).
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ def verify(graph: Graph) -> Graph:
         if c.data.flags.writeable:
             raise GraphError(f"constant {name!r} can be written to")
     for node in graph.nodes:
-        for v in node.inputs:
-            if v is None:
+        for used in node.inputs:
+            if used is None:
                 continue
-            if v.name not in defined:
-                raise GraphError(f"{node.where} uses {v.name!r} before it is defined")
-            if defined[v.name] != v:
-                raise GraphError(f"{node.where} takes {v.name!r} to be {v.type}, it is {defined[v.name].type}")
+            if used.name not in defined:
+                raise GraphError(f"{node.where} uses {used.name!r} before it is defined")
+            if defined[used.name] != used:
+                raise GraphError(f"{node.where} takes {used.name!r} to be {used.type}, it is {defined[used.name].type}")
         try:
             complete = node.definition.signature.complete(node.op, len(node.inputs), node.attrs)
             types = node.definition.infer_types([v.type if v is not None else None for v in node.inputs], node.attrs)
@@ -44,7 +44,8 @@ def verify(graph: Graph) -> Graph:
             raise GraphError(f"{node.where} is said to give {[str(o.type) for o in node.outputs]}, it gives {[str(t) for t in types]}")
         for o in node.outputs:
             define(o, node.where)
-    for name, v in graph.outputs.items():
-        if defined.get(v.name) != v:
-            raise GraphError(f"output {name!r} is {v.name!r}, which is {'of another type' if v.name in defined else 'not defined'}")
+    for name, out in graph.outputs.items():
+        if defined.get(out.name) != out:
+            wrong = "of another type" if out.name in defined else "not defined"
+            raise GraphError(f"output {name!r} is {out.name!r}, which is {wrong}")
     return graph

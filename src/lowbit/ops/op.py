@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from lowbit.dims import Dim
 from lowbit.errors import GraphError, UnsupportedOp
 from lowbit.types import Array, TensorType
@@ -51,7 +53,7 @@ class OpSignature:
 class Op:
     """One operation of the graph.
 
-    `macs(*input types, *, output, **attrs)` counts multiply-accumulates, for ops where they are the cost.
+    `macs(*input types, **attrs)` counts multiply-accumulates, for ops where they are the cost.
     `moves` marks data movement: output elements are input elements, no arithmetic.
     """
 
@@ -85,9 +87,9 @@ class Op:
         return out if isinstance(out, tuple) else (out,)
 
     def run(self, inputs: Sequence[Array | None], attrs: Mapping[str, Any]) -> tuple[Array, ...]:
-        """Values of the outputs, always as a tuple."""
+        """Values of the outputs, always as a tuple of arrays (NumPy makes scalars of rank-0 results)."""
         out = self.real(*inputs, **attrs)
-        return out if isinstance(out, tuple) else (out,)
+        return tuple(np.asarray(o) for o in (out if isinstance(out, tuple) else (out,)))
 
 
 OPS: dict[str, Op] = {}
@@ -107,5 +109,7 @@ def get_op(name: str) -> Op:
         import difflib
 
         near = difflib.get_close_matches(name, OPS, n=3)
-        raise UnsupportedOp(f"there is no op named {name!r}", hint=f"did you mean {', '.join(near)}?" if near else "docs/ops.md lists the ops")
+        raise UnsupportedOp(
+            f"there is no op named {name!r}", hint=f"did you mean {', '.join(near)}?" if near else "docs/ops.md lists the ops"
+        )
     return op

@@ -198,7 +198,9 @@ def report_unsupported(model: OnnxModel) -> None:
     scan(model.graph)
     if missing:
         rows = ", ".join(f"{k} ({n}x, first at node {first[k].index} '{first[k].name}')" for k, n in missing.items())
-        raise UnsupportedOp(f"{len(missing)} kinds of operator are not supported: {rows}", where=model.source, hint="lowbit inspect shows where they stand")
+        raise UnsupportedOp(
+            f"{len(missing)} kinds of operator are not supported: {rows}", where=model.source, hint="lowbit inspect shows where they stand"
+        )
 
 
 def input_types(inputs: Iterable[OnnxValue], shapes: Shapes, source: str) -> list[TensorType]:
@@ -233,7 +235,9 @@ def input_types(inputs: Iterable[OnnxValue], shapes: Shapes, source: str) -> lis
     stray = sorted(set(shapes) - used)
     if stray:
         names = [v.name for v in inputs] + sorted({s for t in result for s in t.symbols})
-        raise ShapeError(f"shapes= names {', '.join(stray)}, which is no input and no dimension", where=source, hint=f"it has {', '.join(names)}")
+        raise ShapeError(
+            f"shapes= names {', '.join(stray)}, which is no input and no dimension", where=source, hint=f"it has {', '.join(names)}"
+        )
     return result
 
 
@@ -261,7 +265,9 @@ def check_declared(declared: OnnxValue, found: TensorType, source: str) -> None:
     fits = fits and all(not (isinstance(d, int) and isinstance(f, int)) or d == f for d, f in zip(declared.shape, found.shape, strict=True))
     if not fits:
         text = shape_text(d if isinstance(d, int) else symbol("n") for d in declared.shape)
-        raise ShapeError(f"declared as {text}, computed as {shape_text(found.shape)}", where=where, hint="the file contradicts itself: export it again")
+        raise ShapeError(
+            f"declared as {text}, computed as {shape_text(found.shape)}", where=where, hint="the file contradicts itself: export it again"
+        )
 
 
 def sorted_nodes(graph: OnnxGraph, known: set[str], source: str) -> list[OnnxNode]:
@@ -295,7 +301,9 @@ def sorted_nodes(graph: OnnxGraph, known: set[str], source: str) -> list[OnnxNod
                     queue.append(after)
     if len(order) < len(graph.nodes):
         stuck = next(n for n in graph.nodes if waiting[n.index])
-        raise GraphError(f"{stuck.op_type} '{stuck.name}' (node {stuck.index}) depends on its own output: the graph has a cycle", where=source)
+        raise GraphError(
+            f"{stuck.op_type} '{stuck.name}' (node {stuck.index}) depends on its own output: the graph has a cycle", where=source
+        )
     return sorted(order, key=lambda n: n.index) if _is_sorted(graph, defined) else order
 
 
@@ -319,4 +327,3 @@ def layer_name(node: OnnxNode) -> str:
             path = path[:-1]
         return ".".join(path)
     return node.name or next((o for o in node.outputs if o), "")
-

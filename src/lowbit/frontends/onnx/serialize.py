@@ -221,7 +221,9 @@ class _Reader:
         root = self.folder.resolve()
         file = (root / info.get("location", "")).resolve()
         if not file.is_relative_to(root):
-            raise FormatError(f"external data '{info.get('location')}' lies outside the model's folder", where=where, hint="keep it beside the model")
+            raise FormatError(
+                f"external data '{info.get('location')}' lies outside the model's folder", where=where, hint="keep it beside the model"
+            )
         try:
             offset, length = int(info.get("offset", 0)), int(info.get("length", need))
             if offset < 0 or length != need:
@@ -230,7 +232,9 @@ class _Reader:
                 f.seek(offset)
                 data = f.read(need) if offset + need <= file.stat().st_size else b""
         except (OSError, ValueError) as e:
-            raise FormatError(f"external data '{info.get('location')}' cannot be read ({e})", where=where, hint="copy it beside the model") from e
+            raise FormatError(
+                f"external data '{info.get('location')}' cannot be read ({e})", where=where, hint="copy it beside the model"
+            ) from e
         if len(data) != need:
             raise FormatError(f"external data '{file.name}' ends before byte {offset + need:,}", where=where, hint="is the file complete?")
         return data
@@ -253,7 +257,9 @@ class _Reader:
 def _unpack(raw: bytes, name: str, count: int) -> Array:
     d = dtype(name)
     if d.bits >= 8:
-        return np.frombuffer(raw, dtype=d.numpy.newbyteorder("<") if d.bits > 8 and d.numpy.kind in "fiuc" else d.numpy).astype(d.numpy, copy=False)
+        return np.frombuffer(raw, dtype=d.numpy.newbyteorder("<") if d.bits > 8 and d.numpy.kind in "fiuc" else d.numpy).astype(
+            d.numpy, copy=False
+        )
     packed = np.frombuffer(raw, dtype=np.uint8)
     nibbles = np.stack([packed & 15, packed >> 4], axis=1).reshape(-1)[:count]
     return ((nibbles.astype(np.int8) ^ 8) - 8).astype(np.int8) if d.is_signed else nibbles

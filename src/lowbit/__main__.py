@@ -1,0 +1,7 @@
+"""python -m lowbit: the command line."""
+
+import sys
+
+from lowbit.cli import main
+
+sys.exit(main())

@@ -1,0 +1,91 @@
+"""What several verbs share: the model argument, --shapes, and printing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import Any
+
+from lowbit.errors import InputError
+from lowbit.ir.graph import Graph
+from lowbit.pipeline import Shapes, load
+
+
+def add_model_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("model", help="an .onnx or a .lowbit file")
+    p.add_argument(
+        "--shapes",
+        action="append",
+        default=[],
+        metavar="NAME=1,3,224,224",
+        help="bind an input's shape, or a dimension by its name (batch=1); may be repeated",
+    )
+    p.add_argument("--no-simplify", action="store_true", help="keep the graph as the file spells it")
+
+
+def load_model(args: argparse.Namespace) -> Graph:
+    """The graph the arguments name."""
+    return load(args.model, shapes=parse_shapes(args.shapes), simplify=not args.no_simplify)
+
+
+def parse_shapes(texts: list[str]) -> Shapes | None:
+    """{"x": [1, 3, 224, 224], "batch": 1} from ["x=1,3,224,224", "batch=1"].
+
+    One number without a comma binds a dimension; "x=8," is a shape of rank 1.
+
+    >>> parse_shapes(["x=1,3,n", "batch=2"])
+    {'x': [1, 3, 'n'], 'batch': 2}
+    """
+    shapes: dict[str, list[int | str] | int] = {}
+    for text in texts:
+        name, found, dims = text.rpartition("=")
+        parts = [d.strip() for d in re.split(r"[,x]", dims)] if found else []
+        if not name or not parts or not any(parts):
+            raise InputError(f"--shapes {text!r} is not NAME=DIMS", hint="--shapes x=1,3,224,224 or --shapes batch=1")
+        values: list[int | str] = [int(d) if re.fullmatch(r"\d+", d) else d for d in parts if d]
+        bad = [v for v in values if isinstance(v, str) and not v.isidentifier()]
+        if bad:
+            raise InputError(f"--shapes {text!r}: {bad[0]!r} is neither a number nor a name", hint="--shapes x=1,3,224,224")
+        shapes[name] = values[0] if len(parts) == 1 and isinstance(values[0], int) else values
+    return shapes or None
+
+
+def print_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:
+    """Prints a table. `columns` maps headings to "left" or "right"."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    t = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading, justify in columns.items():
+        t.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
+    for row in rows:
+        t.add_row(*(Text(cell) for cell in row))  # Text: names from a file are never read as markup
+    console = Console()
+    console = console if console.is_terminal else Console(width=160)
+    console.print(t)
+
+
+def count(n: int | str) -> str:
+    """1234567 as 1,234,567; symbolic numbers as they are; 0 as nothing."""
+    return (f"{n:,}" if n else "") if isinstance(n, int) else n
+
+
+def size(n: int) -> str:
+    """Bytes in the unit a person would choose: 2.3 MB.
+
+    >>> size(999), size(1_500), size(2_300_000)
+    ('999 B', '1.5 kB', '2.3 MB')
+    """
+    value, unit = float(n), "B"
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            break
+        value /= 1000
+    return f"{int(value)} B" if unit == "B" else f"{value:.1f} {unit}"

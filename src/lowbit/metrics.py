@@ -1,0 +1,43 @@
+"""How far apart two arrays are: signal to noise in decibels, largest difference, cosine."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lowbit.errors import ShapeError
+
+
+def sqnr_db(reference: ArrayLike, approximation: ArrayLike) -> float:
+    """10·log10(Σ reference² / Σ (reference - approximation)²), in float64; +inf when they are equal.
+
+    >>> round(sqnr_db([1.0, 1.0], [1.1, 0.9]), 6)
+    20.0
+    """
+    a, b = _pair(reference, approximation)
+    noise, signal = float(np.sum((a - b) ** 2)), float(np.sum(a * a))
+    if noise == 0:
+        return float("inf")
+    return 10 * float(np.log10(signal / noise)) if signal else float("-inf")
+
+
+def max_error(reference: ArrayLike, approximation: ArrayLike) -> float:
+    """The largest |reference - approximation|; 0.0 for empty arrays."""
+    a, b = _pair(reference, approximation)
+    return float(np.max(np.abs(a - b), initial=0.0))
+
+
+def cosine(reference: ArrayLike, approximation: ArrayLike) -> float:
+    """Σ a·b / (|a|·|b|); 1.0 for two zero arrays, 0.0 for one."""
+    a, b = _pair(reference, approximation)
+    lengths = float(np.linalg.norm(a)), float(np.linalg.norm(b))
+    if 0.0 in lengths:
+        return 1.0 if lengths == (0.0, 0.0) else 0.0
+    return float(np.vdot(a, b)) / (lengths[0] * lengths[1])
+
+
+def _pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    x, y = np.asarray(a, np.float64).reshape(-1), np.asarray(b, np.float64).reshape(-1)
+    if np.shape(a) != np.shape(b):
+        raise ShapeError(f"cannot compare shapes {np.shape(a)} and {np.shape(b)}")
+    return x, y

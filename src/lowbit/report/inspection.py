@@ -1,0 +1,96 @@
+"""What a network is made of: a row for each node (layer, op, shape, parameters, MACs, bytes) and totals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lowbit.dims import Dim
+from lowbit.ir.graph import Graph, Node
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One node. Symbolic numbers (batch not bound) stand as text."""
+
+    index: int
+    layer: str
+    op: str
+    output: str  # type of the first output
+    parameters: int
+    macs: int | str
+    weight_bytes: int
+    inputs: tuple[str, ...]
+    attrs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Rows and totals; a constant that several nodes share counts where it is first used, so the rows add up to the totals."""
+
+    name: str
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    rows: tuple[LayerRow, ...]
+    parameters: int
+    parameter_bytes: int
+    macs: int | str
+    ops: dict[str, int]
+    symbols: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def inspect(graph: Graph) -> Inspection:
+    """What the graph is made of."""
+    seen: set[str] = set()
+    rows = []
+    total: Dim = 0
+    for i, node in enumerate(graph.nodes):
+        count = node_macs(node)
+        total = total + count
+        fresh = [graph.constants[v.name] for v in node.inputs if v is not None and v.name in graph.constants and v.name not in seen]
+        fresh = list({c.value.name: c for c in fresh}.values())
+        seen.update(c.value.name for c in fresh)
+        rows.append(
+            LayerRow(
+                index=i,
+                layer=node.name or node.output.name,
+                op=node.op,
+                output=str(node.output.type),
+                parameters=sum(c.data.size for c in fresh),
+                macs=_number(count),
+                weight_bytes=sum(c.value.type.nbytes for c in fresh),
+                inputs=tuple("" if v is None else str(v.type) for v in node.inputs),
+                attrs={k: _plain(a) for k, a in node.attrs.items()},
+            )
+        )
+    return Inspection(
+        name=graph.name,
+        inputs={v.name: str(v.type) for v in graph.inputs},
+        outputs={k: str(v.type) for k, v in graph.outputs.items()},
+        rows=tuple(rows),
+        parameters=graph.parameter_count,
+        parameter_bytes=graph.parameter_bytes,
+        macs=_number(total),
+        ops=dict(Counter(n.op for n in graph.nodes).most_common()),
+        symbols=graph.symbols,
+    )
+
+
+def node_macs(node: Node) -> Dim:
+    """Multiply-accumulates of a node; 0 for ops where they are not the cost."""
+    macs = node.definition.macs
+    return 0 if macs is None else macs(*(v.type if v is not None else None for v in node.inputs), **node.attrs)
+
+
+def _number(d: Dim) -> int | str:
+    return d if isinstance(d, int) else str(d)
+
+
+def _plain(a: Any) -> Any:
+    if isinstance(a, tuple):
+        return [_plain(x) for x in a]
+    return a if a is None or isinstance(a, bool | int | float | str) else str(a)
