@@ -1,0 +1,328 @@
+"""QArray: an array of quantized numbers that NumPy code can use, and `array`, float arrays that know how to become one.
+
+    >>> q = quantize_array([[0.5, -1.0], [0.25, 0.0]], "int8")
+    >>> q.ints.tolist(), float(q[0, 1])
+    ([[64, -128], [32, 0]], -1.0)
+    >>> q @ q.T
+    array([[1.25  , 0.125 ],
+           [0.125 , 0.0625]], dtype=float32)
+
+A QArray never changes. Two of them multiply in integers (`lowbit.matmul` has the rule); views keep their parameters; every other NumPy
+function sees the dequantized float32 array (`lowbit.qarray.protocol` has the table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from lowbit import matmul as mm
+from lowbit.dtypes import DType
+from lowbit.dtypes import dtype as dtype_of
+from lowbit.errors import DTypeError, QuantError, ShapeError
+from lowbit.metrics import sqnr_db
+from lowbit.numerics import F32, Ints, as_float32
+from lowbit.packing import is_packed, pack, unpack
+from lowbit.qarray import views
+from lowbit.quant_params import QUANT_DTYPES, Granularity, PerTensor, QuantParams, Scheme, dequantize, quantize, requantize
+from lowbit.ranges import params_from_data
+
+_PER_TENSOR = PerTensor()
+
+
+class QArray(NDArrayOperatorsMixin):
+    """Integers and what they stand for: real = scale * (q - zero_point). Sub-byte dtypes are copied and packed, others share memory."""
+
+    __slots__ = ("_params", "_shape", "_stored", "sqnr_db")
+
+    def __init__(self, ints: ArrayLike, params: QuantParams, *, sqnr_db: float | None = None) -> None:
+        values = np.asarray(ints)
+        if values.dtype.kind not in "iu":
+            raise DTypeError(f"a QArray holds integers, got {values.dtype}", hint="lowbit.quantize_array(x, dtype) for real numbers")
+        params.check(values.shape)
+        lo, hi = params.code_range
+        if values.size and (values.min() < lo or values.max() > hi):
+            raise QuantError(f"integers {values.min()}..{values.max()} are outside {params.dtype} {params.scheme}, which holds {lo}..{hi}")
+        self._set(values.astype(params.dtype.numpy, copy=False), params, sqnr_db)
+
+    def _set(self, ints: Ints, params: QuantParams, sqnr_db: float | None) -> None:
+        self._shape: tuple[int, ...] = ints.shape
+        self._params = params
+        self._stored: Ints = pack(ints, params.dtype) if is_packed(params.dtype) else ints.view()
+        self._stored.flags.writeable = False
+        self.sqnr_db = sqnr_db  # signal to noise in dB against the array this was quantized from; None when not known
+
+    @classmethod
+    def _of(cls, ints: Ints, params: QuantParams, sqnr_db: float | None = None) -> QArray:
+        """Without the checks: for integers that came from a QArray or from quantize."""
+        made = cls.__new__(cls)
+        made._set(np.asarray(ints), params, sqnr_db)
+        return made
+
+    # --- what it is ---
+
+    @property
+    def quant_params(self) -> QuantParams:
+        return self._params
+
+    @property
+    def dtype(self) -> DType:
+        return self._params.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self._shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the integers, packed; `quant_params.nbytes` are those of scales and zero points."""
+        return self.dtype.nbytes(self.size)
+
+    @property
+    def packed(self) -> NDArray[Any]:
+        """The integers as they are stored: bytes for sub-byte dtypes, the array itself for others. Read-only."""
+        return self._stored
+
+    @property
+    def ints(self) -> Ints:
+        """The unpacked integers, in the dtype's NumPy type; read-only, binary as -1 and +1."""
+        if not is_packed(self.dtype):
+            return self._stored
+        ints = unpack(self._stored, self.dtype, self._shape)
+        ints.flags.writeable = False
+        return ints
+
+    # --- what it stands for ---
+
+    def dequantize(self) -> F32:
+        """The float32 array it stands for: fl32(q - zero_point) * scale."""
+        return dequantize(self.ints, self._params)
+
+    def astype(self, dtype: str | DType | np.dtype[Any] | type, *, scheme: Scheme | None = None, params: QuantParams | None = None) -> Any:
+        """A float array for a float dtype; a QArray, requantized, for a quantized one (by `params`, or to the range of its values)."""
+        d = dtype_of(dtype)
+        if d.name not in QUANT_DTYPES:
+            return self.dequantize().astype(d.numpy)
+        if params is not None and params.dtype != d:
+            raise QuantError(f"astype({d}) with parameters of {params.dtype}", hint=f"astype('{params.dtype}', params=params)")
+        if params is None and scheme is None and d == self.dtype:
+            return self
+        real = self.dequantize()
+        if params is None:
+            params = params_from_data(real, d, scheme, self._params.granularity)
+        return QArray._of(requantize(self.ints, self._params, params), params)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("a QArray becomes a NumPy array only by dequantizing, which copies")
+        return self.dequantize() if dtype is None else self.dequantize().astype(dtype)
+
+    def item(self) -> float:
+        """The value of an array of one element."""
+        if self.size != 1:
+            raise ShapeError(f"item() of an array of shape {self._shape}: one element is needed", hint=".tolist()")
+        return float(self.dequantize().reshape(())[()])
+
+    def __float__(self) -> float:
+        return self.item()
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def tolist(self) -> Any:
+        """The values as nested lists of floats."""
+        return self.dequantize().tolist()
+
+    # --- views: the parameters follow the axes ---
+
+    def __len__(self) -> int:
+        if not self._shape:
+            raise TypeError("len() of a 0-d QArray")
+        return self._shape[0]
+
+    def __iter__(self) -> Iterator[QArray]:
+        if not self._shape:
+            raise TypeError("iteration over a 0-d QArray")
+        ints = self.ints
+        for i in range(self._shape[0]):
+            yield QArray._of(ints[i], views.indexed(self._params, self._shape, i))
+
+    def __getitem__(self, key: Any) -> QArray:
+        views.parse_key(key, self.ndim)  # a bool is an index to NumPy, not to us
+        try:
+            ints = self.ints[key]
+        except (IndexError, TypeError, ValueError) as e:
+            raise ShapeError(f"index into shape {self._shape}: {e}") from e
+        return QArray._of(ints, views.indexed(self._params, self._shape, key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise QuantError(
+            "a QArray does not change: its parameters fit the values it was made from", hint=".dequantize(), change, quantize again"
+        )
+
+    def reshape(self, *shape: Any) -> QArray:
+        """The same elements in C order in another shape."""
+        wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+        try:
+            ints = self.ints.reshape(wanted)
+        except ValueError as e:
+            raise ShapeError(str(e)) from e
+        return QArray._of(ints, views.reshaped(self._params, self._shape, ints.shape), self.sqnr_db)
+
+    def ravel(self) -> QArray:
+        return self.reshape(-1)
+
+    flatten = ravel
+
+    def transpose(self, *axes: Any) -> QArray:
+        """Axes in another order, reversed if none is given."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], (int, np.integer)) else axes
+        order = tuple(range(self.ndim))[::-1] if order is None or not len(order) else tuple(int(a) for a in order)
+        if len(order) != self.ndim or sorted(a % max(self.ndim, 1) for a in order) != list(range(self.ndim)):
+            raise ShapeError(f"{order} is not an order of the {self.ndim} axes of shape {self._shape}")
+        order = tuple(a % self.ndim for a in order)
+        return QArray._of(self.ints.transpose(order), views.transposed(self._params, order), self.sqnr_db)
+
+    permute = transpose
+
+    @property
+    def T(self) -> QArray:
+        return self.transpose()
+
+    @property
+    def mT(self) -> QArray:
+        """The last two axes swapped."""
+        return self.swapaxes(-1, -2)
+
+    def swapaxes(self, a: int, b: int) -> QArray:
+        order = list(range(self.ndim))
+        try:
+            order[a], order[b] = order[b], order[a]
+        except IndexError:
+            raise ShapeError(f"axes {a} and {b} of an array of shape {self._shape}") from None
+        return self.transpose(order)
+
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> QArray:
+        """Without the axes of length 1 (all of them, or those named)."""
+        named = (axis,) if isinstance(axis, (int, np.integer)) else axis
+        if named is not None and any(not -self.ndim <= a < self.ndim or self._shape[a] != 1 for a in named):
+            raise ShapeError(f"cannot squeeze axes {named} of shape {self._shape}: only axes of length 1")
+        gone = {i for i, d in enumerate(self._shape) if d == 1} if named is None else {a % self.ndim for a in named}
+        view = self[tuple(0 if i in gone else slice(None) for i in range(self.ndim))]
+        view.sqnr_db = self.sqnr_db
+        return view
+
+    def broadcast_to(self, shape: int | tuple[int, ...]) -> QArray:
+        try:
+            ints = np.broadcast_to(self.ints, shape)
+        except ValueError as e:
+            raise ShapeError(f"cannot broadcast shape {self._shape} to {shape}") from e
+        return QArray._of(ints, views.broadcasted(self._params, self._shape, ints.shape))
+
+    # --- arithmetic ---
+
+    def matmul(self, other: QArray, *, backend: str | None = None) -> F32:
+        """The float32 matrix product, in integers where the scales allow it (`lowbit.matmul.plan_matmul` tells)."""
+        return mm.matmul(self.ints, self._params, other.ints, other._params, backend=backend)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from lowbit.qarray.protocol import apply_ufunc
+
+        return apply_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from lowbit.qarray.protocol import apply_function
+
+        return apply_function(func, args, kwargs)
+
+    # --- words and files ---
+
+    def __repr__(self) -> str:
+        p = self._params
+        cost = "error unknown" if self.sqnr_db is None else f"SQNR {self.sqnr_db:.1f} dB"
+        if p.scheme != "logarithmic" and p.dtype.name != "binary" and p.scale.size:
+            cost += f", at most ±{float(p.scale.max()) / 2:.3g} inside the range"
+        params = repr(p)[len("QuantParams(") : -1]
+        values = np.array2string(self.dequantize(), precision=4, separator=", ") if self.size <= 1000 else f"{self.size} values"
+        return f"QArray({values},\n  shape={self._shape}, {params}, {self.nbytes} + {p.nbytes} bytes, {cost})"
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes one safetensors file; `lowbit.load_array` reads it."""
+        from lowbit.qarray.file import save_array
+
+        save_array(path, self)
+
+
+def quantize_array(
+    x: ArrayLike,
+    dtype: str | DType | None = None,
+    *,
+    scale: ArrayLike | None = None,
+    zero_point: ArrayLike | None = None,
+    scheme: Scheme | None = None,
+    granularity: Granularity = _PER_TENSOR,
+    params: QuantParams | None = None,
+) -> QArray:
+    """`x` in few bits (int8 unless said). With no `scale` and no `params` the range of `x` decides (for binary the mean of |x|).
+
+    >>> quantize_array([0.0, 1.0, 2.0], "uint8", scale=0.5, zero_point=3).ints.tolist()
+    [3, 5, 7]
+    """
+    if isinstance(x, QArray):
+        x = x.dequantize()
+    array = as_float32(x)
+    if params is not None:
+        if scale is not None or zero_point is not None or scheme is not None or granularity != _PER_TENSOR:
+            raise QuantError("params= already has scale, zero point, scheme and granularity", hint="params=, or the others")
+        if dtype is not None and dtype_of(dtype) != params.dtype:
+            raise QuantError(f"dtype {dtype_of(dtype)} with parameters of {params.dtype}", hint=f"dtype='{params.dtype}'")
+    elif scale is not None:
+        params = QuantParams(dtype or "int8", scale, zero_point, scheme, granularity)
+    elif zero_point is not None:
+        raise QuantError("zero_point= needs scale=", hint="give both, or neither and let the values decide")
+    else:
+        params = params_from_data(array, dtype or "int8", scheme, granularity)
+    ints = quantize(array, params)
+    finite = bool(array.size) and bool(np.isfinite(array).all())
+    return QArray._of(ints, params, sqnr_db(array, dequantize(ints, params)) if finite else None)
+
+
+class Array(np.ndarray[Any, np.dtype[np.float32]]):
+    """A float32 NumPy array with the methods that quantize it."""
+
+    def quantize(self, dtype: str | DType = "int8", **options: Any) -> QArray:
+        """As `quantize_array(self, dtype, **options)`."""
+        return quantize_array(self, dtype, **options)
+
+    def quantize_int8(self, **options: Any) -> QArray:
+        return self.quantize("int8", **options)
+
+    def quantize_uint8(self, **options: Any) -> QArray:
+        return self.quantize("uint8", **options)
+
+
+def array(x: ArrayLike) -> Array:
+    """`x` as a float32 NumPy array that has `.quantize(dtype)`, `.quantize_int8()` and `.quantize_uint8()`.
+
+    >>> array([1.0, -1.0]).quantize_int8(scale=0.5).ints.tolist()
+    [2, -2]
+    """
+    if isinstance(x, QArray):
+        x = x.dequantize()
+    return as_float32(x).view(Array)

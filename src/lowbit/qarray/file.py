@@ -1,0 +1,50 @@
+"""A QArray as a safetensors file: the packed integers are the tensor `data`, shape and parameters are JSON in the metadata."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from lowbit.errors import FormatError, LowbitError
+from lowbit.files import write_whole
+from lowbit.packing import is_packed, unpack
+from lowbit.qarray.array import QArray
+from lowbit.quant_params import QuantParams
+
+KEY = "lowbit.qarray"
+
+
+def save_array(path: str | PathLike[str], q: QArray) -> None:
+    """Writes the array; the same array gives the same bytes."""
+    from safetensors.numpy import save as to_bytes
+
+    meta = {"version": 1, "shape": list(q.shape), "params": q.quant_params.to_dict(), "sqnr_db": repr(q.sqnr_db)}
+    # One metadata entry: the order of several is not fixed by the format.
+    write_whole(path, to_bytes({"data": np.ascontiguousarray(q.packed)}, metadata={KEY: json.dumps(meta, sort_keys=True)}))
+
+
+def load_array(path: str | PathLike[str]) -> QArray:
+    """The array that `save_array` wrote; FormatError for anything else."""
+    from safetensors import SafetensorError, safe_open
+
+    where = Path(path).name
+    try:
+        with safe_open(str(path), framework="np") as f:
+            meta = json.loads((f.metadata() or {}).get(KEY, "null"))
+            data = f.get_tensor("data")
+    except (SafetensorError, OSError, ValueError) as e:
+        raise FormatError(f"not a quantized array ({e})", where=where, hint="a file that QArray.save wrote") from e
+    try:
+        params = QuantParams.from_dict(meta["params"])
+        shape = tuple(int(d) for d in meta["shape"])
+        ints = unpack(data, params.dtype, shape) if is_packed(params.dtype) else data.reshape(shape)
+        if ints.dtype != params.dtype.numpy:
+            raise FormatError(f"holds {ints.dtype}, its parameters say {params.dtype}")
+        return QArray(ints, params, sqnr_db=None if meta["sqnr_db"] == "None" else float(meta["sqnr_db"]))
+    except (KeyError, TypeError, ValueError) as e:
+        raise FormatError(f"not a quantized array ({type(e).__name__}: {e})", where=where, hint="a file that QArray.save wrote") from e
+    except LowbitError as e:
+        raise e.at(where) from e
