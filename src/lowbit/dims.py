@@ -27,7 +27,8 @@ class FloorDiv:
     den: Dim
 
     def __str__(self) -> str:
-        return f"({self.num})//({self.den})" if isinstance(self.den, Sym) else f"({self.num})//{self.den}"
+        num, den = (f"({d})" if isinstance(d, Sym) else str(d) for d in (self.num, self.den))
+        return f"({num}//{den})"  # in brackets: unary minus and % bind otherwise
 
 
 Atom = str | FloorDiv
@@ -38,7 +39,7 @@ class Sym:
     """A size that is not known yet. Build with `symbol(name)` and Python arithmetic, or `parse_dim(text)`.
 
     >>> b = symbol("batch"); print((b * 2 + 2) // 2, (b * 4) // b, (b + 1) // 2)
-    batch + 1 4 (batch + 1)//2
+    batch + 1 4 ((batch + 1)//2)
     """
 
     terms: tuple[tuple[Monomial, int], ...]
@@ -79,7 +80,7 @@ class Sym:
             hint="bind it when loading: shapes={...}, e.g. " + ", ".join(f"{s}=1" for s in sorted(symbols(self))),
         )
 
-    __int__ = __index__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _unbound  # type: ignore[assignment]
+    __int__ = __index__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _unbound
 
     def __str__(self) -> str:
         parts = []
@@ -194,6 +195,27 @@ def product(dims: Iterable[Dim]) -> Dim:
     for d in dims:
         total = total * d
     return total
+
+
+def at_least(a: Dim, b: Dim, *, unknown: bool | None = None) -> bool:
+    """Whether a ≥ b for all sizes (symbols are 1 or more). When that depends on the sizes: `unknown`, or a ShapeError.
+
+    >>> at_least(symbol("batch") * 2, 2), at_least(0, symbol("batch"))
+    (True, False)
+    """
+    difference = a - b
+    if isinstance(difference, int):
+        return difference >= 0
+    signs = {c > 0 for m, c in difference.terms if m}
+    plain = all(isinstance(atom, str) for m, _ in difference.terms for atom in m)
+    bound = sum(c for _, c in difference.terms)  # its value when every symbol is 1
+    if plain and signs == {True} and bound >= 0:
+        return True
+    if plain and signs == {False} and bound < 0:
+        return False
+    if unknown is None:
+        raise ShapeError(f"whether {a} is at least {b} depends on the sizes", hint="bind them when loading: shapes={...}")
+    return unknown
 
 
 def ceil_div(num: Dim, den: Dim) -> Dim:

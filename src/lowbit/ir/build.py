@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,14 +30,17 @@ class Builder:
         self._constants: dict[str, Constant] = {}
         self._nodes: dict[str, Node] = {}  # by the name of the first output, which is unique
         self._names: set[str] = set()
+        self._numbers: defaultdict[str, int] = defaultdict(lambda: 1)  # the next number to try behind a name, so that many equal hints stay cheap
         self._same: dict[tuple[str, tuple[int, ...], bytes], Value] = {}  # small constants made on the way, each once
 
     def unique(self, hint: str) -> str:
         """The hint itself, or the hint with a number, so that no value has it yet."""
-        hint = hint or "v"
-        name, stem, i = hint, re.sub(r"\.\d+$", "", hint), 1
-        while name in self._names:
-            name, i = f"{stem}.{i}", i + 1
+        name = hint = hint or "v"
+        if name in self._names:
+            stem = re.sub(r"\.\d+$", "", hint)
+            while name in self._names:
+                name = f"{stem}.{self._numbers[stem]}"
+                self._numbers[stem] += 1
         self._names.add(name)
         return name
 

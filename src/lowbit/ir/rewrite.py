@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from lowbit.errors import GraphError
-from lowbit.ir.build import Builder
-from lowbit.ir.graph import Graph, Node, Value
+from lowbit.errors import GraphError, LowbitError
+from lowbit.ir.build import Builder, prune
+from lowbit.ir.graph import Constant, Graph, Node, Value, attr, freeze
+from lowbit.ops import get_op
+from lowbit.types import Array
 
 
 class Editor(Builder):
@@ -26,14 +29,19 @@ class Editor(Builder):
         self._outputs = dict(graph.outputs)
         self._producers: dict[str, str] = {}
         self._users: dict[str, dict[str, None]] = {}
+        self._rank: dict[str, int] = {}
         self._nodes = {}
         for node in graph.nodes:
             self._put(node)
+        self._rank = {key: i for i, key in enumerate(self._nodes)}
         self.changed = False
 
     def _put(self, node: Node) -> None:
         key = node.output.name
         super()._put(node)
+        if key not in self._rank:  # a new node stands right behind the last of its inputs
+            before = (self._producers.get(v.name) for v in node.inputs if v is not None)
+            self._rank[key] = max((self._rank[k] for k in before if k is not None), default=-1)
         for o in node.outputs:
             self._producers[o.name] = key
         for v in node.inputs:
@@ -77,21 +85,62 @@ class Editor(Builder):
         self._put(new)
         return new
 
+    def become(self, node: Node, op: str, *inputs: Value | None, name: str = "", **attrs: Any) -> Node | None:
+        """The node turned into another op that defines the same values; None, and nothing is changed, when that would change a type."""
+        definition = get_op(op)
+        while inputs and inputs[-1] is None:
+            inputs = inputs[:-1]
+        try:
+            complete = definition.signature.complete(op, len(inputs), {k: attr(v) for k, v in attrs.items()})
+            types = definition.infer_types([v.type if v is not None else None for v in inputs], complete)
+        except LowbitError:
+            return None
+        if types != tuple(o.type for o in node.outputs):
+            return None
+        for v in node.inputs:
+            if v is not None:
+                self._users[v.name].pop(node.output.name, None)
+        new = Node(op, inputs, complete, name or node.name, node.outputs)
+        self._put(new)
+        for v in node.inputs:
+            if v is not None:
+                self._drop_dead(v)
+        return new
+
+    def set_constant(self, value: Value, data: Array) -> None:
+        """Other data of the same type for a constant: every user of it sees them."""
+        if data.shape != value.type.shape or data.dtype != value.type.dtype.numpy:
+            raise GraphError(f"constant {value.name!r} is {value.type}, {data.dtype}{list(data.shape)} given")
+        self._constants[value.name] = Constant(value, freeze(data))
+        self.changed = True
+
     def replace(self, old: Value, new: Value) -> None:
         """Every use of `old`, outputs of the graph included, reads `new` from now on."""
         if old.name == new.name:
             return
         if old.type != new.type:
             raise GraphError(f"{old} is {old.type}, {new} that should stand for it is {new.type}")
+        between = self._way_to(new)
         for user in self.users(old):
-            if new.name in (o.name for o in user.outputs):
-                continue  # `new` is computed from `old`: that one use stays
+            if user.output.name in between:
+                continue  # `new` is computed from `old`: that use stays
             self.set_inputs(user, [new if v is not None and v.name == old.name else v for v in user.inputs])
         for name, v in self._outputs.items():
             if v.name == old.name:
                 self._outputs[name] = new
         self.changed = True
         self._drop_dead(old)
+
+    def _way_to(self, new: Value) -> set[str]:
+        """The producer of `new` and the nodes added in this edit that lead to it."""
+        way: set[str] = set()
+        stack: list[Value | None] = [new]
+        while stack:
+            node = self.producer(stack.pop())
+            if node is not None and node.output.name not in way and (not way or node.output.name not in self._graph.values):
+                way.add(node.output.name)
+                stack.extend(node.inputs)
+        return way
 
     def _drop_dead(self, value: Value) -> None:
         """Takes the value's producer away if no output of it is used, and so on upwards, so that use counts stay true."""
@@ -108,7 +157,10 @@ class Editor(Builder):
 
     def done(self) -> Graph:
         """The new graph; the very same object if nothing was changed."""
-        return self.finish(self._outputs) if self.changed else self._graph
+        if not self.changed:
+            return self._graph
+        nodes = sorted(self._nodes.values(), key=lambda n: self._rank[n.output.name])
+        return prune(Graph(tuple(self._inputs), self._outputs, tuple(nodes), self._constants, self.name))
 
 
 def rewrite(graph: Graph, rule: Callable[[Editor, Node], None], *ops: str) -> Graph:

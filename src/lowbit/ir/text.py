@@ -137,7 +137,7 @@ class _Line:
         if "0x" in token and not token.startswith('"'):
             return float.fromhex(token)
         value: Any = json.loads(token)
-        return value  # type: ignore[no-any-return]
+        return value
 
 
 def parse_graph(text: str, data: Mapping[str, Constant] | Mapping[str, Array] | None = None) -> Graph:
