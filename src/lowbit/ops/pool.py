@@ -1,0 +1,148 @@
+"""Pools: a maximum, mean or norm over a sliding window of each channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowbit.errors import ShapeError
+from lowbit.ops.op import Op, register
+from lowbit.ops.window import Ints, check_geometry, lowest, need_float, output_size, wide, windows
+from lowbit.types import Array, TensorType, shape_text
+
+
+def _infer(x: TensorType, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool) -> TensorType:
+    if x.rank < 3:
+        raise ShapeError(f"input {shape_text(x.shape)} given, (N, C, spatial…) needed")
+    check_geometry(x.rank - 2, kernel, stride, pads, dilation)
+    return TensorType((*x.shape[:2], *output_size(x.shape[2:], kernel, stride, pads, dilation, ceil_mode)), x.dtype)
+
+
+def _windows(x: Array, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, value: Any) -> Array:
+    """(N, C, *out, taps): the taps of each window in one axis."""
+    out = [int(d) for d in output_size(x.shape[2:], kernel, stride, pads, dilation, ceil_mode)]
+    found = windows(x, kernel, stride, pads, dilation, out, value)
+    return found.reshape(*found.shape[: 2 + len(kernel)], int(np.prod(kernel)))
+
+
+def infer_max(x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool) -> TensorType:
+    return _infer(x, kernel, stride, pads, dilation, ceil_mode)
+
+
+def max_pool(x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool) -> Array:
+    """The largest element of each window; padding is never it."""
+    return np.asarray(_windows(x, kernel, stride, pads, dilation, ceil_mode, lowest(x)).max(axis=-1))
+
+
+def infer_max_indices(
+    x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, column_major: bool = False
+) -> tuple[TensorType, TensorType]:
+    y = _infer(x, kernel, stride, pads, dilation, ceil_mode)
+    return y, y.with_dtype("int64")
+
+
+def max_pool_indices(
+    x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, column_major: bool = False
+) -> tuple[Array, Array]:
+    """The maxima and where they are: flat positions in the whole input, the first one where several are equal.
+
+    With `column_major` the spatial part of a position counts the first spatial axis fastest.
+    """
+    spatial = x.shape[2:]
+    taps = _windows(x, kernel, stride, pads, dilation, ceil_mode, lowest(x))
+    within = np.arange(int(np.prod(spatial)), dtype=np.int64).reshape(spatial, order="F" if column_major else "C")
+    places = _windows(np.broadcast_to(within, (1, 1, *spatial)), kernel, stride, pads, dilation, ceil_mode, -1)
+    best = np.where(places >= 0, taps, lowest(x)).argmax(axis=-1)[..., None]
+    index = np.take_along_axis(np.broadcast_to(places, taps.shape), best, -1)[..., 0]
+    image = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape(*x.shape[:2], *[1] * len(spatial))
+    return np.take_along_axis(taps, best, -1)[..., 0], index + image * within.size
+
+
+def infer_avg(
+    x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, count_include_pad: bool
+) -> TensorType:
+    need_float(x)
+    return _infer(x, kernel, stride, pads, dilation, ceil_mode)
+
+
+def avg_pool(x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, count_include_pad: bool) -> Array:
+    """The mean of each window. What `ceil_mode` adds beyond the padding never counts; the padding counts on demand."""
+    n = len(kernel)
+    total = _windows(wide(x), kernel, stride, pads, dilation, ceil_mode, 0).sum(axis=-1)
+    inside = np.ones((1, 1, *x.shape[2:]), total.dtype)
+    if count_include_pad:
+        padded = np.pad(inside, [(0, 0), (0, 0), *zip(pads[:n], pads[n:], strict=True)], constant_values=1)
+        out = total.shape[2:]
+        count = windows(padded, kernel, stride, (0,) * 2 * n, dilation, out).reshape(1, 1, *out, -1).sum(axis=-1)
+    else:
+        count = _windows(inside, kernel, stride, pads, dilation, ceil_mode, 0).sum(axis=-1)
+    return np.asarray(total / count).astype(x.dtype)
+
+
+def infer_lp(x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, p: int) -> TensorType:
+    need_float(x)
+    return _infer(x, kernel, stride, pads, dilation, ceil_mode)
+
+
+def lp_pool(x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, p: int) -> Array:
+    """The p-norm of each window: (Σ |x|^p)^(1/p)."""
+    powers = _windows(np.abs(wide(x)) ** p, kernel, stride, pads, dilation, ceil_mode, 0)
+    return np.asarray(powers.sum(axis=-1) ** (1.0 / p)).astype(x.dtype)
+
+
+def infer_adaptive(x: TensorType, *, output_size: Ints) -> TensorType:
+    if x.rank < 3 or len(output_size) != x.rank - 2:
+        raise ShapeError(f"input {shape_text(x.shape)} and output size {output_size}: one entry for each spatial dimension is needed")
+    if any(isinstance(d, int) and d == 0 for d in x.shape[2:]):
+        raise ShapeError(f"input {shape_text(x.shape)} has no elements to pool")
+    return TensorType((*x.shape[:2], *output_size), x.dtype)
+
+
+def infer_adaptive_avg(x: TensorType, *, output_size: Ints) -> TensorType:
+    need_float(x)
+    return infer_adaptive(x, output_size=output_size)
+
+
+def _adaptive(x: Array, output_size: Ints, reduce: Any) -> Array:
+    """Bin i of n along an axis covers elements floor(i*size/n) up to ceil((i+1)*size/n); axes are independent."""
+    for axis, n in enumerate(output_size, 2):
+        size = x.shape[axis]
+        bins = [reduce(x.take(range(i * size // n, -(-(i + 1) * size // n)), axis), axis=axis) for i in range(n)]
+        x = np.stack(bins, axis) if bins else x[(slice(None),) * axis + (slice(0, 0),)]
+    return x
+
+
+def adaptive_avg_pool(x: Array, *, output_size: Ints) -> Array:
+    return _adaptive(wide(x), output_size, np.mean).astype(x.dtype)
+
+
+def adaptive_max_pool(x: Array, *, output_size: Ints) -> Array:
+    return _adaptive(x, output_size, np.max)
+
+
+def infer_unpool(x: TensorType, indices: TensorType, *, shape: tuple[Any, ...]) -> TensorType:
+    if x.shape != indices.shape or len(shape) != x.rank:
+        raise ShapeError(f"input {shape_text(x.shape)}, indices {shape_text(indices.shape)} and output {shape_text(shape)} do not fit")
+    return TensorType(shape, x.dtype)
+
+
+def max_unpool(x: Array, indices: Array, *, shape: Ints) -> Array:
+    """Zeros with each element of x at its flat position: the inverse of max_pool_indices."""
+    size = int(np.prod(shape))
+    if indices.size and not (indices.min() >= 0 and indices.max() < size):
+        raise ShapeError(f"an index is outside the {size} elements of output {shape_text(shape)}")
+    y = np.zeros(size, x.dtype)
+    y[indices.reshape(-1)] = x.reshape(-1)
+    return y.reshape(shape)
+
+
+register(
+    Op("max_pool", infer_max, max_pool),
+    Op("max_pool_indices", infer_max_indices, max_pool_indices),
+    Op("avg_pool", infer_avg, avg_pool),
+    Op("lp_pool", infer_lp, lp_pool),
+    Op("adaptive_avg_pool", infer_adaptive_avg, adaptive_avg_pool),
+    Op("adaptive_max_pool", infer_adaptive, adaptive_max_pool),
+    Op("max_unpool", infer_unpool, max_unpool),
+)
