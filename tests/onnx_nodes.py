@@ -40,9 +40,9 @@ def check(name: str) -> None:
     model = onnx.load(FOLDER / name / "model.onnx")
     for folder in sorted((FOLDER / name).glob("test_data_set_*")):
         inputs, outputs = Tensors(folder, "input"), Tensors(folder, "output")
-        graph, constants = load(model, inputs)
-        feeds = {v.name: inputs[i] for i, v in enumerate(model.graph.input) if v.name not in constants and v.name in {g.name for g in graph.inputs}}
-        got = run(graph, feeds)
+        graph = load(model, inputs)
+        wanted = {v.name for v in graph.inputs}
+        got = run(graph, {v.name: inputs[i] for i, v in enumerate(model.graph.input) if v.name in wanted})
         for i, o in enumerate(model.graph.output):
             compare(o.name, graph.outputs[o.name].type.dtype.name, got[o.name], outputs.proto(i))
 
@@ -66,12 +66,12 @@ def unpacked(proto: TensorProto) -> Array:
     return array.astype(small) if small is not None else array
 
 
-def load(model: ModelProto, inputs: Tensors) -> tuple[Graph, set[str]]:
-    """The graph, and the inputs that had to become constants because they decide the shapes of others."""
+def load(model: ModelProto, inputs: Tensors) -> Graph:
+    """The graph; inputs that the importer needs to know (shapes, axes …) are made constants."""
     constants: set[str] = set()
     while True:
         try:
-            return load_onnx(model.SerializeToString()), constants
+            return load_onnx(model.SerializeToString())
         except NeedsConstant as e:
             wanted = origins(model, e.input) - constants
             if not wanted:

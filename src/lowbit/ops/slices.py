@@ -1,0 +1,113 @@
+"""Movement of parts: slice, concat, split, pad."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowbit.dims import Dim, Sym, ceil_div
+from lowbit.errors import DTypeError, ShapeError
+from lowbit.ops.op import Op, register
+from lowbit.types import Array, TensorType, normalize_axis, shape_text
+
+Ints = tuple[int, ...]
+Dims = tuple[Dim, ...]
+
+
+def slice_length(size: Dim, start: Dim, end: Dim, step: int) -> Dim:
+    """Elements from `start` up to, not including, `end`. Numbers are cut to the axis; symbols are taken to lie on it.
+
+    With a negative step, `end` -1 means that the first element is taken too.
+
+    >>> slice_length(10, 1, 99, 2), slice_length(10, 8, -1, -3)
+    (5, 3)
+    """
+    if step == 0:
+        raise ShapeError("a step of 0 goes nowhere")
+    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
+        low, high = (0, size) if step > 0 else (-1, size - 1)
+        start, end = min(max(start, low), high), min(max(end, low), high)
+        return max(ceil_div(end - start, step), 0)
+    return ceil_div(end - start, step) if step > 0 else ceil_div(start - end, -step)
+
+
+def infer_slice(x: TensorType, *, axes: Ints, starts: Dims, ends: Dims, steps: Ints) -> TensorType:
+    if not len(axes) == len(starts) == len(ends) == len(steps):
+        raise ShapeError(f"{len(axes)} axes, {len(starts)} starts, {len(ends)} ends and {len(steps)} steps given")
+    shape = list(x.shape)
+    for a, s, e, step in zip(axes, starts, ends, steps, strict=True):
+        a = normalize_axis(a, x.rank)
+        shape[a] = slice_length(x.shape[a], s, e, step)
+    return TensorType(shape, x.dtype)
+
+
+def slice_(x: Array, *, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> Array:
+    index = [slice(None)] * x.ndim
+    for a, s, e, step in zip(axes, starts, ends, steps, strict=True):
+        index[a] = slice(s, None if step < 0 and e < 0 else e, step)  # -1 is before the first, not the last
+    return x[tuple(index)]
+
+
+def infer_concat(*xs: TensorType, axis: int) -> TensorType:
+    if not xs:
+        raise ShapeError("nothing to concatenate")
+    axis = normalize_axis(axis, xs[0].rank)
+    total: Dim = 0
+    shape = list(xs[0].shape)
+    for x in xs:
+        if x.dtype != xs[0].dtype:
+            raise DTypeError(f"inputs are {xs[0].dtype} and {x.dtype}, one element type needed", hint="cast one of them")
+        fits = x.rank == len(shape) and all(
+            i == axis or d == e or isinstance(d, Sym) or isinstance(e, Sym) for i, (d, e) in enumerate(zip(x.shape, shape, strict=True))
+        )
+        if not fits:
+            raise ShapeError("inputs " + " and ".join(shape_text(t.shape) for t in xs) + f" differ in more than axis {axis}")
+        shape = [d if isinstance(d, int) else e for d, e in zip(x.shape, shape, strict=True)]  # a number says more than a symbol
+        total = total + x.shape[axis]
+    shape[axis] = total
+    return TensorType(shape, xs[0].dtype)
+
+
+def concat(*xs: Array, axis: int) -> Array:
+    return np.concatenate(xs, axis=axis)
+
+
+def infer_split(x: TensorType, *, axis: int, sizes: Dims) -> tuple[TensorType, ...]:
+    axis = normalize_axis(axis, x.rank)
+    total: Dim = 0
+    for s in sizes:
+        total = total + s
+    if isinstance(total, int) and isinstance(x.shape[axis], int) and total != x.shape[axis]:
+        raise ShapeError(f"sizes {shape_text(sizes)} sum to {total}, axis {axis} of {shape_text(x.shape)} has {x.shape[axis]}")
+    return tuple(TensorType((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype) for s in sizes)
+
+
+def split(x: Array, *, axis: int, sizes: Ints) -> tuple[Array, ...]:
+    return tuple(np.split(x, np.cumsum(sizes)[:-1].astype(np.int64), axis=axis))
+
+
+def infer_pad(x: TensorType, *, pads: Dims, mode: str, value: float = 0.0) -> TensorType:
+    if len(pads) != 2 * x.rank:
+        raise ShapeError(f"{len(pads)} pads given, rank {x.rank} needs {2 * x.rank}")
+    if mode not in ("constant", "reflect", "edge", "wrap"):
+        raise ShapeError(f"mode is {mode!r}, one of constant, reflect, edge, wrap needed")
+    return TensorType([d + b + e for d, b, e in zip(x.shape, pads[: x.rank], pads[x.rank :], strict=True)], x.dtype)
+
+
+def pad(x: Array, *, pads: Ints, mode: str, value: float = 0.0) -> Array:
+    """Negative pads cut off, before the positive ones are put on."""
+    begins, ends = pads[: x.ndim], pads[x.ndim :]
+    kept = x[tuple(slice(max(-b, 0), d + min(e, 0)) for d, b, e in zip(x.shape, begins, ends, strict=True))]
+    widths = [(max(b, 0), max(e, 0)) for b, e in zip(begins, ends, strict=True)]
+    if mode == "constant":
+        return np.pad(kept, widths, constant_values=np.asarray(value).astype(x.dtype))
+    if any(sum(w) and not d for w, d in zip(widths, kept.shape, strict=True)):
+        raise ShapeError(f"{mode} padding of {shape_text(kept.shape)}: an empty axis has nothing to repeat")
+    return np.pad(kept, widths, mode=mode)  # type: ignore[call-overload,no-any-return]
+
+
+register(
+    Op("slice", infer_slice, slice_, moves=True),
+    Op("concat", infer_concat, concat, moves=True),
+    Op("split", infer_split, split, moves=True),
+    Op("pad", infer_pad, pad, moves=True),
+)
