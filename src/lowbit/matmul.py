@@ -205,8 +205,7 @@ def side(ints: Ints, params: QuantParams, k_axis: Literal[-1, -2]) -> Side:
 def _scaled(left: Side, right: Side, start: int, stop: int, backend: str | None) -> F32:
     (a, sa), (b, sb) = left.run(start, stop), right.run(start, stop)
     y = int_matmul(a, b, backend).astype(np.float32)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        y *= sa * sb  # (…, M, 1) · (…, 1, N)
+    y *= sa * sb  # (…, M, 1) · (…, 1, N)
     return y
 
 

@@ -164,8 +164,8 @@ class QArray(NDArrayOperatorsMixin):
             yield QArray._of(ints[i], views.indexed(self._params, self._shape, i))
 
     def __getitem__(self, key: Any) -> QArray:
-        views.parse_key(key, self.ndim)  # a bool is an index to NumPy, not to us
         try:
+            views.parse_key(key, self.ndim)  # refuses a bool, which NumPy takes for an index
             ints = self.ints[key]
         except (IndexError, TypeError, ValueError) as e:
             raise ShapeError(f"index into shape {self._shape}: {e}") from e

@@ -40,9 +40,10 @@ def load_array(path: str | PathLike[str]) -> QArray:
     try:
         params = QuantParams.from_dict(meta["params"])
         shape = tuple(int(d) for d in meta["shape"])
+        stored = np.dtype(np.uint8) if is_packed(params.dtype) else params.dtype.numpy
+        if data.dtype != stored:
+            raise FormatError(f"holds {data.dtype}, its parameters say {params.dtype}, which is stored as {stored}")
         ints = unpack(data, params.dtype, shape) if is_packed(params.dtype) else data.reshape(shape)
-        if ints.dtype != params.dtype.numpy:
-            raise FormatError(f"holds {ints.dtype}, its parameters say {params.dtype}")
         return QArray(ints, params, sqnr_db=None if meta["sqnr_db"] == "None" else float(meta["sqnr_db"]))
     except (KeyError, TypeError, ValueError) as e:
         raise FormatError(f"not a quantized array ({type(e).__name__}: {e})", where=where, hint="a file that QArray.save wrote") from e
