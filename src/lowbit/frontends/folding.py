@@ -76,16 +76,26 @@ class FoldingBuilder(Builder):
         self, definition: Any, arrays: list[Array | None], attrs: dict[str, Any], types: tuple[TensorType, ...], outs: tuple[str, ...]
     ) -> tuple[Value, ...] | None:
         """The op done on dims instead of numbers, where its meaning is plain integer arithmetic or movement."""
-        if len(types) != 1 or not types[0].dtype.is_integer:
+        if not all(t.dtype.is_integer or t.dtype.kind == "bool" for t in types):
             return None
         try:
-            result = definition.run([a.astype(object) if a is not None else None for a in arrays], attrs)[0]
+            results = definition.run([a.astype(object) if a is not None else None for a in arrays], attrs)
         except (ShapeError, TypeError, ValueError, AttributeError):
             return None  # needs the number itself (a comparison, a float): it is computed when the symbols are bound
-        array = np.asarray(result, dtype=object)
-        if not all(isinstance(d, int | Sym | np.integer) for d in array.reshape(-1)):
+        if not all(isinstance(d, int | Sym | np.integer | np.bool_) for r in results for d in r.astype(object).reshape(-1)):
             return None
-        return (self.dims_value(array, outs[0] if outs else ""),)
+        wished = [outs[i] if i < len(outs) else "" for i in range(len(results))]
+        return tuple(self._known_value(r.astype(object), t, o) for r, t, o in zip(results, types, wished, strict=True))
+
+    def _known_value(self, array: Array, type_: TensorType, out: str) -> Value:
+        """A value of this type with these elements, which are numbers or dims."""
+        if not any(isinstance(d, Sym) for d in array.reshape(-1)):
+            return self.constant(array.astype(type_.dtype.numpy), name=out, dtype=type_.dtype)
+        if type_.dtype.name == "int64":
+            return self.dims_value(array, out)
+        value = super().add_node("cast", self.dims_value(array), outputs=(out,) if out else (), to=type_.dtype.name)[0]
+        self._symbolic[value.name] = array
+        return value
 
 
 def _flat(attrs: dict[str, Any]) -> list[Any]:

@@ -152,6 +152,16 @@ class Importer(FoldingBuilder):
         for node in sorted_nodes(graph, set(self.scope) | set(self._tensors), self.model.source):
             self.node(node)
 
+    def inline(self, graph: OnnxGraph) -> list[Value]:
+        """The outputs of a branch, imported in place. Names of the branch hide outer ones and are forgotten after it."""
+        scope, tensors = dict(self.scope), dict(self._tensors)
+        for name in graph.initializers:
+            self.scope.pop(name, None)
+        self.walk(graph)
+        outputs = [self.lookup(o.name) for o in graph.outputs]
+        self.scope, self._tensors = scope, tensors
+        return outputs
+
     def node(self, node: OnnxNode) -> None:
         outer, self._node = self._node, node
         try:
