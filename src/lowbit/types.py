@@ -1,10 +1,10 @@
-"""What is known of a tensor before it exists: its shape (ints or symbols), its element type, and how integers stand for reals."""
+"""What is known of a tensor before it exists: its shape (ints or symbols) and its element type."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ Shape = tuple[Dim, ...]
 
 @dataclass(frozen=True)
 class TensorType:
-    """Shape, element type, and (for quantized integers) the parameters that give them real values.
+    """Shape and element type. What integers stand for is said by the nodes around them (see ARCHITECTURE.md).
 
     >>> print(TensorType((1, 3, 224, 224), "float32"))
     float32[1, 3, 224, 224]
@@ -30,12 +30,10 @@ class TensorType:
 
     shape: Shape
     dtype: DType
-    quant: QuantParams | None = None
 
-    def __init__(self, shape: Sequence[Dim], dtype_: str | DType | np.dtype[Any], quant: QuantParams | None = None) -> None:
+    def __init__(self, shape: Sequence[Dim], dtype_: str | DType | np.dtype[Any]) -> None:
         object.__setattr__(self, "shape", tuple(d if isinstance(d, Sym) else int(d) for d in shape))
         object.__setattr__(self, "dtype", dtype(dtype_))
-        object.__setattr__(self, "quant", quant)
         for d in self.shape:
             if isinstance(d, int) and d < 0:
                 raise ShapeError(f"shape {shape_text(self.shape)} has a negative dimension")
@@ -63,10 +61,10 @@ class TensorType:
         return frozenset().union(*(symbols(d) for d in self.shape))
 
     def with_shape(self, shape: Sequence[Dim]) -> TensorType:
-        return TensorType(shape, self.dtype, self.quant)
+        return TensorType(shape, self.dtype)
 
     def with_dtype(self, d: str | DType) -> TensorType:
-        """The same shape with other elements; quantization parameters belong to the old ones and are dropped."""
+        """The same shape with other elements."""
         return TensorType(self.shape, d)
 
     def __str__(self) -> str:
