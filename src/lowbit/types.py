@@ -13,9 +13,6 @@ from lowbit.dims import Dim, Sym, product, symbols
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import ShapeError
 
-if TYPE_CHECKING:
-    from lowbit.quant_params import QuantParams
-
 Array = NDArray[Any]
 Shape = tuple[Dim, ...]
 
