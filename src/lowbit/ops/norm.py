@@ -135,10 +135,10 @@ def infer_lp(x: TensorType, *, axis: int, p: int) -> TensorType:
 
 
 def lp_norm(x: Array, *, axis: int, p: int) -> Array:
-    """x divided by its p-norm along an axis; where that is 0 the result is 0."""
+    """x divided by its p-norm along an axis; 0/0 is NaN, as ONNX defines it."""
     w = wide(x)
     norm = (np.abs(w) ** p).sum(axis=axis, keepdims=True) ** w.dtype.type(1.0 / p)
-    return np.asarray(w / np.where(norm == 0, w.dtype.type(1), norm)).astype(x.dtype)
+    return np.asarray(w / norm).astype(x.dtype)
 
 
 register(
