@@ -1,7 +1,7 @@
 """The node tests that come with onnx: one folder each, a model of one operator with inputs and outputs. Also a command:
 
-    python tests/onnx_nodes.py [words]       runs the tests with all these words in their name and prints what fails, and why
-    python tests/onnx_nodes.py --prune       drops the lines of onnx_unsupported.txt whose tests pass now
+python tests/onnx_nodes.py [words]       runs the tests with all these words in their name and prints what fails, and why
+python tests/onnx_nodes.py --prune       drops the lines of onnx_unsupported.txt whose tests pass now
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lowbit.errors import FormatError
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxNode
-from lowbit.errors import FormatError
 from lowbit.ir.graph import Value
 
 

@@ -136,7 +136,11 @@ def pad(c: Importer, node: OnnxNode) -> Value:
     x = c.input(node, 0)
     mode = node.attr("mode", "constant")
     given: list[Dim] = (node.attr("pads") if c.opset < 11 else c.dims(node, 1, "pads")) or []
-    axes = [normalize_axis(a, x.type.rank) for a in (c.ints(node, 3, "axes") or [])] if len(node.inputs) > 3 and node.inputs[3] else range(x.type.rank)
+    axes = (
+        [normalize_axis(a, x.type.rank) for a in (c.ints(node, 3, "axes") or [])]
+        if len(node.inputs) > 3 and node.inputs[3]
+        else range(x.type.rank)
+    )
     if len(given) != 2 * len(axes):
         raise ShapeError(f"{len(given)} pads given for {len(axes)} axes")
     pads: list[Dim] = [0] * (2 * x.type.rank)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from lowbit.dims import Sym, product
+from lowbit.dims import product
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, FormatError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
@@ -97,7 +97,9 @@ def non_zero(c: Importer, node: OnnxNode) -> Value:
 def window(c: Importer, node: OnnxNode) -> Value:
     """a0 - a1·cos(2πn/N) + a2·cos(4πn/N); N is the size, or one less for a symmetric window."""
     n = (c.ints(node, 0, "size") or [0])[0]
-    a0, a1, a2 = {"HannWindow": (0.5, 0.5, 0.0), "HammingWindow": (25 / 46, 21 / 46, 0.0), "BlackmanWindow": (0.42, 0.5, 0.08)}[node.op_type]
+    a0, a1, a2 = {"HannWindow": (0.5, 0.5, 0.0), "HammingWindow": (25 / 46, 21 / 46, 0.0), "BlackmanWindow": (0.42, 0.5, 0.08)}[
+        node.op_type
+    ]
     phase = 2 * math.pi * np.arange(n) / (n if node.attr("periodic", 1) else max(n - 1, 1))
     to = dtype(dtype_name(node.attr("output_datatype", 1)))
     return c.constant((a0 - a1 * np.cos(phase) + a2 * np.cos(2 * phase)).astype(to.numpy), dtype=to)
@@ -106,7 +108,10 @@ def window(c: Importer, node: OnnxNode) -> Value:
 @onnx_op("MelWeightMatrix")
 def mel_weight_matrix(c: Importer, node: OnnxNode) -> Value:
     """Triangles on the mel scale: column j rises from its lower edge to its centre and falls to its upper edge."""
-    found = [c.const(node, i, what) for i, what in enumerate(("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz"))]
+    found = [
+        c.const(node, i, what)
+        for i, what in enumerate(("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz"))
+    ]
     bins, length, rate, low, high = (_python(f) if f is not None else 0 for f in found)
     bins, length = int(bins), int(length)
 
@@ -123,5 +128,3 @@ def mel_weight_matrix(c: Importer, node: OnnxNode) -> Value:
         out[centre:upper, j] = (upper - np.arange(centre, upper)) / max(upper - centre, 1)
     to = dtype(dtype_name(node.attr("output_datatype", 1)))
     return c.constant(out.astype(to.numpy), dtype=to)
-
-
