@@ -16,7 +16,7 @@ from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, FormatError, LowbitError
 from lowbit.numerics import dequantize_log, quantize_binary, quantize_log, quantize_with, requantize_with
 from lowbit.packing import pack, unpack
-from lowbit.quant_params import PerAxis, QuantParams, dequantize, quantize, requantize
+from lowbit.quant_params import PerAxis, PerBlock, QuantParams, dequantize, quantize, requantize
 
 SMALL = ("int4", "uint4", "int8", "uint8")
 INF, NAN = float("inf"), float("nan")
@@ -227,6 +227,15 @@ def test_per_axis_quantizes_to_the_bytes_of_onnx_runtime() -> None:
     x = a_million_floats(0.037)[: 7 * 3 * 1000].reshape(7, 3, 1000)
     p = QuantParams("uint8", [0.037, 0.1, 7.0], [0, 128, 255], "asymmetric", PerAxis(1))
     theirs = ort_run("QuantizeLinear", x, p.scale, p.zero_point, 2, onnx.TensorProto.FLOAT, 2, axis=1)
+    assert quantize(x, p).tobytes() == theirs.tobytes()
+
+
+def test_per_block_quantizes_to_the_bytes_of_onnx_runtime() -> None:
+    x = a_million_floats(0.037)[: 6 * 100 * 5].reshape(6, 100, 5)
+    rng = np.random.default_rng(2)
+    scale, zero_point = rng.uniform(0.01, 2, (6, 4, 5)), rng.integers(0, 255, (6, 4, 5))
+    p = QuantParams("uint8", scale, zero_point, "asymmetric", PerBlock(1, 32))  # the last block has 4
+    theirs = ort_run("QuantizeLinear", x, p.scale, p.zero_point, 2, onnx.TensorProto.FLOAT, 2, axis=1, block_size=32)
     assert quantize(x, p).tobytes() == theirs.tobytes()
 
 
