@@ -15,6 +15,10 @@ _PUBLIC = {
     **dict.fromkeys(["TensorType"], "lowbit.types"),
     **dict.fromkeys(["Session"], "lowbit.runtime.session"),
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
+    **dict.fromkeys(["QArray", "array", "quantize_array", "load_array", "save_array"], "lowbit.qarray"),
+    **dict.fromkeys(["QuantParams", "PerTensor", "PerAxis", "PerBlock"], "lowbit.quant_params"),
+    **dict.fromkeys(["params_from_range", "params_from_data"], "lowbit.ranges"),
+    **dict.fromkeys(["sqnr_db", "max_error", "cosine"], "lowbit.metrics"),
     **dict.fromkeys(
         [
             "LowbitError",
@@ -58,10 +62,24 @@ if TYPE_CHECKING:
     from lowbit.ir.graph import Graph as Graph
     from lowbit.ir.graph import Node as Node
     from lowbit.ir.graph import Value as Value
+    from lowbit.metrics import cosine as cosine
+    from lowbit.metrics import max_error as max_error
+    from lowbit.metrics import sqnr_db as sqnr_db
     from lowbit.ops.op import Op as Op
     from lowbit.ops.op import register as register
     from lowbit.pipeline import compile as compile
     from lowbit.pipeline import load as load
+    from lowbit.qarray import QArray as QArray
+    from lowbit.qarray import array as array
+    from lowbit.qarray import load_array as load_array
+    from lowbit.qarray import quantize_array as quantize_array
+    from lowbit.qarray import save_array as save_array
+    from lowbit.quant_params import PerAxis as PerAxis
+    from lowbit.quant_params import PerBlock as PerBlock
+    from lowbit.quant_params import PerTensor as PerTensor
+    from lowbit.quant_params import QuantParams as QuantParams
+    from lowbit.ranges import params_from_data as params_from_data
+    from lowbit.ranges import params_from_range as params_from_range
     from lowbit.report.inspection import inspect as inspect
     from lowbit.runtime.session import Session as Session
     from lowbit.types import TensorType as TensorType

@@ -1,0 +1,102 @@
+"""The package itself: what importing costs, and which way imports point."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lowbit
+
+SRC = Path(lowbit.__file__).parent
+
+# A module may import from its own layer's rows above and below only where listed: numbers ← ops ← ir ← stages ← pipeline ← cli.
+LAYERS = [
+    {"errors", "files", "progress"},
+    {"dtypes", "dims"},
+    {"types", "numerics", "packing"},
+    {"quant_params", "ranges", "metrics"},
+    {"ops"},
+    {"ir"},
+    {"frontends", "passes", "calibrate", "qarray", "matmul", "runtime", "report", "auto", "hardware"},
+    {"pipeline"},
+    {"cli", "demo"},
+    {"__main__"},
+]
+RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
+# Stages that stand on another one, each with its reason.
+ALLOWED = {
+    ("auto", "calibrate"): "chooses among the observers",
+    ("auto", "qarray"): "gives a QArray",
+    ("qarray", "matmul"): "`@` runs an integer kernel",
+    ("matmul", "runtime"): "the cpu backend calls the compiled kernels",
+    ("hardware", "runtime"): "reads the CPU features the kernels were built for",
+}
+
+
+def imports(path: Path) -> set[str]:
+    """The lowbit modules a file imports when it is imported itself, by their first name."""
+    tree = ast.parse(path.read_text())
+    skip = {
+        id(n) for block in ast.walk(tree) if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.dump(block.test) for n in ast.walk(block)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in skip:
+            continue
+        names = (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+        found |= {n.split(".")[1] for n in names if n.startswith("lowbit.")}
+    return found
+
+
+def first_name(path: Path) -> str:
+    relative = path.relative_to(SRC)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for path in sorted(SRC.rglob("*.py")):
+        me = first_name(path)
+        if me == "__init__":
+            continue
+        assert me in RANK, f"{path}: put {me!r} into a layer"
+        for other in imports(path) - {me, "_native"}:
+            if RANK[other] > RANK[me] or (RANK[other] == RANK[me] and RANK[me] >= RANK["frontends"] and (me, other) not in ALLOWED):
+                wrong.append(f"{path.relative_to(SRC)} imports lowbit.{other}")
+    # Graph prints and saves itself, and so reaches one file up inside ir; everything else points down.
+    assert wrong == []
+
+
+def test_every_file_holds_one_idea() -> None:
+    too_long = {str(p.relative_to(SRC)): n for p in SRC.rglob("*.py") if (n := len(p.read_text().splitlines())) > 600}
+    assert too_long == {}
+
+
+def test_import_is_quick_and_brings_in_neither_torch_nor_onnxruntime() -> None:
+    code = "import time; t = time.perf_counter(); import lowbit; s = time.perf_counter() - t; import sys; " + (
+        "print([m for m in ('torch', 'onnxruntime', 'onnx') if m in sys.modules], s)"
+    )
+    times = []
+    for _ in range(3):
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        loaded, seconds = out.rsplit(" ", 1)
+        assert loaded == "[]"
+        times.append(float(seconds))
+    assert min(times) < 0.3
+
+
+def test_every_public_name_can_be_had() -> None:
+    for name in lowbit._PUBLIC:
+        assert getattr(lowbit, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = lowbit.nothing  # type: ignore[attr-defined]
