@@ -71,7 +71,7 @@ def power(x: Array, y: Array) -> Array:
 def _on_dims(f: Callable[[Dim, Dim], object], g: Binary) -> Binary:
     """`g` on numbers, `f` element by element on dims."""
     each = np.frompyfunc(f, 2, 1)
-    return lambda x, y: each(x, y) if x.dtype == object else g(x, y)
+    return lambda x, y: np.asarray(each(x, y)) if x.dtype == object else g(x, y)
 
 
 def _larger(a: Dim, b: Dim) -> Dim:

@@ -45,7 +45,7 @@ def _to_float8(x: Array, d: DType, saturate: bool) -> Array:
 
     wide = x.astype(np.float32)
     if saturate:
-        top = np.float32(ml_dtypes.finfo(d.numpy).max)
+        top = np.float32(ml_dtypes.finfo(d.numpy).max)  # type: ignore[no-untyped-call]
         wide = np.clip(wide, -top, top)  # NaN stays NaN
     return wide.astype(d.numpy)
 

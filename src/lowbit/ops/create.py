@@ -39,7 +39,7 @@ def range_length(start: Dim | float, limit: Dim | float, step: Dim | float) -> D
 
 
 def range_(*, start: float, limit: float, step: float, dtype: str) -> Array:
-    count = range_length(start, limit, step)
+    count = int(range_length(start, limit, step))
     return (start + np.arange(count) * step).astype(dtype_of(dtype).numpy)
 
 

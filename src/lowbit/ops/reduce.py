@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, ShapeError
+from lowbit.ops.binary import div
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, TensorType, normalize_axis
 
@@ -36,11 +39,11 @@ def _sum(x: Array, axes: Axes, keep: bool) -> Array:
 def _mean(x: Array, axes: Axes, keep: bool) -> Array:
     if x.dtype.kind in "iu":  # the sum is exact, its quotient drops the fraction
         total = np.sum(x, axis=axes, keepdims=keep, dtype=np.int64)
-        return np.trunc(total / np.int64(max(np.prod([x.shape[a] for a in axes], dtype=np.int64), 1))).astype(x.dtype)
+        return div(total, np.array(math.prod(x.shape[a] for a in axes), np.int64)).astype(x.dtype)
     return np.mean(x, axis=axes, keepdims=keep, dtype=np.float32 if x.dtype.itemsize < 4 else x.dtype).astype(x.dtype)
 
 
-def _limit(x: Array, largest: bool) -> object:
+def _limit(x: Array, largest: bool) -> Any:
     d = dtype(x.dtype)
     if d.min is None or d.max is None:
         return np.array(np.inf if largest else -np.inf).astype(x.dtype)[()]

@@ -1,4 +1,4 @@
-"""Movement of whole tensors: reshape, transpose, expand, tile, flip, roll, reverse_sequence. Elements are moved or repeated, never changed."""
+"""Movement of whole tensors: reshape, transpose, expand, tile, flip, roll, reverse_sequence. Elements move, none changes."""
 
 from __future__ import annotations
 

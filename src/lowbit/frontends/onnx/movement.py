@@ -155,7 +155,7 @@ def pad(c: Importer, node: OnnxNode) -> Value:
 
 @onnx_op("CenterCropPad")
 def center_crop_pad(c: Importer, node: OnnxNode) -> Value:
-    """Each axis is cut, or padded with zeros, on both sides alike to its target; what is odd goes to the end of a pad and the start of a cut."""
+    """Each axis is cut, or padded with zeros, on both sides alike; an odd one goes to the end."""
     x = c.input(node, 0)
     axes = [normalize_axis(a, x.type.rank) for a in node.attr("axes", range(x.type.rank))]
     pads: list[Dim] = [0] * (2 * x.type.rank)
