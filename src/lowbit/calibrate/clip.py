@@ -1,0 +1,189 @@
+"""Ranges from a histogram: which part of what was seen is worth covering, by percentile, by entropy, by squared error.
+
+The two searches share one walk over ranges, and differ in what they call the loss of quantizing with a range's own parameters (dtype,
+scheme, rounded scale and zero point: what `params_from_range` makes of it, not an idealized 128 levels).
+
+**Squared error.** The mean of (x - Q(x))², each bin's values spread evenly over the bin. For an affine Q with step s the integral has a
+closed form: with n = clamp(rne(x/s)) and r = x - n·s, an antiderivative of (x - Q(x))² is n·s³/12 + r³/3, inside the range and outside.
+
+**Entropy.** A quantizer divides the line into cells, one for each code, and forgets where in its cell a value was. What is lost is
+KL(P ‖ Q): P is the histogram of the clipped values, Q what the codes of the values that are not clipped tell of it, each cell's mass spread
+evenly over the cell's bins. A wide range loses in wide cells. A narrow one loses in the outermost cells, where P has the clipped values and
+Q has not (it has half a value more than it saw there, so that a far and lonely outlier costs little and not infinitely much). Clipped
+values are spread over their cell, so the number of bins does not matter once cells are wider than bins. Exact zeros are left out: every
+range keeps them, and after a ReLU they would drown the rest. Among ranges that lose the same, the widest is taken; so more codes than bins
+mean the whole range, and so does binary, whose two cells do not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lowbit.calibrate.histogram import Bins
+from lowbit.calibrate.statistics import F64
+from lowbit.dtypes import DType
+from lowbit.quant_params import PerAxis, QuantParams, Scheme, dequantize, quantize
+from lowbit.ranges import params_from_range
+
+Range = tuple[float, float]
+Loss = Callable[[F64, F64], F64]  # of the ranges (lo[i], hi[i])
+
+
+def is_one_threshold(dtype: DType, scheme: Scheme) -> bool:
+    """Whether only the larger end of a range matters: the format has as much room below zero as above."""
+    return scheme != "asymmetric" and (dtype.is_signed or scheme != "logarithmic")
+
+
+def percentile_range(b: Bins, percentile: float, one_threshold: bool) -> Range:
+    """The smallest range made of whole bins outside of which at most (100 - percentile) % of the values that are not zero lie.
+
+    With one threshold the largest magnitudes are cut, otherwise half of the cut is made at each end.
+    """
+    cut = int(int(b.counts.sum()) * (100 - percentile) / 100)
+    if b.counts.size == 0:
+        return b.lo, b.hi
+    if one_threshold:
+        outer = np.maximum(np.abs(b.edges[:-1]), np.abs(b.edges[1:]))
+        order = np.argsort(-outer, kind="stable")
+        kept = np.cumsum(b.counts[order]) > cut
+        limit = float(outer[order[int(np.argmax(kept))]])
+        return max(b.lo, -limit), min(b.hi, limit)
+    below, above = np.cumsum(b.counts), np.cumsum(b.counts[::-1])
+    first, last = int(np.argmax(below > cut // 2)), len(b.counts) - 1 - int(np.argmax(above > cut // 2))
+    return min(float(b.edges[first]), 0.0), max(float(b.edges[last + 1]), 0.0)
+
+
+def entropy_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
+    """The range whose codes lose the least information about the histogram."""
+    if dtype.bits > 16 or dtype.name == "binary":  # every bin has codes of its own in any range; the two cells do not move
+        return b.lo, b.hi
+    return search(lambda lo, hi: divergence(b, params_from_range(lo, hi, dtype, scheme, PerAxis(0))), b, is_one_threshold(dtype, scheme))
+
+
+def mse_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
+    """The range with the least mean squared error on the histogram; never worse there than the whole range."""
+    if dtype.name == "binary":  # the error of ±s is least at the mean magnitude, and a range gives half of its larger end
+        end = 2 * b.mean_magnitude()
+        return -end, end
+    return search(lambda lo, hi: squared_error(b, params_from_range(lo, hi, dtype, scheme, PerAxis(0))), b, is_one_threshold(dtype, scheme))
+
+
+def divergence(b: Bins, params: QuantParams) -> F64:
+    """KL(P ‖ Q) in nats for each of the params' scales (`PerAxis(0)`)."""
+    used = np.flatnonzero(b.counts)
+    n, total = len(params.scale), int(b.counts.sum())
+    if used.size == 0:
+        return np.zeros(n)
+    counts = np.broadcast_to(b.counts[used].astype(np.float64), (n, used.size))
+    centres = ((b.edges[:-1] + b.edges[1:]) / 2)[used]
+    # Bin 0 is twice as wide as the others if there are values on both of its sides.
+    widths = np.broadcast_to(np.where((b.edges[used] < 0) & (b.edges[used + 1] > 0), 2.0, 1.0), counts.shape)
+    lowest, highest = params.code_range
+    codes = quantize(np.broadcast_to(centres.astype(np.float32), counts.shape), params).astype(np.int64) - lowest
+    below, above = _reach(params)
+    clipped = np.where(centres < below[:, None], -1, np.where(centres > above[:, None], 1, 0))
+    inside, cells = clipped == 0, highest - lowest + 1
+
+    where = (codes + np.arange(n)[:, None] * cells)[inside]
+    seen = np.bincount(where, counts[inside], n * cells).reshape(n, cells)
+    room = np.bincount(where, widths[inside], n * cells).reshape(n, cells)
+    q, extra = seen, np.zeros((n, cells))
+    for end, side in ((0, -1), (-1, 1)):
+        lost = (counts * (clipped == side)).sum(axis=1)
+        q[:, end] += np.where(lost > 0, 0.5, 0.0)
+        extra[:, end] += lost
+    empty = (room == 0) & (extra > 0)  # clipped values only: one bin of their own
+    loss = (extra * np.log(np.where(empty, extra / np.where(empty, q, 1.0), 1.0))).sum(axis=1)
+    share = widths / np.where(inside, np.take_along_axis(room, codes, 1), 1.0)
+    p = np.where(inside, counts + np.take_along_axis(extra, codes, 1) * share, 1.0)
+    loss += np.where(inside, p * np.log(p / np.where(inside, np.take_along_axis(q, codes, 1) * share, 1.0)), 0.0).sum(axis=1)
+    return np.asarray(loss / total + np.log(q.sum(axis=1) / total))
+
+
+def _reach(params: QuantParams) -> tuple[F64, F64]:
+    """Where the outermost cells end when they are as wide on their outer side as on their inner one; beyond, values are clipped."""
+    scale, zp = params.scale.astype(np.float64), params.zero_point.astype(np.float64)
+    lowest, highest = params.code_range
+    if params.scheme == "logarithmic":  # the power below the largest is half of it
+        return (-1.25 * scale if params.dtype.is_signed else np.zeros(len(scale))), 1.25 * scale
+    return (lowest - zp - 0.5) * scale, (highest - zp + 0.5) * scale
+
+
+def squared_error(b: Bins, params: QuantParams) -> F64:
+    """Mean squared error for each of the params' scales (`PerAxis(0)`), by the closed form, or by the levels of a format that has few."""
+    width = np.diff(b.edges)
+    density = np.divide(b.rest, width, out=np.zeros(len(width)), where=b.rest > 0)
+    n = len(params.scale)
+    if params.scheme == "logarithmic" or params.dtype.name == "binary":
+        spread = np.array([density @ np.diff(_integral(b.edges, _levels(params, i))) if len(density) else 0.0 for i in range(n)])
+    else:
+        spread = np.asarray(np.diff(_affine_integral(b.edges, params), axis=1) @ density)
+    at = np.broadcast_to(b.atoms.astype(np.float32), (n, len(b.atoms)))
+    off = at.astype(np.float64) - dequantize(quantize(at, params), params)
+    return np.asarray((spread + off**2 @ b.atom_counts) / b.total)
+
+
+def _affine_integral(x: F64, params: QuantParams) -> F64:
+    s = params.scale.astype(np.float64)[:, None]
+    lowest, highest = params.code_range
+    zp = params.zero_point.astype(np.float64)[:, None]
+    steps = np.clip(np.rint(x / s), lowest - zp, highest - zp)
+    r = x - steps * s
+    return np.asarray(steps * (s**3 / 12) + r * r * r / 3)
+
+
+def _levels(params: QuantParams, i: int) -> F64:
+    """All values that scale `i` can give, ascending."""
+    lowest, highest = params.code_range
+    codes = np.array([-1, 1]) if params.dtype.name == "binary" else np.arange(lowest, highest + 1)
+    one = QuantParams(params.dtype, params.scale[i], params.zero_point[i], params.scheme)
+    return np.unique(dequantize(codes, one).astype(np.float64))
+
+
+def _integral(x: F64, levels: F64) -> F64:
+    """An antiderivative of (x - nearest level)²."""
+    limits = (levels[:-1] + levels[1:]) / 2
+    up, down = (limits - levels[:-1]) ** 3 / 3, (limits - levels[1:]) ** 3 / 3
+    start = np.concatenate([[0.0], np.cumsum(up - down)])  # so that it is continuous at each limit
+    i = np.searchsorted(limits, x, side="right")
+    return np.asarray(start[i] + (x - levels[i]) ** 3 / 3)
+
+
+def search(loss: Loss, b: Bins, one_threshold: bool) -> Range:
+    """The range inside [lo, hi] (with zero) of least loss that a walk over shrunken ranges finds; the widest among equals.
+
+    Quarter octaves down to the width of a bin first, then ever finer steps about the best. With two ends: both together, then one by one.
+    """
+    lo, hi = min(b.lo, 0.0), max(b.hi, 0.0)
+    if loss(np.array([lo]), np.array([hi]))[0] <= 0:  # nothing to gain
+        return lo, hi
+    if one_threshold:
+        largest = max(-lo, hi)
+        r = _least(lambda r: loss(np.maximum(lo, -r * largest), np.minimum(hi, r * largest)), b.octaves)
+        return max(lo, -r * largest), min(hi, r * largest)
+    if lo == 0 or hi == 0:
+        r = _least(lambda r: loss(r * lo, r * hi), b.octaves)
+        return r * lo, r * hi
+    both = _least(lambda r: loss(r * lo, r * hi), b.octaves)
+    low, high = both, both
+    for _ in range(2):
+        high = _least(lambda r, low=low: loss(np.full(len(r), low * lo), r * hi), b.octaves, high)  # type: ignore[misc]
+        low = _least(lambda r, high=high: loss(r * lo, np.full(len(r), high * hi)), b.octaves, low)  # type: ignore[misc]
+    return low * lo, high * hi
+
+
+def _least(f: Callable[[F64], F64], octaves: int, start: float = 1.0) -> float:
+    """A factor in (0, 1] with f(factor) no larger than at `start` and at every quarter octave, the largest among equals."""
+    step = 0.25
+    factors = np.unique(np.append(2.0 ** -np.arange(0, octaves, step), start))[::-1]
+    values = f(factors)
+    best, least = float(factors[np.argmin(values)]), float(values.min())
+    for _ in range(3):
+        factors = np.minimum(best * 2.0 ** (np.arange(3, -4, -1) * (step / 4)), 1.0)
+        values = f(factors)
+        if values.min() < least:
+            best, least = float(factors[np.argmin(values)]), float(values.min())
+        step /= 4
+    return best

@@ -1,0 +1,355 @@
+"""Observers: they see data in pieces, in fixed memory, and give quantization parameters; `a + b` has seen what both have.
+
+    method          what it remembers             the range it gives
+    minmax          the extremes                  everything seen
+    moving-average  the extremes of last batches  v += c·(x - v) over the batches, for each end
+    percentile      a histogram                   all but the outermost (100 - percentile) %
+    entropy         a histogram                   the one that loses the least information (KL)
+    mse             a histogram                   the one with the least squared error
+    adaptive        a histogram and a sample      the best of the above by squared error, measured on the sample
+
+All but the moving average are the same, bit for bit, for any order and split of the data. `axis=` gives each index of that axis its own
+range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lowbit.calibrate import clip
+from lowbit.calibrate.histogram import BINS, Bins, Histogram
+from lowbit.calibrate.reservoir import SIZE, Reservoir
+from lowbit.calibrate.statistics import F64, Extremes, Statistic, Window, as_batch
+from lowbit.dtypes import DType
+from lowbit.errors import CalibrationError, FormatError
+from lowbit.numerics import F32
+from lowbit.quant_params import PerAxis, PerTensor, QuantParams, Scheme, dequantize, quant_dtype, quantize
+from lowbit.ranges import default_scheme, params_from_range
+
+Self = TypeVar("Self", bound="Observer")
+
+
+class Observer:
+    """What was seen, by statistics of fixed size. Subclasses name their statistics and turn them into ranges."""
+
+    method: ClassVar[str]
+
+    def __init__(self, *, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
+        self.axis = axis
+        self.ignore_nonfinite = ignore_nonfinite
+        self.ignored = 0  # non-finite values that were left out
+        self._statistics: dict[str, Statistic] = {}  # empty until the number of channels is known
+
+    # --- what a subclass says ---
+
+    def options(self) -> dict[str, Any]:
+        """The arguments that make an observer like this one."""
+        return {"axis": self.axis, "ignore_nonfinite": self.ignore_nonfinite}
+
+    def _start(self, channels: int) -> dict[str, Statistic]:
+        """Its statistics, before any data. "seen" is one of them."""
+        return {"seen": Extremes(channels)}
+
+    def _read(self, name: str, state: Mapping[str, Any]) -> Statistic:
+        return Extremes.from_dict(state)
+
+    def _range(self, dtype: DType, scheme: Scheme) -> tuple[F64, F64]:
+        """The range for each channel; every channel has values."""
+        raise NotImplementedError
+
+    # --- what is true of all ---
+
+    @property
+    def seen(self) -> Extremes | None:
+        """Extremes and number of values for each channel; None before the first array."""
+        found = self._statistics.get("seen")
+        assert found is None or isinstance(found, Extremes)
+        return found
+
+    @property
+    def count(self) -> int:
+        """How many values were seen."""
+        return 0 if self.seen is None else int(self.seen.size.sum())
+
+    def observe(self: Self, x: ArrayLike) -> Self:
+        """Takes in an array, as float32; returns self."""
+        try:
+            batch, ignored = as_batch(x, self.axis, self.ignore_nonfinite)
+        except CalibrationError as e:
+            raise e.at(type(self).__name__) from None
+        if self.seen is None:
+            self._statistics = self._start(len(batch.lo))
+        elif len(self.seen.lo) != len(batch.lo):
+            raise CalibrationError(
+                f"an array with {len(batch.lo)} channels along axis {self.axis}, the ones before had {len(self.seen.lo)}",
+                where=type(self).__name__,
+                hint="the axis of the channels, or axis=None for one range per tensor",
+            )
+        self.ignored += ignored
+        if batch.parts:
+            for statistic in self._statistics.values():
+                statistic.see(batch)
+        return self
+
+    def __add__(self: Self, other: Self) -> Self:
+        """An observer that has seen what `self` has and then what `other` has."""
+        if not isinstance(other, Observer):
+            return NotImplemented
+        if type(other) is not type(self) or other.options() != self.options():
+            raise CalibrationError(f"{self!r} and {other!r} do not add up", hint="observers of one kind, with the same options")
+        if self.seen is not None and other.seen is not None and len(self.seen.lo) != len(other.seen.lo):
+            raise CalibrationError(f"{len(self.seen.lo)} channels and {len(other.seen.lo)} channels do not add up")
+        out = type(self)(**self.options())
+        out.ignored = self.ignored + other.ignored
+        channels = next((len(o.seen.lo) for o in (self, other) if o.seen is not None), None)
+        if channels is not None:
+            ours, theirs = (o._statistics or o._start(channels) for o in (self, other))
+            out._statistics = {name: statistic.merged(theirs[name]) for name, statistic in ours.items()}
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, Observer) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{k}={v!r}" for k, v in self.options().items() if v not in (None, False))
+        return f"{type(self).__name__}({chosen}) of {self.count} values"
+
+    def range(self, dtype: str | DType, scheme: Scheme | None = None) -> tuple[F64, F64]:
+        """The range to cover, an array of one number per channel for each end (0-d per tensor)."""
+        d = quant_dtype(dtype)
+        lo, hi = self._range(d, self._ready(d, scheme))
+        shape = () if self.axis is None else (-1,)
+        return lo.reshape(shape), hi.reshape(shape)
+
+    def params(self, dtype: str | DType, scheme: Scheme | None = None) -> QuantParams:
+        """Parameters for the range: `PerTensor()`, or `PerAxis(axis)`."""
+        lo, hi = self.range(dtype, scheme)
+        return params_from_range(lo, hi, dtype, scheme, PerTensor() if self.axis is None else PerAxis(self.axis))
+
+    def _ready(self, d: DType, scheme: Scheme | None) -> Scheme:
+        scheme = default_scheme(d) if scheme is None else scheme
+        QuantParams(d, 1.0, None, scheme)  # complains about schemes that do not exist or do not go with the dtype
+        if self.seen is None or self.count == 0:
+            found = f"{self.ignored} non-finite values and no other" if self.ignored else "no values"
+            raise CalibrationError(
+                f"{found} seen: there is no range to learn", where=type(self).__name__, hint="observe(x) with some data first"
+            )
+        empty = np.flatnonzero(self.seen.size == 0)
+        if empty.size:
+            raise CalibrationError(
+                f"channel {empty[0]} of axis {self.axis} has no finite values ({empty.size} channels have none)", where=type(self).__name__
+            )
+        return scheme
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able; `observer_from_dict` gives the same observer back, to the bit."""
+        state = {name: statistic.to_dict() for name, statistic in self._statistics.items()}
+        return {"method": self.method, "options": self.options(), "ignored": self.ignored, "state": state}
+
+
+class MinMaxObserver(Observer):
+    """Covers everything seen.
+
+    >>> MinMaxObserver().observe([1.0, -2.0]).observe([0.5]).params("int8")
+    QuantParams(int8, symmetric, per tensor, scale=0.015625, zero_point=0)
+    """
+
+    method = "minmax"
+
+    def _range(self, dtype: DType, scheme: Scheme) -> tuple[F64, F64]:
+        assert self.seen is not None
+        return self.seen.lo.astype(np.float64), self.seen.hi.astype(np.float64)
+
+
+class MovingAverageMinMaxObserver(Observer):
+    """Covers the moving average of each batch's extremes: one wild batch moves it by `averaging_constant` only.
+
+    An `observe` is a batch. `a + b` has seen the batches of a, then those of b, exactly.
+    """
+
+    method = "moving-average"
+
+    def __init__(self, *, averaging_constant: float = 0.01, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
+        super().__init__(axis=axis, ignore_nonfinite=ignore_nonfinite)
+        if not 0 < averaging_constant <= 1:
+            raise CalibrationError(f"averaging_constant={averaging_constant} is not in (0, 1]", hint="0.01")
+        self.averaging_constant = averaging_constant
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "averaging_constant": self.averaging_constant}
+
+    def _start(self, channels: int) -> dict[str, Statistic]:
+        return {**super()._start(channels), "window": Window(channels, self.averaging_constant)}
+
+    def _read(self, name: str, state: Mapping[str, Any]) -> Statistic:
+        return Window.from_dict(state) if name == "window" else Extremes.from_dict(state)
+
+    def _range(self, dtype: DType, scheme: Scheme) -> tuple[F64, F64]:
+        window = self._statistics["window"]
+        assert isinstance(window, Window)
+        return window.averages()
+
+
+class HistogramObserver(Observer):
+    """An observer whose statistic is a histogram of 2·bins - 1 bins that widens itself (see `lowbit.calibrate.histogram`)."""
+
+    def __init__(self, *, bins: int = BINS, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
+        super().__init__(axis=axis, ignore_nonfinite=ignore_nonfinite)
+        self.bins = bins
+        Histogram(0, bins)  # complains about a number that is no power of two
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "bins": self.bins}
+
+    def _start(self, channels: int) -> dict[str, Statistic]:
+        return {"seen": Histogram(channels, self.bins)}
+
+    def _read(self, name: str, state: Mapping[str, Any]) -> Statistic:
+        return Histogram.from_dict(state)
+
+    def histogram(self, channel: int = 0) -> Bins:
+        """The histogram of one channel."""
+        assert isinstance(self.seen, Histogram)
+        return self.seen.bins(channel)
+
+    def _range(self, dtype: DType, scheme: Scheme) -> tuple[F64, F64]:
+        assert self.seen is not None
+        ends = [self._range_of(channel, dtype, scheme) for channel in range(len(self.seen.lo))]
+        return np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends])
+
+    def _range_of(self, channel: int, dtype: DType, scheme: Scheme) -> tuple[float, float]:
+        raise NotImplementedError
+
+
+class PercentileObserver(HistogramObserver):
+    """Covers all but the outermost (100 - percentile) % of the values that are not zero, rounded outwards to whole bins."""
+
+    method = "percentile"
+
+    def __init__(self, *, percentile: float = 99.99, bins: int = BINS, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
+        super().__init__(bins=bins, axis=axis, ignore_nonfinite=ignore_nonfinite)
+        if not 50 < percentile <= 100:
+            raise CalibrationError(f"percentile={percentile} is not in (50, 100]", hint="99.99")
+        self.percentile = percentile
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "percentile": self.percentile}
+
+    def _range_of(self, channel: int, dtype: DType, scheme: Scheme) -> tuple[float, float]:
+        return clip.percentile_range(self.histogram(channel), self.percentile, clip.is_one_threshold(dtype, scheme))
+
+
+class EntropyObserver(HistogramObserver):
+    """Covers the range whose codes keep the most information about the histogram (least KL divergence)."""
+
+    method = "entropy"
+
+    def _range_of(self, channel: int, dtype: DType, scheme: Scheme) -> tuple[float, float]:
+        return clip.entropy_range(self.histogram(channel), dtype, scheme)
+
+
+class MSEObserver(HistogramObserver):
+    """Covers the range with the least mean squared error on the histogram."""
+
+    method = "mse"
+
+    def _range_of(self, channel: int, dtype: DType, scheme: Scheme) -> tuple[float, float]:
+        return clip.mse_range(self.histogram(channel), dtype, scheme)
+
+
+class AdaptiveObserver(HistogramObserver):
+    """Covers the range that is best among those of minmax, percentile, entropy and mse, by squared error on a sample of the values.
+
+    The sample's values are quantized for real. The moving average is not tried: the result must not depend on the data's order.
+    """
+
+    method = "adaptive"
+    percentiles = (99.9, 99.99, 99.999)
+
+    def __init__(self, *, samples: int = SIZE, bins: int = BINS, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
+        super().__init__(bins=bins, axis=axis, ignore_nonfinite=ignore_nonfinite)
+        self.samples = samples
+        Reservoir(0, samples)  # complains about a size that holds nothing
+
+    def options(self) -> dict[str, Any]:
+        return {**super().options(), "samples": self.samples}
+
+    def _start(self, channels: int) -> dict[str, Statistic]:
+        return {**super()._start(channels), "sample": Reservoir(channels, self.samples)}
+
+    def _read(self, name: str, state: Mapping[str, Any]) -> Statistic:
+        return Reservoir.from_dict(state) if name == "sample" else Histogram.from_dict(state)
+
+    def measured(self, dtype: str | DType, scheme: Scheme | None = None, channel: int = 0) -> dict[str, float]:
+        """The mean squared error of each method's range, on the sample."""
+        d = quant_dtype(dtype)
+        return {name: error for name, (error, _) in self._tried(channel, d, self._ready(d, scheme)).items()}
+
+    def _tried(self, channel: int, d: DType, scheme: Scheme) -> dict[str, tuple[float, clip.Range]]:
+        b = self.histogram(channel)
+        one = clip.is_one_threshold(d, scheme)
+        ranges = {
+            "minmax": (b.lo, b.hi),
+            **{f"percentile {p}": clip.percentile_range(b, p, one) for p in self.percentiles},
+            "entropy": clip.entropy_range(b, d, scheme),
+            "mse": clip.mse_range(b, d, scheme),
+        }
+        sample = self._statistics["sample"]
+        assert isinstance(sample, Reservoir)
+        values, weights = _weighted(b, sample, channel)
+        tried = {}
+        for name, (lo, hi) in ranges.items():
+            params = params_from_range(lo, hi, d, scheme)
+            off = values.astype(np.float64) - dequantize(quantize(values, params), params)
+            tried[name] = (float(off * off @ weights), (lo, hi))
+        return tried
+
+    def _range_of(self, channel: int, dtype: DType, scheme: Scheme) -> tuple[float, float]:
+        return min(self._tried(channel, dtype, scheme).values(), key=lambda tried: tried[0])[1]
+
+
+def _weighted(b: Bins, sample: Reservoir, channel: int) -> tuple[F32, F64]:
+    """Values that stand for all, and their shares: atoms as they are, and each bin's count on the bin's sampled values.
+
+    A bin without any is its middle: the rare values of the tails, which decide about clipping, are counted and not left to chance.
+    """
+    values, counts = sample.values[channel], sample.counts[channel].astype(np.float64)
+    rest = ~np.isin(values, b.atoms.astype(np.float32))
+    values, counts = values[rest], counts[rest]
+    where = np.clip(np.searchsorted(b.edges, values, side="right") - 1, 0, max(len(b.rest) - 1, 0))
+    sampled = np.bincount(where, counts, len(b.rest))
+    other = (sampled == 0) & (b.rest > 0)
+    middles = ((b.edges[:-1] + b.edges[1:]) / 2)[other].astype(np.float32)
+    shares = counts * (b.rest[where] / sampled[where])
+    points = np.concatenate([values, middles, b.atoms.astype(np.float32)])
+    return points, np.concatenate([shares, b.rest[other], b.atom_counts]) / b.total
+
+
+METHODS: dict[str, Callable[..., Observer]] = {
+    observer.method: observer
+    for observer in (MinMaxObserver, MovingAverageMinMaxObserver, PercentileObserver, EntropyObserver, MSEObserver, AdaptiveObserver)
+}
+
+
+def make_observer(method: str, **options: Any) -> Observer:
+    """A new observer of the method, e.g. make_observer("percentile", percentile=99.9, axis=0)."""
+    if method not in METHODS:
+        raise CalibrationError(f"there is no calibration method {method!r}", hint="one of " + ", ".join(METHODS))
+    return METHODS[method](**options)
+
+
+def observer_from_dict(d: Mapping[str, Any]) -> Observer:
+    """The observer whose `to_dict` this is."""
+    try:
+        out = make_observer(d["method"], **d["options"])
+        out.ignored = d["ignored"]
+        out._statistics = {name: out._read(name, state) for name, state in d["state"].items()}
+        return out
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as e:
+        raise FormatError(f"not an observer: {type(e).__name__}: {e}", hint="the result of an observer's to_dict") from e
