@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowbit.dims import Dim
+from lowbit.dims import Dim, product
 from lowbit.errors import DTypeError, ShapeError
+from lowbit.ops.checks import differ, need_float, same_dtype, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import need_float, same_dtype, wide
 from lowbit.types import Array, TensorType, broadcast, shape_text
 
 
@@ -17,9 +17,9 @@ def infer(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None =
     texts = f"q {shape_text(q.shape)}, k {shape_text(k.shape)}, v {shape_text(v.shape)}"
     if min(q.rank, k.rank, v.rank) < 2:
         raise ShapeError(f"{texts}: (…, length, features) needed")
-    if _differ(q.shape[-1], k.shape[-1]):
+    if differ(q.shape[-1], k.shape[-1]):
         raise ShapeError(f"{texts}: q and k must have the same number of features")
-    if _differ(k.shape[-2], v.shape[-2]):
+    if differ(k.shape[-2], v.shape[-2]):
         raise ShapeError(f"{texts}: k and v must have the same length")
     lead = broadcast(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     if mask is not None:
@@ -29,10 +29,6 @@ def infer(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None =
         if len(broadcast(mask.shape, scores)) != len(scores):
             raise ShapeError(f"mask {shape_text(mask.shape)} does not broadcast to {shape_text(scores)}")
     return TensorType((*lead, q.shape[-2], v.shape[-1]), q.dtype)
-
-
-def _differ(a: Dim, b: Dim) -> bool:
-    return isinstance(a, int) and isinstance(b, int) and a != b
 
 
 def real(q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: float, causal: bool) -> Array:
@@ -52,7 +48,7 @@ def real(q: Array, k: Array, v: Array, mask: Array | None = None, *, scale: floa
 
 def macs(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, scale: float, causal: bool) -> Dim:
     out = infer(q, k, v, mask, scale=scale, causal=causal)
-    return out.size // v.shape[-1] * k.shape[-2] * (q.shape[-1] + v.shape[-1])
+    return product(out.shape[:-1]) * k.shape[-2] * (q.shape[-1] + v.shape[-1])
 
 
 def infer_rotary(x: TensorType, cos: TensorType, sin: TensorType, *, interleaved: bool) -> TensorType:

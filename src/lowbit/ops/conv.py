@@ -6,8 +6,9 @@ import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import ShapeError
+from lowbit.ops.checks import differ, need_vector, same_dtype, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import Ints, check_geometry, need_vector, output_size, same_dtype, wide, windows
+from lowbit.ops.window import Ints, check_geometry, output_size, windows
 from lowbit.types import Array, TensorType, shape_text
 
 
@@ -28,7 +29,7 @@ def output_shape(x: TensorType, w: TensorType, stride: Ints, pads: Ints, dilatio
         )
     check_geometry(x.rank - 2, w.shape[2:], stride, pads, dilation)
     channels, needed, out = x.shape[1], w.shape[1] * groups, w.shape[0]
-    if isinstance(channels, int) and channels != needed:
+    if differ(channels, needed):
         grouped = f" ({groups} groups of {w.shape[1]})" if groups > 1 else ""
         raise ShapeError(f"input has {channels} channels, weight {shape_text(w.shape)} needs {needed}{grouped}")
     if groups < 1 or (isinstance(out, int) and out % groups):

@@ -6,8 +6,9 @@ import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import ShapeError
+from lowbit.ops.checks import differ, need_vector, same_dtype, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import Ints, check_geometry, extent, need_vector, output_size, overlap_add, same_dtype, wide
+from lowbit.ops.window import Ints, check_geometry, extent, output_size, overlap_add
 from lowbit.types import Array, TensorType, shape_text
 
 
@@ -32,7 +33,7 @@ def infer(
     check_geometry(n, w.shape[2:], stride, tuple(max(p, 0) for p in pads), dilation)
     if len(output_padding) != n:
         raise ShapeError(f"output_padding {output_padding} has {len(output_padding)} entries, {n} spatial dimensions need {n}")
-    if isinstance(x.shape[1], int) and x.shape[1] != w.shape[0]:
+    if differ(x.shape[1], w.shape[0]):
         raise ShapeError(f"input has {x.shape[1]} channels, weight {shape_text(w.shape)} needs {w.shape[0]}")
     if groups < 1 or (isinstance(w.shape[0], int) and w.shape[0] % groups):
         raise ShapeError(f"{w.shape[0]} input channels cannot be split into {groups} groups")

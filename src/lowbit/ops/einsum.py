@@ -8,8 +8,8 @@ import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import ShapeError
+from lowbit.ops.checks import differ, same_dtype, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import same_dtype, wide
 from lowbit.types import Array, Shape, TensorType, broadcast, shape_text
 
 
@@ -46,11 +46,13 @@ def letter_sizes(xs: tuple[TensorType, ...], equation: str) -> tuple[dict[str, D
             rest.append(x.shape[len(before) : split])
         for letter, size in [*zip(before, x.shape), *zip(after, x.shape[split:])]:
             known = sizes.get(letter, 1)
-            if known != size and 1 not in (known, size) and isinstance(known, int) and isinstance(size, int):
+            if differ(known, size) and 1 not in (known, size):
                 raise ShapeError(f"'{letter}' of '{equation}' is {known} and {size}")
             sizes[letter] = size if known == 1 or (isinstance(size, int) and size != 1) else known
     if rest and "..." not in right:
         raise ShapeError(f"'{equation}' sums over \"...\"; the output must have it")
+    if len(set(right)) != len(right) - 2 * ("..." in right):
+        raise ShapeError(f"'{equation}' names an output dimension twice")
     unknown = sorted(set(right.replace("...", "")) - set(sizes))
     if unknown:
         raise ShapeError(f"output letter '{unknown[0]}' of '{equation}' is in no input")

@@ -10,10 +10,11 @@ import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import ShapeError, UnsupportedOp
+from lowbit.ops.checks import need_float, need_vector, same_dtype, wide
 from lowbit.ops.conv import output_shape as conv_shape
 from lowbit.ops.op import Op, register
 from lowbit.ops.resize import cubic_kernel
-from lowbit.ops.window import Ints, need_float, need_vector, same_dtype, wide
+from lowbit.ops.window import Ints
 from lowbit.types import Array, TensorType, shape_text
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.errors import ShapeError
+from lowbit.ops.checks import differ, same_dtype, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import same_dtype, wide
 from lowbit.types import Array, TensorType, broadcast, shape_text
 
 
@@ -21,7 +21,7 @@ def output_shape(a: TensorType, b: TensorType) -> tuple[Dim, ...]:
     if a.rank < 1 or b.rank < 1:
         raise ShapeError(f"{shape_text(a.shape)} @ {shape_text(b.shape)}: a scalar has no rows or columns")
     inner, needed = a.shape[-1], b.shape[-2] if b.rank > 1 else b.shape[0]
-    if inner != needed and isinstance(inner, int) and isinstance(needed, int):
+    if differ(inner, needed):
         raise ShapeError(f"{shape_text(a.shape)} @ {shape_text(b.shape)}: {inner} columns on the left, {needed} rows on the right")
     batch = broadcast(a.shape[:-2], b.shape[:-2])
     return (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.rank > 1 else ()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from lowbit.errors import ShapeError
+from lowbit.ops.checks import need_float, need_vector, same_dtype, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import need_float, need_vector, same_dtype, wide
 from lowbit.types import Array, Shape, TensorType, broadcast, normalize_axis, shape_text
 
 

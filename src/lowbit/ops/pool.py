@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from lowbit.errors import ShapeError
+from lowbit.ops.checks import need_float, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import Ints, check_geometry, lowest, need_float, output_size, wide, windows
+from lowbit.ops.window import Ints, check_geometry, lowest, output_size, windows
 from lowbit.types import Array, TensorType, shape_text
 
 

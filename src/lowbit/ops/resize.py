@@ -6,8 +6,8 @@ import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.errors import DTypeError, ShapeError, UnsupportedOp
+from lowbit.ops.checks import wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import wide
 from lowbit.types import Array, TensorType, shape_text
 
 Scales = tuple[float | None, ...]  # None: output size / input size

@@ -15,8 +15,8 @@ import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.errors import ShapeError, UnsupportedOp
+from lowbit.ops.checks import differ, need_float, same_dtype, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import need_float, same_dtype, wide
 from lowbit.types import Array, TensorType, shape_text
 
 Floats = tuple[float, ...]
@@ -74,6 +74,7 @@ def _check(
     lengths: TensorType | None,
     hidden: int,
     direction: str,
+    activations: tuple[str, ...],
     layout: int,
     **others: tuple[TensorType | None, tuple[Dim, ...]],
 ) -> tuple[TensorType, TensorType]:
@@ -83,6 +84,10 @@ def _check(
     if direction not in ("forward", "reverse", "bidirectional"):
         raise UnsupportedOp(f"direction '{direction}' is not forward, reverse or bidirectional")
     d = 2 if direction == "bidirectional" else 1
+    functions = d * {4: 3, 3: 2, 1: 1}[gates]
+    if len(activations) != functions:
+        raise ShapeError(f"{len(activations)} activations given, {functions} needed")
+    activation_functions(activations, (), (), None)
     time, batch = (x.shape[1], x.shape[0]) if layout else (x.shape[0], x.shape[1])
     state = (batch, d, hidden) if layout else (d, batch, hidden)
     needed: dict[str, tuple[TensorType | None, tuple[Dim, ...]]] = {
@@ -93,10 +98,7 @@ def _check(
         **{what: (t, shape or state) for what, (t, shape) in others.items()},
     }
     for what, (t, shape) in needed.items():
-        misfit = t is not None and (
-            t.rank != len(shape) or any(isinstance(i, int) and isinstance(j, int) and i != j for i, j in zip(t.shape, shape, strict=True))
-        )
-        if t is not None and misfit:
+        if t is not None and (t.rank != len(shape) or any(map(differ, t.shape, shape))):
             raise ShapeError(f"{what} {shape_text(t.shape)} given, {shape_text(shape)} needed")
     same_dtype(input=x, **{k: t for k, (t, _) in needed.items() if k != "lengths"})
     y = (batch, time, d, hidden) if layout else (time, d, batch, hidden)
@@ -162,7 +164,7 @@ def infer_lstm(
     layout: int = 0,
 ) -> tuple[TensorType, TensorType, TensorType]:
     d = 2 if direction == "bidirectional" else 1
-    y, h = _check(4, x, w, r, b, lengths, hidden, direction, layout, h0=(h0, ()), c0=(c0, ()), peephole=(p, (d, 3 * hidden)))
+    y, h = _check(4, x, w, r, b, lengths, hidden, direction, activations, layout, h0=(h0, ()), c0=(c0, ()), peephole=(p, (d, 3 * hidden)))
     return y, h, h
 
 
@@ -224,7 +226,7 @@ def infer_gru(
     linear_before_reset: bool = False,
     layout: int = 0,
 ) -> tuple[TensorType, TensorType]:
-    return _check(3, x, w, r, b, lengths, hidden, direction, layout, h0=(h0, ()))
+    return _check(3, x, w, r, b, lengths, hidden, direction, activations, layout, h0=(h0, ()))
 
 
 def gru(
@@ -284,7 +286,7 @@ def infer_rnn(
     clip: float | None = None,
     layout: int = 0,
 ) -> tuple[TensorType, TensorType]:
-    return _check(1, x, w, r, b, lengths, hidden, direction, layout, h0=(h0, ()))
+    return _check(1, x, w, r, b, lengths, hidden, direction, activations, layout, h0=(h0, ()))
 
 
 def rnn(

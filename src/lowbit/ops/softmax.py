@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from lowbit.ops.checks import need_float, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import need_float, wide
 from lowbit.types import Array, TensorType, normalize_axis
 
 

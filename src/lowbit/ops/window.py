@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lowbit.dims import Dim, ceil_div
-from lowbit.errors import DTypeError, ShapeError
-from lowbit.types import Array, Shape, TensorType, shape_text
+from lowbit.errors import ShapeError
+from lowbit.types import Array, Shape
 
 Ints = tuple[int, ...]
 
@@ -41,15 +41,14 @@ def output_size(
     n = len(size)
     out: list[Dim] = []
     for i, (s, e) in enumerate(zip(size, extent(kernel, dilation), strict=True)):
-        padded = s + pads[i] + pads[n + i]
-        if isinstance(padded, int) and padded < e and not (ceil_mode and padded > 0):
-            raise ShapeError(
-                f"a window of {e} does not fit spatial size {s} with padding {pads[i]} + {pads[n + i]} (input {shape_text(size)})"
-            )
+        begin, end = pads[i], pads[n + i]
         if ceil_mode:
-            out.append(ceil_div(s + pads[i] + min(0, pads[n + i] + stride[i] - e), stride[i]))
+            count = ceil_div(s + begin + min(0, end + stride[i] - e), stride[i])
         else:
-            out.append((padded - e) // stride[i] + 1)
+            count = (s + begin + end - e) // stride[i] + 1
+        if isinstance(count, int) and count < 1:
+            raise ShapeError(f"a window of {e} does not fit spatial size {s} with padding {begin} + {end}")
+        out.append(count)
     return tuple(out)
 
 
@@ -87,30 +86,6 @@ def overlap_add(cols: Array, size: Sequence[int], kernel: Ints, stride: Ints, pa
         total[at] += cols[tap]
     inner = every + tuple(slice(p, p + z) for p, z in zip(pads, size, strict=False))
     return total[inner]
-
-
-def wide(x: Array) -> Array:
-    """16- and 8-bit floats as float32, in which sums over them are made; everything else as it is."""
-    narrow = x.dtype.kind in "fV" and x.dtype.itemsize < 4
-    return x.astype(np.float32) if narrow else x
-
-
-def same_dtype(**inputs: TensorType | None) -> None:
-    """A DTypeError unless all inputs that are there have the same element type."""
-    given = {k: t.dtype for k, t in inputs.items() if t is not None}
-    if len(set(given.values())) > 1:
-        raise DTypeError(", ".join(f"{k} is {d}" for k, d in given.items()) + ": one type is needed", hint="cast before")
-
-
-def need_float(x: TensorType) -> None:
-    if not x.dtype.is_float:
-        raise DTypeError(f"{x.dtype} given, a float type needed", hint="cast it before")
-
-
-def need_vector(what: str, t: TensorType | None, size: Dim) -> None:
-    """A ShapeError unless the input is left out or has shape (size)."""
-    if t is not None and (t.rank != 1 or (t.shape[0] != size and isinstance(t.shape[0], int) and isinstance(size, int))):
-        raise ShapeError(f"{what} {shape_text(t.shape)} given, ({size}) needed")
 
 
 def lowest(x: Array) -> Any:

@@ -1,0 +1,38 @@
+"""What the `infer` of many ops asks of its inputs, with one wording for each misfit; and the type that sums are made in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowbit.dims import Dim
+from lowbit.errors import DTypeError, ShapeError
+from lowbit.types import Array, TensorType, shape_text
+
+
+def differ(a: Dim, b: Dim) -> bool:
+    """Whether two dimensions are known to be different; a symbol may turn out to be equal to anything."""
+    return isinstance(a, int) and isinstance(b, int) and a != b
+
+
+def wide(x: Array) -> Array:
+    """16- and 8-bit floats as float32, in which sums over them are made; everything else as it is."""
+    narrow = x.dtype.kind in "fV" and x.dtype.itemsize < 4
+    return x.astype(np.float32) if narrow else x
+
+
+def same_dtype(**inputs: TensorType | None) -> None:
+    """A DTypeError unless all inputs that are there have the same element type."""
+    given = {k: t.dtype for k, t in inputs.items() if t is not None}
+    if len(set(given.values())) > 1:
+        raise DTypeError(", ".join(f"{k} is {d}" for k, d in given.items()) + ": one type is needed", hint="cast before")
+
+
+def need_float(x: TensorType) -> None:
+    if not x.dtype.is_float:
+        raise DTypeError(f"{x.dtype} given, a float type needed", hint="cast it before")
+
+
+def need_vector(what: str, t: TensorType | None, size: Dim) -> None:
+    """A ShapeError unless the input is left out or has shape (size)."""
+    if t is not None and (t.rank != 1 or differ(t.shape[0], size)):
+        raise ShapeError(f"{what} {shape_text(t.shape)} given, ({size}) needed")
