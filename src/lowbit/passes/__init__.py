@@ -1,0 +1,55 @@
+"""Float → float passes that keep a graph's meaning, and `simplify`, which runs them until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lowbit.ir.graph import Graph
+from lowbit.passes.cancel_transposes import cancel_transposes
+from lowbit.passes.common_subexpressions import common_subexpressions
+from lowbit.passes.drop_dead import drop_dead
+from lowbit.passes.drop_identities import drop_identities
+from lowbit.passes.fold_affine import fold_affine
+from lowbit.passes.fold_batchnorm import fold_batchnorm
+from lowbit.passes.fold_constants import fold_constants
+from lowbit.passes.fold_movement import fold_movement
+from lowbit.passes.fold_pads import fold_pads
+from lowbit.passes.fuse_activations import fuse_activations
+from lowbit.passes.fuse_attention import fuse_attention
+from lowbit.passes.fuse_linear import fuse_linear
+from lowbit.passes.fuse_norms import fuse_norms
+
+Pass = Callable[[Graph], Graph]
+
+# Patterns come before the folding of scales and shifts, which would take a pattern's numbers into a weight; `fuse_linear` comes before
+# constants are folded, so that a transposed weight that is tied to an embedding stays one.
+PASSES: tuple[Pass, ...] = (
+    drop_dead,
+    drop_identities,
+    fuse_linear,
+    fold_constants,
+    common_subexpressions,
+    fuse_activations,
+    fuse_norms,
+    fuse_attention,
+    fold_batchnorm,
+    fold_affine,
+    fold_pads,
+    fold_movement,
+    cancel_transposes,
+)
+ROUNDS = 16  # every pass makes a graph smaller or more canonical, so real networks need three or four
+
+
+def simplify(graph: Graph, passes: tuple[Pass, ...] = PASSES) -> Graph:
+    """The same network in as few ops as these passes can tell it in; the very same object if it already was."""
+    for _ in range(ROUNDS):
+        before = graph
+        for p in passes:
+            graph = p(graph)
+        if graph is before:
+            break
+    return graph
+
+
+__all__ = ["PASSES", "Pass", "simplify"]

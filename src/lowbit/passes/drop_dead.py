@@ -1,0 +1,34 @@
+"""Takes away what no output needs: nodes, constants, and second results that nobody reads."""
+
+from __future__ import annotations
+
+from lowbit.dims import Dim
+from lowbit.ir.build import prune
+from lowbit.ir.graph import Graph, Node
+from lowbit.ir.rewrite import Editor, rewrite
+from lowbit.passes.attrs import dims, options
+
+
+def drop_dead(graph: Graph) -> Graph:
+    """The graph with only what its outputs depend on."""
+    live = prune(graph)
+    same = len(live.nodes) == len(graph.nodes) and len(live.constants) == len(graph.constants)
+    return rewrite(graph if same else live, _unread_results, "max_pool_indices", "split")
+
+
+def _unread_results(editor: Editor, node: Node) -> None:
+    """A pool whose positions nobody reads is a plain pool; a split of which one part is read is a slice."""
+    read = [i for i, o in enumerate(node.outputs) if editor.users(o) or editor.is_output(o)]
+    if node.op == "max_pool_indices" and read == [0]:
+        attrs = options(node)
+        del attrs["column_major"]
+        editor.replace(node.output, editor.add("max_pool", *node.inputs, name=node.name, **attrs))
+    elif node.op == "split" and len(read) == 1:
+        axis, sizes = node.attrs["axis"], dims(node, "sizes")
+        start: Dim = 0
+        for size in sizes[: read[0]]:
+            start = start + size
+        end = start + sizes[read[0]]
+        part = node.outputs[read[0]]
+        sliced = editor.add("slice", *node.inputs, name=node.name, out=part.name, axes=(axis,), starts=(start,), ends=(end,), steps=(1,))
+        editor.replace(part, sliced)
