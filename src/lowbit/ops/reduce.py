@@ -38,7 +38,7 @@ def _sum(x: Array, axes: Axes, keep: bool) -> Array:
 
 def _mean(x: Array, axes: Axes, keep: bool) -> Array:
     if x.dtype.kind in "iu":  # the sum is exact, its quotient drops the fraction
-        total = np.sum(x, axis=axes, keepdims=keep, dtype=np.int64)
+        total = np.asarray(np.sum(x, axis=axes, keepdims=keep, dtype=np.int64))
         return div(total, np.array(math.prod(x.shape[a] for a in axes), np.int64)).astype(x.dtype)
     return np.mean(x, axis=axes, keepdims=keep, dtype=np.float32 if x.dtype.itemsize < 4 else x.dtype).astype(x.dtype)
 

@@ -1,0 +1,193 @@
+"""Laws of shape arithmetic: what exporters compute with Shape, Gather, Mul, Concat … is known at load time, for every size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from lowbit.dims import at_least, parse_dim, substitute, symbol
+from lowbit.errors import LowbitError, ShapeError
+from lowbit.frontends.onnx import NeedsConstant, load_onnx
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.types import Array
+
+Node = Any
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def load(
+    nodes: list[Node], inputs: dict[str, list[int | str]], constants: dict[str, Array], outputs: list[str] | None = None, opset: int = 18
+) -> Graph:
+    """A graph of float32 inputs, from nodes of ONNX; the last node's outputs are the outputs."""
+    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()]
+    out = [helper.make_empty_tensor_value_info(o) for o in outputs or nodes[-1].output]
+    graph = helper.make_graph(nodes, "g", given, out, [numpy_helper.from_array(a, n) for n, a in constants.items()])
+    return load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)]).SerializeToString())
+
+
+def op(kind: str, inputs: str, output: str, **attrs: Any) -> Node:
+    return helper.make_node(kind, inputs.split(), output.split(), **attrs)
+
+
+def x_of(*shape: int) -> Array:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def test_a_reshape_by_computed_sizes_has_dims_and_runs_for_any_batch() -> None:
+    nodes = [
+        op("Shape", "x", "s"),
+        op("Gather", "s zero", "b"),
+        op("Gather", "s one", "t"),
+        op("Mul", "b t", "bt"),
+        op("Unsqueeze", "bt axis0", "bt1"),
+        op("Concat", "bt1 rest", "target", axis=0),
+        op("Reshape", "x target", "y"),
+    ]
+    constants = {"zero": np.array(0, np.int64), "one": np.array(1, np.int64), "axis0": ints(0), "rest": ints(2, -1)}
+    g = load(nodes, {"x": ["batch", "seq", 6]}, constants)
+    assert [n.op for n in g.nodes] == ["reshape"]
+    assert g.nodes[0].attrs["shape"] == (parse_dim("batch*seq"), 2, 3)
+    for batch, seq in ((2, 5), (7, 1)):
+        x = x_of(batch, seq, 6)
+        np.testing.assert_array_equal(run(g, {"x": x})["y"], x.reshape(batch * seq, 2, 3))
+
+
+def test_division_of_dims_is_floor_division() -> None:
+    nodes = [
+        op("Shape", "x", "s", start=0, end=1),
+        op("Div", "s two", "half"),
+        op("Slice", "x half big axis0", "y"),
+    ]
+    g = load(nodes, {"x": ["n", 3]}, {"two": ints(2), "big": ints(2**63 - 1), "axis0": ints(0)})
+    assert g.nodes[-1].attrs["starts"] == (parse_dim("n//2"),)
+    for n in (1, 4, 7):
+        np.testing.assert_array_equal(run(g, {"x": x_of(n, 3)})["y"], x_of(n, 3)[n // 2 :])
+
+
+def test_expand_with_its_minus_one_guard_folds() -> None:
+    """Exporters write Expand(x, Where(shape == -1, 1, shape)); a size is never -1."""
+    nodes = [
+        op("Shape", "x", "s", start=0, end=1),
+        op("Concat", "s more", "target", axis=0),
+        op("Equal", "target minus", "hidden"),
+        op("ConstantOfShape", "rank", "ones", value=numpy_helper.from_array(ints(1))),
+        op("Where", "hidden ones target", "shape"),
+        op("Expand", "x shape", "y"),
+    ]
+    g = load(nodes, {"x": ["n", 1]}, {"more": ints(4), "minus": ints(-1), "rank": ints(2)})
+    assert [n.op for n in g.nodes] == ["expand"]
+    np.testing.assert_array_equal(run(g, {"x": x_of(3, 1)})["y"], np.broadcast_to(x_of(3, 1), (3, 4)))
+
+
+def test_dims_pass_through_casts_splits_squeezes_and_products() -> None:
+    nodes = [
+        op("Shape", "x", "s"),
+        op("Cast", "s", "s32", to=TensorProto.INT32),
+        op("Split", "s32", "a b", axis=0, num_outputs=2),
+        op("ReduceProd", "s32", "total", keepdims=1),
+        op("Sub", "total a", "less"),
+        op("Add", "less a", "again"),
+        op("Cast", "again", "flat", to=TensorProto.INT64),
+        op("Reshape", "x flat", "y"),
+    ]
+    g = load(nodes, {"x": ["n", "m"]}, {})
+    assert [n.op for n in g.nodes] == ["reshape"]
+    assert run(g, {"x": x_of(2, 3)})["y"].shape == (6,)
+
+
+def test_sizes_as_data_are_computed_when_they_are_known() -> None:
+    nodes = [op("Shape", "x", "s"), op("Cast", "s", "f", to=TensorProto.FLOAT), op("ReduceProd", "f", "y", keepdims=0)]
+    g = load(nodes, {"x": ["n", 3]}, {})
+    assert run(g, {"x": x_of(5, 3)})["y"] == np.float32(15)
+
+
+def test_size_and_range_follow_symbols() -> None:
+    g = load(
+        [op("Size", "x", "n"), op("Range", "zero n one", "y")],
+        {"x": ["b", 2]},
+        {"zero": np.array(0, np.int64), "one": np.array(1, np.int64)},
+    )
+    np.testing.assert_array_equal(run(g, {"x": x_of(3, 2)})["y"], np.arange(6))
+
+
+@pytest.mark.parametrize("start, end", [(0, 2), (1, 2**31 - 1), (-2, 2**63 - 1), (0, -1), (-(2**31), 2)])
+def test_slices_of_a_symbolic_axis_equal_numpy(start: int, end: int) -> None:
+    g = load([op("Slice", "x s e a", "y")], {"x": ["n", 2]}, {"s": ints(start), "e": ints(end), "a": ints(0)})
+    for n in (3, 8):
+        np.testing.assert_array_equal(run(g, {"x": x_of(n, 2)})["y"], x_of(n, 2)[start:end])
+
+
+def test_a_reversed_symbolic_axis_equals_numpy() -> None:
+    constants = {"s": ints(-1), "e": ints(-(2**63)), "a": ints(0), "step": ints(-2)}
+    g = load([op("Slice", "x s e a step", "y")], {"x": ["n", 2]}, constants)
+    for n in (1, 4, 5):
+        np.testing.assert_array_equal(run(g, {"x": x_of(n, 2)})["y"], x_of(n, 2)[::-2])
+
+
+def test_a_number_on_a_symbolic_axis_is_cut_when_the_axis_turns_out_shorter() -> None:
+    g = load([op("Slice", "x s e a", "y")], {"x": ["n"]}, {"s": ints(1), "e": ints(5), "a": ints(0)})
+    np.testing.assert_array_equal(run(g, {"x": x_of(3)})["y"], x_of(3)[1:5])
+    np.testing.assert_array_equal(run(g, {"x": x_of(9)})["y"], x_of(9)[1:5])
+
+
+def test_a_shape_made_of_data_is_refused_by_name() -> None:
+    nodes = [op("Cast", "x", "target", to=TensorProto.INT64), op("Reshape", "x target", "y")]
+    with pytest.raises(NeedsConstant, match="its shape \\(input 'target'\\) is computed from data") as e:
+        load(nodes, {"x": [2]}, {})
+    assert e.value.input == "target" and "bind symbolic dimensions with shapes=" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    "shape, text",
+    [
+        ((5,), "has 6 elements, (5) needs 5"),
+        ((-1, 4), "6 elements do not fill shape (-1, 4)"),
+        ((-1, -1), "do not fill"),
+        ((1, 1, 0), "copies axis 2"),
+    ],
+)
+def test_a_reshape_that_does_not_fit_says_so(shape: tuple[int, ...], text: str) -> None:
+    with pytest.raises(ShapeError) as e:
+        load([op("Reshape", "x target", "y")], {"x": [2, 3]}, {"target": ints(*shape)})
+    assert text in str(e.value) and "Reshape 'y' (model, node 0)" in str(e.value)
+
+
+def test_two_branches_may_use_the_same_names() -> None:
+    def branch(value: float) -> Any:
+        w = numpy_helper.from_array(np.array([value], np.float32), "w")
+        return helper.make_graph([op("Add", "x w", "out")], "b", [], [helper.make_empty_tensor_value_info("out")], [w])
+
+    nodes = [
+        op("If", "yes", "a", then_branch=branch(1), else_branch=branch(2)),
+        op("If", "no", "b", then_branch=branch(10), else_branch=branch(20)),
+        op("Add", "a b", "y"),
+    ]
+    g = load(nodes, {"x": [1]}, {"yes": np.array(True), "no": np.array(False)})
+    np.testing.assert_array_equal(run(g, {"x": np.array([0], np.float32)})["y"], [21])
+
+
+def test_an_if_on_data_is_refused() -> None:
+    inner = helper.make_graph([op("Neg", "x", "out")], "b", [], [helper.make_empty_tensor_value_info("out")])
+    nodes = [op("Cast", "x", "c", to=TensorProto.BOOL), op("If", "c", "y", then_branch=inner, else_branch=inner)]
+    with pytest.raises(LowbitError, match="its condition \\(input 'c'\\)"):
+        load(nodes, {"x": [1]}, {})
+
+
+def test_at_least_never_says_more_than_it_knows() -> None:
+    b, s = symbol("b"), symbol("s")
+    assert at_least(b * s, 1) and at_least(b + s, 2) and not at_least(-b, 0) and at_least(b, 0)
+    for pair in ((b, 2), (b, s), (b - 2, 0)):
+        with pytest.raises(ShapeError, match="depends on the sizes"):
+            at_least(*pair)
+    for d in ("b*s - 1", "2*b + s", "b - s", "3 - b", "-b*s"):
+        for limit in (-1, 0, 1, 2, 3):
+            truths = {bool(substitute(parse_dim(d), {"b": i, "s": j}) >= limit) for i in range(1, 5) for j in range(1, 5)}
+            sure = {at_least(parse_dim(d), limit, unknown=u) for u in (True, False)}
+            assert len(sure) == 2 or sure == truths
