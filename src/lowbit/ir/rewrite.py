@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ class Editor(Builder):
         for node in graph.nodes:
             self._put(node)
         self._rank = {key: i for i, key in enumerate(self._nodes)}
+        self._inherits: dict[str, str] = {}
         self.changed = False
 
     def _put(self, node: Node) -> None:
@@ -114,8 +115,8 @@ class Editor(Builder):
         self._constants[value.name] = Constant(value, freeze(data))
         self.changed = True
 
-    def replace(self, old: Value, new: Value) -> None:
-        """Every use of `old`, outputs of the graph included, reads `new` from now on."""
+    def replace(self, old: Value, new: Value, *, inherit: bool = False) -> None:
+        """Every use of `old`, outputs of the graph included, reads `new` from now on. With `inherit` it will also have its name."""
         if old.name == new.name:
             return
         if old.type != new.type:
@@ -129,6 +130,8 @@ class Editor(Builder):
             if v.name == old.name:
                 self._outputs[name] = new
         self.changed = True
+        if inherit:
+            self._inherits[new.name] = old.name
         self._drop_dead(old)
 
     def _way_to(self, new: Value) -> set[str]:
@@ -160,7 +163,21 @@ class Editor(Builder):
         if not self.changed:
             return self._graph
         nodes = sorted(self._nodes.values(), key=lambda n: self._rank[n.output.name])
-        return prune(Graph(tuple(self._inputs), self._outputs, tuple(nodes), self._constants, self.name))
+        graph = prune(Graph(tuple(self._inputs), self._outputs, tuple(nodes), self._constants, self.name))
+        names = {new: old for new, old in self._inherits.items() if new in graph.values and old not in graph.values}
+        return renamed(graph, names) if names else graph
+
+
+def renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """The graph with values renamed (old name → new name). Inputs and constants keep theirs."""
+
+    def value(v: Value) -> Value:
+        return Value(names[v.name], v.type) if v.name in names else v
+
+    nodes = tuple(
+        replace(n, inputs=tuple(v if v is None else value(v) for v in n.inputs), outputs=tuple(map(value, n.outputs))) for n in graph.nodes
+    )
+    return replace(graph, nodes=nodes, outputs={k: value(v) for k, v in graph.outputs.items()})
 
 
 def rewrite(graph: Graph, rule: Callable[[Editor, Node], None], *ops: str) -> Graph:

@@ -1,0 +1,158 @@
+"""Integer elementwise ops (docs/arithmetic.md §3): requantize, add, sub, mul, and tables for every function of one 8-bit tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowbit.dtypes import dtype
+from lowbit.errors import ShapeError
+from lowbit.numerics import requantize_with, round_clamp
+from lowbit.ops.op import Op, get_op, register
+from lowbit.ops.q_matmul import need_integers, requantized
+from lowbit.ops.quant import Call, Const, Fixed, FloatOperand, NotLowered, Operand, QuantSpec, Ref, Result, quantizes
+from lowbit.types import Array, TensorType, broadcast
+
+# -- requantize ---------------------------------------------------------------------------------------------------------------
+
+
+def infer_requantize(x: TensorType, *, x_zero: int, y_zero: int, multiplier: float, lo: int, hi: int, to: str) -> TensorType:
+    need_integers(input=x)
+    return x.with_dtype(to)
+
+
+def requantize(x: Array, *, x_zero: int, y_zero: int, multiplier: float, lo: int, hi: int, to: str) -> Array:
+    """Other parameters for the same reals: clamp(rne(fl32(x - x_zero) × m) + y_zero)."""
+    return requantize_with(x.astype(np.int64) - x_zero, np.float32(multiplier), y_zero, to, qmin=lo, qmax=hi)
+
+
+def requantize_call(arg: Any, x: Operand, result: Result) -> Call:
+    """The argument, whose parameters are those of `x`, brought to those of the result."""
+    sx, xz = x.per_tensor("input")
+    sy, yz = result.per_tensor()
+    attrs = {"x_zero": xz, "y_zero": yz, "multiplier": float(np.float32(sx / sy)), "lo": result.lo, "hi": result.hi, "to": result.dtype}
+    return Call("requantize", (arg,), attrs)
+
+
+def lower_clip(operands: tuple[Operand | FloatOperand | None, ...], result: Result, **_: Any) -> Call:
+    """relu and clip alone: the clamp of a requantization. The bounds in `result` hold them already (lower/integer.py)."""
+    x = operands[0]
+    assert isinstance(x, Operand)
+    return requantize_call(Ref(0), x, result)
+
+
+# -- add, sub, mul ------------------------------------------------------------------------------------------------------------
+
+
+def infer_add(
+    x: TensorType, y: TensorType, *, x_zero: int, y_zero: int, z_zero: int, mx: float, my: float, lo: int, hi: int, to: str
+) -> TensorType:
+    need_integers(left=x, right=y)
+    return TensorType(broadcast(x.shape, y.shape), to)
+
+
+def add(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, mx: float, my: float, lo: int, hi: int, to: str) -> Array:
+    """clamp(rne(fl32(x - x_zero) × mx + fl32(y - y_zero) × my) + z_zero); a subtraction has my < 0."""
+    left = (x.astype(np.int32) - x_zero).astype(np.float32) * np.float32(mx)
+    right = (y.astype(np.int32) - y_zero).astype(np.float32) * np.float32(my)
+    return round_clamp(np.asarray(left + right), np.asarray(z_zero), dtype(to), qmin=lo, qmax=hi)
+
+
+def lower_sum(sign: int) -> Any:
+    def lower(operands: tuple[Operand | FloatOperand | None, ...], result: Result) -> Call:
+        x, y = operands
+        assert isinstance(x, Operand) and isinstance(y, Operand)
+        (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.per_tensor()
+        scales = {"mx": float(np.float32(sx / sz)), "my": sign * float(np.float32(sy / sz))}
+        zeros = {"x_zero": xz, "y_zero": yz, "z_zero": zz}
+        return Call("q_add", (Ref(0), Ref(1)), {**zeros, **scales, "lo": result.lo, "hi": result.hi, "to": result.dtype})
+
+    return lower
+
+
+def infer_mul(
+    x: TensorType, y: TensorType, *, x_zero: int, y_zero: int, z_zero: int, multiplier: float, lo: int, hi: int, to: str
+) -> TensorType:
+    need_integers(left=x, right=y)
+    return TensorType(broadcast(x.shape, y.shape), to)
+
+
+def mul(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, multiplier: float, lo: int, hi: int, to: str) -> Array:
+    """clamp(rne(fl32((x - x_zero)·(y - y_zero)) × m) + z_zero)."""
+    product = (x.astype(np.int64) - x_zero) * (y.astype(np.int64) - y_zero)
+    return requantized(product, np.float32(multiplier), z_zero, lo, hi, to)
+
+
+def lower_mul(operands: tuple[Operand | FloatOperand | None, ...], result: Result) -> Call:
+    x, y = operands
+    assert isinstance(x, Operand) and isinstance(y, Operand)
+    (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.per_tensor()
+    attrs = {"x_zero": xz, "y_zero": yz, "z_zero": zz, "multiplier": float(np.float32(np.float32(sx * sy) / sz))}
+    return Call("q_mul", (Ref(0), Ref(1)), {**attrs, "lo": result.lo, "hi": result.hi, "to": result.dtype})
+
+
+# -- tables -------------------------------------------------------------------------------------------------------------------
+
+
+def infer_table(x: TensorType, table: TensorType) -> TensorType:
+    need_integers(input=x)
+    if table.shape != (1 << x.dtype.bits,):
+        raise ShapeError(f"table {table} given, {1 << x.dtype.bits} entries needed for {x.dtype}")
+    return x.with_dtype(table.dtype)
+
+
+def look_up(x: Array, table: Array) -> Array:
+    """y = table[x - least x]."""
+    least = (
+        np.iinfo(x.dtype).min if x.dtype.itemsize * 8 == table.size.bit_length() - 1 else -(table.size // 2) if x.dtype.kind == "i" else 0
+    )
+    return table[x.astype(np.int64) - least]
+
+
+def lower_table(op: str) -> Any:
+    """The table of an elementwise op: its own float64 meaning at every one of the 256 (65,536) inputs."""
+
+    def lower(operands: tuple[Operand | FloatOperand | None, ...], result: Result, **attrs: Any) -> Call:
+        x = operands[0]
+        assert isinstance(x, Operand)
+        sx, xz = x.per_tensor("input")
+        d = x.params.dtype
+        assert d.min is not None and d.max is not None
+        if d.bits > 16:
+            raise NotLowered(f"a table for {d} would have 2^{d.bits} entries")
+        reals = np.float64(sx) * (np.arange(d.min, d.max + 1) - xz)
+        with np.errstate(all="ignore"):
+            (values,) = get_op(op).run([reals], attrs)
+        sy, yz = result.per_tensor()
+        target = dtype(result.dtype)
+        with np.errstate(all="ignore"):
+            ints = np.clip(np.rint(values / np.float64(sy)), result.lo - yz, result.hi - yz)
+        table = (np.where(np.isnan(ints), 0, ints) + yz).astype(target.numpy)
+        return Call("q_table", (Ref(0), Const(table, "table", target.name)))
+
+    return lower
+
+
+register(
+    Op("requantize", infer_requantize, requantize),
+    Op("q_add", infer_add, add),
+    Op("q_mul", infer_mul, mul),
+    Op("q_table", infer_table, look_up),
+)
+quantizes("relu", QuantSpec((0,)), lower_clip)
+quantizes("clip", QuantSpec((0,)), lower_clip)
+quantizes("add", QuantSpec((0, 1), fuses_clip=True), lower_sum(1))
+quantizes("sub", QuantSpec((0, 1), fuses_clip=True), lower_sum(-1))
+quantizes("mul", QuantSpec((0, 1), fuses_clip=True), lower_mul)
+
+_FIXED = {
+    "sigmoid": Fixed(0.0, 1.0), "hardsigmoid": Fixed(0.0, 1.0), "tanh": Fixed(-1.0, 1.0), "erf": Fixed(-1.0, 1.0),
+    "softsign": Fixed(-1.0, 1.0), "sin": Fixed(-1.0, 1.0), "cos": Fixed(-1.0, 1.0),
+}  # fmt: skip
+_TABLES = [
+    "silu", "mish", "hardswish", "gelu", "elu", "selu", "celu", "leaky_relu", "softplus", "thresholded_relu", "shrink", "neg", "abs",
+    "sqrt", "exp", "log", "reciprocal", "floor", "ceil", "round", "sign", "log1p", "expm1",
+]  # fmt: skip
+for _op in (*_FIXED, *_TABLES):
+    quantizes(_op, QuantSpec((0,), output=_FIXED.get(_op, "own")), lower_table(_op))

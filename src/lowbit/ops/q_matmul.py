@@ -1,0 +1,192 @@
+"""Integer linear layers and matrix products: exact sums, then one fp32 multiplication (docs/arithmetic.md §2).
+
+    acc = bias + Σ (x - x_zero)·w          y = clamp(rne(fl32(acc) × multiplier[c]) + y_zero, lo, hi)
+
+`bound` is the largest |acc| that any input can give, proved from the weights; below 2³¹ the accumulator is int32, else int64.
+With `to="float32"` the result is fl32(acc) × multiplier[c].
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowbit.dims import Dim
+from lowbit.errors import DTypeError, ShapeError
+from lowbit.numerics import requantize_with
+from lowbit.ops.linear import infer as infer_linear
+from lowbit.ops.matmul import infer as infer_matmul
+from lowbit.ops.op import Op, register
+from lowbit.ops.quant import (
+    Call,
+    Const,
+    FloatOperand,
+    NotLowered,
+    Operand,
+    QuantSpec,
+    Ref,
+    Result,
+    bias_on_grid,
+    largest_magnitude,
+    quantizes,
+    symmetric_weights,
+)
+from lowbit.types import Array, TensorType
+
+EXACT_IN_FLOAT64 = 1 << 53
+
+
+def requantized(acc: Array, multiplier: Array, y_zero: int, lo: int, hi: int, to: str) -> Array:
+    """The end of every integer layer; `multiplier` broadcasts against the accumulators."""
+    if to == "float32":
+        return acc.astype(np.float32) * multiplier
+    return requantize_with(acc, multiplier, y_zero, to, qmin=lo, qmax=hi)
+
+
+def exact_product(a: Array, b: Array, bound: int) -> Array:
+    """The product of integer matrices as int64. Float64 is exact while no partial sum can reach 2⁵³, and BLAS makes it fast."""
+    if bound < EXACT_IN_FLOAT64:
+        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+    return np.matmul(a.astype(np.int64), b.astype(np.int64))
+
+
+def need_integers(**inputs: TensorType | None) -> None:
+    for name, t in inputs.items():
+        if t is not None and not t.dtype.is_integer:
+            raise DTypeError(f"{name} is {t.dtype}, integers are needed")
+
+
+def accumulator(bound: int) -> str:
+    return "int32" if bound < 2**31 else "int64"
+
+
+def check_bias(bias: TensorType | None, multiplier: TensorType, channels: Dim) -> None:
+    if bias is not None and bias.shape != (channels,):
+        raise ShapeError(f"bias {bias} given, ({channels}) needed")
+    if multiplier.shape not in ((), (channels,)):
+        raise ShapeError(f"multiplier {multiplier} given, one or ({channels}) needed")
+
+
+# -- linear -------------------------------------------------------------------------------------------------------------------
+
+
+def infer_q_linear(
+    x: TensorType,
+    w: TensorType,
+    multiplier: TensorType,
+    bias: TensorType | None = None,
+    *,
+    x_zero: int,
+    y_zero: int,
+    lo: int,
+    hi: int,
+    to: str,
+    bound: int,
+) -> TensorType:
+    need_integers(input=x, weight=w)
+    check_bias(bias, multiplier, w.shape[0])
+    return infer_linear(x.with_dtype("float32"), w.with_dtype("float32")).with_dtype(to)
+
+
+def q_linear(
+    x: Array, w: Array, multiplier: Array, bias: Array | None = None, *, x_zero: int, y_zero: int, lo: int, hi: int, to: str, bound: int
+) -> Array:
+    acc = exact_product(x.astype(np.int64) - x_zero, w.T, bound)
+    return requantized(acc if bias is None else acc + bias, multiplier, y_zero, lo, hi, to)
+
+
+def macs_linear(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType | None = None, **_: Any) -> Dim:
+    return x.size * w.shape[0]
+
+
+def weighted(operands: tuple[Operand | FloatOperand | None, ...], result: Result, axis: int, contract: tuple[int, ...]) -> dict[str, Any]:
+    """What linear and conv lower alike: weights without zero points, bias on the grid, multipliers, and the proof of range."""
+    x, w = operands[0], operands[1]
+    bias = operands[2] if len(operands) > 2 else None
+    assert isinstance(x, Operand) and isinstance(w, Operand)
+    sx, xz = x.per_tensor("input")
+    if w.params.scale.ndim > 1:
+        raise NotLowered("its weight has block-wise scales")
+    weights, dtype = symmetric_weights(w, axis)
+    channels = weights.shape[axis]
+    grid = (sx * w.params.scale).astype(np.float32)
+    if not np.all(np.isfinite(grid) & (grid > 0)):
+        raise NotLowered("input scale × weight scale leaves the range of float32")
+    bias_q = bias_on_grid(bias, grid, channels)
+    sums = np.abs(weights.astype(np.int64)).sum(axis=contract)
+    bound = int((sums * largest_magnitude(x) + (0 if bias_q is None else np.abs(bias_q))).max(initial=0))
+    if result.params is None:
+        multiplier, yz = grid, 0
+    else:
+        sy, yz = result.per_tensor()
+        multiplier = (grid / sy).astype(np.float32)
+    return {
+        "args": (
+            Ref(0),
+            Const(weights, "weight", dtype),
+            Const(multiplier, "multiplier"),
+            None if bias_q is None else Const(bias_q.astype(np.int32), "bias"),
+        ),
+        "attrs": {"x_zero": xz, "y_zero": yz, "lo": result.lo, "hi": result.hi, "to": result.dtype, "bound": bound},
+    }
+
+
+def lower_linear(operands: tuple[Operand | FloatOperand | None, ...], result: Result) -> Call:
+    return Call("q_linear", **weighted(operands, result, 0, (1,)))
+
+
+# -- matmul -------------------------------------------------------------------------------------------------------------------
+
+
+def infer_q_matmul(
+    a: TensorType, b: TensorType, multiplier: TensorType, *, a_zero: int, b_zero: int, y_zero: int, lo: int, hi: int, to: str, bound: int
+) -> TensorType:
+    need_integers(left=a, right=b)
+    out = infer_matmul(a.with_dtype("float32"), b.with_dtype("float32"))
+    if multiplier.rank > 1 or (multiplier.rank == 1 and multiplier.shape != out.shape[-1:]):
+        raise ShapeError(f"multiplier {multiplier} given, one or one for each of the {out.shape[-1:]} columns needed")
+    return out.with_dtype(to)
+
+
+def q_matmul(
+    a: Array, b: Array, multiplier: Array, *, a_zero: int, b_zero: int, y_zero: int, lo: int, hi: int, to: str, bound: int
+) -> Array:
+    acc = exact_product(a.astype(np.int64) - a_zero, b.astype(np.int64) - b_zero, bound)
+    return requantized(acc, multiplier, y_zero, lo, hi, to)
+
+
+def macs_matmul(a: TensorType, b: TensorType, multiplier: TensorType, **_: Any) -> Dim:
+    from lowbit.ops.matmul import macs
+
+    return macs(a, b)
+
+
+def lower_matmul(operands: tuple[Operand | FloatOperand | None, ...], result: Result) -> Call:
+    a, b = operands
+    assert isinstance(a, Operand) and isinstance(b, Operand)
+    sa, az = a.per_tensor("left operand")
+    k = a.type.shape[-1]
+    if not isinstance(k, int):
+        raise NotLowered(f"the range of its accumulator cannot be proved while '{k}' is not bound")
+    if b.data is not None and b.data.ndim == 2:
+        data, dtype = symmetric_weights(b, 1)
+        right: Ref | Const = Const(data, "weight", dtype)
+        bz, sb = 0, b.params.scale
+        bound = int(np.abs(data.astype(np.int64)).sum(axis=0).max(initial=0)) * largest_magnitude(a)
+    else:
+        sb, bz = b.per_tensor("right operand")
+        right = Ref(1)
+        bound = k * largest_magnitude(a) * largest_magnitude(b)
+    grid = np.asarray(sa * sb, np.float32)
+    multiplier, yz = grid, 0
+    if result.params is not None:
+        sy, yz = result.per_tensor()
+        multiplier = np.asarray(grid / sy, np.float32)
+    attrs = {"a_zero": az, "b_zero": bz, "y_zero": yz, "lo": result.lo, "hi": result.hi, "to": result.dtype, "bound": bound}
+    return Call("q_matmul", (Ref(0), right, Const(multiplier, "multiplier")), attrs)
+
+
+register(Op("q_linear", infer_q_linear, q_linear, macs_linear), Op("q_matmul", infer_q_matmul, q_matmul, macs_matmul))
+quantizes("linear", QuantSpec((0, 1), {1: 0}, {1: 1}, bias=2, fuses_clip=True), lower_linear)
+quantizes("matmul", QuantSpec((0, 1), {1: -1}, {1: -2}, fuses_clip=True), lower_matmul)

@@ -1,0 +1,206 @@
+"""The quantized side of an op: which of its tensors become integers (`QuantSpec`), and the integer op that then stands for it (`lower`).
+
+An op that can be quantized says so in one place, its `q_*.py` file:
+
+    quantizes("conv", QuantSpec(inputs=(0, 1), channel_axis={1: 0}, bias=2, fuses_clip=True), lower)
+
+`lower` is pure: from operands (integers with their parameters) and the parameters of the result it gives a `Call` of an integer op, whose
+`real` is exact and is the oracle of every kernel. Where it cannot, it raises `NotLowered` with the reason that the report will print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from lowbit.errors import GraphError
+from lowbit.numerics import F32
+from lowbit.quant_params import PerTensor, QuantParams
+from lowbit.types import Array, TensorType
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """An output whose range is known without data: sigmoid gives 0 … 1."""
+
+    low: float
+    high: float
+
+
+Output = Literal["own", "same"] | Fixed
+
+
+@dataclass(frozen=True)
+class QuantSpec:
+    """Which tensors of a node become integers.
+
+    inputs         positions that must be quantized; None: every input
+    channel_axis   of an input that is a weight (when constant): the axis with one scale each
+    contract_axis  of such an input: the axis that is summed over, where block-wise scales lie
+    bias           position of the bias, which goes on the accumulator's grid
+    output         "own": a range of its own; "same": the parameters of its inputs, which share them; Fixed: known beforehand
+    fuses_clip     a relu or clip behind the node is part of its clamp
+    """
+
+    inputs: tuple[int, ...] | None = (0,)
+    channel_axis: Mapping[int, int] = field(default_factory=dict)
+    contract_axis: Mapping[int, int] = field(default_factory=dict)
+    bias: int | None = None
+    output: Output = "own"
+    fuses_clip: bool = False
+
+    def positions(self, count: int) -> tuple[int, ...]:
+        """Positions that must be quantized, of a node with `count` inputs."""
+        return tuple(range(count)) if self.inputs is None else tuple(i for i in self.inputs if i < count)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A quantized input as `lower` sees it: its integers' type, their parameters, and the integers themselves if constant."""
+
+    type: TensorType
+    params: QuantParams
+    data: Array | None = None
+
+    def per_tensor(self, what: str) -> tuple[F32, int]:
+        """Scale and zero point, which must be one for all."""
+        if not isinstance(self.params.granularity, PerTensor):
+            raise NotLowered(f"its {what} is quantized {self.params.granularity}, per tensor is needed")
+        return self.params.scale, int(self.params.zero_point)
+
+    def constant(self, what: str) -> Array:
+        if self.data is None:
+            raise NotLowered(f"its {what} is not constant")
+        return self.data
+
+
+@dataclass(frozen=True)
+class FloatOperand:
+    """An input that stays float, with its data if constant."""
+
+    type: TensorType
+    data: Array | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is wanted: integers by these parameters within lo … hi, or (params None) float32."""
+
+    type: TensorType  # of the float result
+    params: QuantParams | None
+    lo: int = 0
+    hi: int = 0
+
+    def per_tensor(self) -> tuple[F32, int]:
+        if self.params is None:
+            raise NotLowered("its result stays float")
+        if not isinstance(self.params.granularity, PerTensor):
+            raise NotLowered(f"its result is quantized {self.params.granularity}, per tensor is needed")
+        return self.params.scale, int(self.params.zero_point)
+
+    @property
+    def dtype(self) -> str:
+        return "float32" if self.params is None else self.params.dtype.name
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The integers of operand `index` (or the float values of a FloatOperand)."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """An integer op to be put in the node's place; arguments are operands, constants, or other calls."""
+
+    op: str
+    args: tuple[Arg, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Const:
+    """A constant made by lowering: multipliers, tables, biases. `name` says which, `dtype` more than NumPy can (int4 in int8)."""
+
+    data: Array
+    name: str
+    dtype: str | None = None
+
+
+Arg = Ref | Const | Call | None
+Lower = Callable[..., Call]  # lower(operands: tuple[Operand | FloatOperand | None, ...], result: Result, **attrs)
+
+
+class NotLowered(Exception):
+    """This node stays float, for this reason."""
+
+    def __init__(self, because: str) -> None:
+        super().__init__(because)
+        self.because = because
+
+
+@dataclass(frozen=True)
+class Quantizable:
+    spec: QuantSpec
+    lower: Lower | None  # None: the same op on integers ("same" ops), see lower/integer.py
+
+
+QUANTIZABLE: dict[str, Quantizable] = {}
+
+
+def quantizes(op: str, spec: QuantSpec, lower: Lower | None = None) -> None:
+    """Says that an op can be quantized. Without `lower` it must be a "same" op: it means the same on integers as on reals."""
+    if op in QUANTIZABLE:
+        raise GraphError(f"op {op!r} is quantizable already", hint="one place per op")
+    if lower is None and spec.output != "same":
+        raise GraphError(f"op {op!r} needs a `lower`, or output='same'")
+    QUANTIZABLE[op] = Quantizable(spec, lower)
+
+
+def bias_on_grid(bias: Operand | FloatOperand | None, grid: Array, size: int) -> Array | None:
+    """The bias as int64 numbers on the accumulator's grid (sx·sw, per channel or one for all); None where there is none."""
+    if bias is None:
+        return None
+    if isinstance(bias, Operand):
+        data = bias.constant("bias")
+        if not np.array_equal(np.broadcast_to(bias.params.scale, (size,)), np.broadcast_to(grid, (size,))) or np.any(
+            bias.params.zero_point
+        ):
+            raise NotLowered("its bias is quantized on another grid than input scale × weight scale")
+        return data.astype(np.int64)
+    if bias.data is None:
+        raise NotLowered("its bias is not constant")
+    with np.errstate(over="ignore"):
+        ints = np.rint(bias.data.astype(np.float32) / grid)
+    if not np.all(np.abs(ints) < 2**31):
+        raise NotLowered("its bias does not fit 32 bits on the accumulator's grid")
+    return ints.astype(np.int64)
+
+
+def largest_magnitude(operand: Operand) -> int:
+    """The largest |q - zero_point| that an activation of this type can have."""
+    d, z = operand.params.dtype, operand.params.zero_point
+    assert d.min is not None and d.max is not None
+    return max(int(d.max - z.min()), int(z.max() - d.min))
+
+
+def symmetric_weights(operand: Operand, axis: int) -> tuple[Array, str]:
+    """Weights with their zero points taken off, and the dtype that holds them: an asymmetric uint8 weight may need 16 bits."""
+    data = operand.constant("weight").astype(np.int32)
+    z = operand.params.zero_point
+    if np.any(z):
+        shape = [1] * data.ndim
+        if z.ndim == 1:
+            shape[axis] = -1
+        data = data - z.reshape(shape)
+    limits = [
+        (d, n) for d, n in (("int4", 8), ("int8", 128), ("int16", 1 << 15)) if data.size == 0 or (data.min() >= -n and data.max() < n)
+    ]
+    names = [d for d, _ in limits]
+    kept = operand.params.dtype.name
+    name = kept if kept in names else next(d for d in names if d != "int4" or kept == "uint4")
+    return data.astype(np.int16 if name == "int16" else np.int8), name
