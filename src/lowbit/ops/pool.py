@@ -46,7 +46,7 @@ def infer_max_indices(
 def max_pool_indices(
     x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, column_major: bool = False
 ) -> tuple[Array, Array]:
-    """The maxima and where they are: flat positions in the whole input, the first one where several are equal.
+    """The maxima and where they are: flat positions in the whole input, the first one where several are equal (0 for padding alone).
 
     With `column_major` the spatial part of a position counts the first spatial axis fastest.
     """
@@ -54,10 +54,12 @@ def max_pool_indices(
     taps = _windows(x, kernel, stride, pads, dilation, ceil_mode, lowest(x))
     within = np.arange(int(np.prod(spatial)), dtype=np.int64).reshape(spatial, order="F" if column_major else "C")
     places = _windows(np.broadcast_to(within, (1, 1, *spatial)), kernel, stride, pads, dilation, ceil_mode, -1)
-    best = np.where(places >= 0, taps, lowest(x)).argmax(axis=-1)[..., None]
-    index = np.take_along_axis(np.broadcast_to(places, taps.shape), best, -1)[..., 0]
+    top = taps.max(axis=-1, keepdims=True)
+    hit = (places >= 0) & ((taps == top) | (taps != taps))  # padding equals the least value, but it is no place
+    best = hit.argmax(axis=-1)[..., None]
+    index = np.take_along_axis(np.broadcast_to(places, taps.shape), best, -1)[..., 0].clip(0)
     image = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape(*x.shape[:2], *[1] * len(spatial))
-    return np.take_along_axis(taps, best, -1)[..., 0], index + image * within.size
+    return top[..., 0], index + image * within.size
 
 
 def infer_avg(
