@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from lowbit.dims import Dim
 from lowbit.ir.graph import Node
+from lowbit.types import normalize_axis
 
 
 def options(node: Node, **other: Any) -> dict[str, Any]:
@@ -27,3 +28,19 @@ def ints(node: Node, name: str) -> tuple[int, ...]:
 
 def dims(node: Node, name: str) -> tuple[Dim, ...]:
     return cast("tuple[Dim, ...]", node.attrs[name])
+
+
+def axis(node: Node, name: str = "axis") -> int:
+    """An axis of the first input, counted from the front."""
+    return normalize_axis(whole(node, name), _rank(node))
+
+
+def axes(node: Node, name: str = "axes") -> tuple[int, ...]:
+    """Axes of the first input, counted from the front."""
+    return tuple(normalize_axis(a, _rank(node)) for a in ints(node, name))
+
+
+def _rank(node: Node) -> int:
+    x = node.inputs[0]
+    assert x is not None
+    return x.type.rank

@@ -24,11 +24,13 @@ def _unread_results(editor: Editor, node: Node) -> None:
         del attrs["column_major"]
         editor.replace(node.output, editor.add("max_pool", *node.inputs, name=node.name, **attrs))
     elif node.op == "split" and len(read) == 1:
-        axis, sizes = node.attrs["axis"], dims(node, "sizes")
+        sizes = dims(node, "sizes")
         start: Dim = 0
         for size in sizes[: read[0]]:
             start = start + size
         end = start + sizes[read[0]]
         part = node.outputs[read[0]]
-        sliced = editor.add("slice", *node.inputs, name=node.name, out=part.name, axes=(axis,), starts=(start,), ends=(end,), steps=(1,))
+        sliced = editor.add(
+            "slice", *node.inputs, name=node.name, out=part.name, axes=(node.attrs["axis"],), starts=(start,), ends=(end,), steps=(1,)
+        )
         editor.replace(part, sliced)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor, rewrite
-from lowbit.passes.attrs import ints, options
+from lowbit.passes.attrs import axes, axis, ints, options
 
 
 def fold_movement(graph: Graph) -> Graph:
@@ -48,38 +49,38 @@ def _slice(editor: Editor, node: Node) -> None:
         return
     inner = {a: (s, e, t) for a, s, e, t in _ranges(before)}
     merged = dict(inner)
-    for axis, start, end, step in _ranges(node):
-        if axis in inner:
-            first, _, by = inner[axis]
+    for a, start, end, step in _ranges(node):
+        if a in inner:
+            first, _, by = inner[a]
             if by != 1 or step < 1 or not all(isinstance(d, int) for d in (first, start, end)):
                 return
-            merged[axis] = (first + start, first + end, step)
+            merged[a] = (first + start, first + end, step)
         else:
-            merged[axis] = (start, end, step)
-    axes = tuple(sorted(merged))
-    starts, ends, steps = zip(*(merged[a] for a in axes), strict=True)
-    editor.become(node, "slice", before.inputs[0], axes=axes, starts=starts, ends=ends, steps=steps)
+            merged[a] = (start, end, step)
+    cut = tuple(sorted(merged))
+    starts, ends, steps = zip(*(merged[a] for a in cut), strict=True)
+    editor.become(node, "slice", before.inputs[0], axes=cut, starts=starts, ends=ends, steps=steps)
 
 
 def _ranges(node: Node) -> list[tuple[int, int, int, int]]:
-    return list(zip(*(ints(node, k) for k in ("axes", "starts", "ends", "steps")), strict=True))
+    return list(zip(axes(node), *(ints(node, k) for k in ("starts", "ends", "steps")), strict=True))
 
 
 def _concat(editor: Editor, node: Node) -> None:
     """Parts that are themselves joined along the same axis are parts; all parts of one split in their order are the whole."""
-    axis = node.attrs["axis"]
+    along = axis(node)
     parts: list[Value | None] = []
     for v in node.inputs:
         before = editor.producer(v)
-        if before is not None and before.op == "concat" and before.attrs["axis"] == axis and editor.only_user(before.output) is not None:
+        if before is not None and before.op == "concat" and axis(before) == along and editor.only_user(before.output) is not None:
             parts += before.inputs
         else:
             parts.append(v)
     split = editor.producer(parts[0])
-    if split is not None and split.op == "split" and split.attrs["axis"] == axis and list(split.outputs) == parts:
+    if split is not None and split.op == "split" and axis(split) == along and list(split.outputs) == parts:
         editor.replace(node.output, split.inputs[0])  # type: ignore[arg-type]
     elif len(parts) > len(node.inputs):
-        editor.become(node, "concat", *parts, axis=axis)
+        editor.become(node, "concat", *parts, axis=along)
 
 
 def _expand(editor: Editor, node: Node) -> None:
@@ -125,21 +126,32 @@ def _flip(editor: Editor, node: Node) -> None:
     """Flipped twice is not flipped."""
     before = editor.producer(node.inputs[0])
     if before is not None and before.op == "flip":
-        axes = tuple(sorted(set(ints(before, "axes")) ^ set(ints(node, "axes"))))
-        editor.become(node, "flip", before.inputs[0], axes=axes)
+        editor.become(node, "flip", before.inputs[0], axes=tuple(sorted(set(axes(before)) ^ set(axes(node)))))
 
 
 def _reduce(editor: Editor, node: Node) -> None:
-    """A reduction does not see a transpose if the axes that are left keep their order."""
+    """A reduction does not see a transpose if the axes that are left keep their order; else it makes less to transpose."""
     before = editor.producer(node.inputs[0])
-    if before is None or before.op != "transpose" or node.attrs["keepdims"]:
+    if before is None or before.op != "transpose":
         return
-    perm, axes = ints(before, "perm"), ints(node, "axes")
-    left = [p for i, p in enumerate(perm) if i not in axes]
-    if left == sorted(left):
-        editor.become(node, node.op, before.inputs[0], axes=tuple(sorted(perm[a] for a in axes)), keepdims=False)
+    perm = ints(before, "perm")
+    reduced = reduced_before(node, perm)
+    if reduced is not None:
+        editor.become(node, node.op, before.inputs[0], **reduced)
+    elif node.attrs["keepdims"] and axes(node):
+        small = editor.add(node.op, before.inputs[0], name=node.name, axes=tuple(sorted(perm[a] for a in axes(node))), keepdims=True)
+        editor.become(node, "transpose", small, name=before.name, perm=perm)
 
 
+def reduced_before(node: Node, perm: tuple[int, ...]) -> dict[str, Any] | None:
+    """Attributes with which a reduction of transposed data gives the same on the data before; None when the order would differ."""
+    left = [p for i, p in enumerate(perm) if i not in axes(node)]
+    if node.attrs["keepdims"] or left != sorted(left):
+        return None
+    return {"axes": tuple(sorted(perm[a] for a in axes(node))), "keepdims": False}
+
+
+REDUCTIONS = tuple(f"reduce_{name}" for name in ("sum", "mean", "max", "min", "prod", "l1", "l2"))
 RULES: dict[str, Callable[[Editor, Node], None]] = {
     "reshape": _reshape,
     "transpose": _transpose,
@@ -148,5 +160,5 @@ RULES: dict[str, Callable[[Editor, Node], None]] = {
     "expand": _expand,
     "cast": _cast,
     "flip": _flip,
-    **{f"reduce_{name}": _reduce for name in ("sum", "mean", "max", "min", "prod", "l1", "l2")},
+    **dict.fromkeys(REDUCTIONS, _reduce),
 }

@@ -6,7 +6,7 @@ import numpy as np
 
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor, rewrite
-from lowbit.passes.attrs import ints
+from lowbit.passes.attrs import axis, ints
 from lowbit.passes.match import Num, Var, either, layer_name, match, number, op, swallows, times
 from lowbit.types import Array, broadcast
 
@@ -29,7 +29,7 @@ def fuse_attention(graph: Graph) -> Graph:
 
 def _fuse(editor: Editor, node: Node) -> None:
     outer = match(editor, node, ATTENTION)
-    if outer is None or outer.named["softmax"].attrs["axis"] != outer["scores"].type.rank - 1:
+    if outer is None or axis(outer.named["softmax"]) != outer["scores"].type.rank - 1:
         return
     scores, masks, covered = _peel_masks(editor, outer["scores"])
     root = editor.producer(scores)

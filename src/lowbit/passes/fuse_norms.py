@@ -11,7 +11,7 @@ import numpy as np
 from lowbit.dims import product
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor, rewrite
-from lowbit.passes.attrs import ints, options, whole
+from lowbit.passes.attrs import axes, axis, options
 from lowbit.passes.fold_affine import per_channel
 from lowbit.passes.match import Const, Match, Num, Pattern, Var, close, either, layer_name, match, op, same_shape, swallows, times
 
@@ -70,17 +70,17 @@ def _core(editor: Editor, node: Node) -> bool:
         if made == "softmax" and node.op != "div":
             continue
         found = match(editor, node, pattern)
-        axes = _axes(found) if found is not None else None
-        if found is None or axes is None:
+        over = _axes(found) if found is not None else None
+        if found is None or over is None:
             continue
         x = found["x"]
         if made == "softmax":
-            if len(axes) == 1 and editor.become(node, made, x, name=found.layer, axis=axes[0]):
+            if len(over) == 1 and editor.become(node, made, x, name=found.layer, axis=over[0]):
                 return True
             continue
-        if axes != tuple(range(axes[0], x.type.rank)):
+        if over != tuple(range(over[0], x.type.rank)):
             continue  # not the last axes: no op of ours
-        if editor.become(node, made, x, name=found.layer, axis=axes[0], eps=found.numbers["eps"]) is not None:
+        if editor.become(node, made, x, name=found.layer, axis=over[0], eps=found.numbers["eps"]) is not None:
             return True
     return False
 
@@ -90,11 +90,11 @@ def _axes(found: Match) -> tuple[int, ...] | None:
     x = found["x"]
     all_axes: set[tuple[int, ...]] = set()
     for name, node in found.named.items():
-        axes = tuple(sorted(ints(node, "axes")))
-        all_axes.add(axes)
+        over = tuple(sorted(axes(node)))
+        all_axes.add(over)
         share = found.numbers.get(f"1/{name}")
         if share is not None:
-            count = product(x.shape[a] for a in axes)
+            count = product(x.shape[a] for a in over)
             if not isinstance(count, int) or not close(share * count, 1.0):
                 return None
     return all_axes.pop() if len(all_axes) == 1 and () not in all_axes else None
@@ -120,8 +120,8 @@ def _scale_or_bias(editor: Editor, node: Node) -> None:
         if norm.op == "group_norm":
             fitted = _vector(editor, constant, value)
         else:
-            fitted = _tail(editor, constant, value, whole(norm, "axis"))
-            if fitted is None and norm.op == "layer_norm" and norm.attrs["axis"] == 2 and scale is None and value.type.rank > 2:
+            fitted = _tail(editor, constant, value, axis(norm))
+            if fitted is None and norm.op == "layer_norm" and axis(norm) == 2 and scale is None and value.type.rank > 2:
                 fitted, made, attrs = _vector(editor, constant, value), "instance_norm", {"eps": norm.attrs["eps"]}
         if fitted is None:
             continue
@@ -152,11 +152,11 @@ def _affine_instance(editor: Editor, node: Node, norm: Node, value: Value, const
     editor.become(node, "instance_norm", x, *inputs, name=layer_name((node, norm)), **options(norm))
 
 
-def _tail(editor: Editor, constant: Value, value: Value, axis: int) -> Value | None:
+def _tail(editor: Editor, constant: Value, value: Value, first: int) -> Value | None:
     """The constant with leading 1s taken off so that it lies in the normalized axes; None when it varies outside them."""
     data = editor.constant_data(constant)
     assert data is not None
-    tail = value.type.rank - axis
+    tail = value.type.rank - first
     if data.ndim <= tail:
         return constant
     if any(d != 1 for d in data.shape[:-tail]):
@@ -188,7 +188,7 @@ def _group_norm(editor: Editor, node: Node) -> None:
         scale, bias = (editor.constant_data(found[n]) for n in ("scale", "bias"))
         if scale is None or bias is None or (scale != 1).any() or (bias != 0).any():
             return
-    elif norm.attrs["axis"] != 2:
+    elif axis(norm) != 2:
         return
     groups = grouped.shape[1]
     channels = x.shape[1]
