@@ -190,7 +190,10 @@ def lstm(
     """Gates i, o, f, c: c' = f*c + i*g(…), h = o*h(c'); peepholes i, o, f look at c, c', c. `input_forget` couples f = 1 - i."""
 
     def step_of(d: int) -> Step:
-        f, g, h = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, clip)
+        f, g, _ = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, clip)
+        h = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, None)[
+            2
+        ]  # the cell is not clipped: ONNX Runtime's reading
         wt, rt = wide(w)[d].T, wide(r)[d].T
         bias = sum(_split_bias(b, d, 4 * hidden))
         pi, po, pf = np.split(wide(p)[d], 3) if p is not None else (0, 0, 0)
