@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from lowbit.dims import parse_dim
-from lowbit.errors import LowbitError, ShapeError, UnsupportedOp
+from lowbit.errors import FormatError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.onnx import load_onnx
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
@@ -246,3 +246,18 @@ def test_a_file_that_does_not_fit_is_refused_with_the_place(op: str, inputs: lis
     with pytest.raises(LowbitError) as e:
         load_onnx(model(op, 13, inputs, set(), 1, attrs))
     assert text in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("attrs", "text"),
+    [
+        ({}, "attribute 'blocksize' is missing"),
+        ({"blocksize": "2"}, "'blocksize' is STRING, INT needed"),
+        ({"blocksize": 2, "mode": 1}, "'mode' is INT, STRING"),
+    ],
+)
+def test_an_attribute_that_is_missing_or_of_another_kind_is_refused_when_read(attrs: dict[str, Any], text: str) -> None:
+    with pytest.raises(FormatError) as e:
+        load_onnx(model("DepthToSpace", 13, [values(1, 8, 2, 3)], set(), 1, attrs))
+    assert text in e.value.message
+    assert e.value.where == "DepthToSpace 'node' (model, node 0)"
