@@ -1,10 +1,10 @@
-/* Every compiled kernel that this CPU can run gives the bytes of its `ref`. Plain C, so that sanitizers and emulators can run it.
+/* Every compiled kernel that this CPU can run gives the right bytes: those of its `ref`, or of plain loops. Plain C, so that sanitizers and
+ * emulators can run it.
  *
  * A contract is tested by one function that makes inputs and calls `expect_same`; a contract without one fails. */
-#include "lb.h"
 #include "lb_cpu.h"
 #include "lb_numerics.h"
-#include "lb_table.h"
+#include "test_support.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ enum { SIZE_COUNT = sizeof sizes / sizeof *sizes, MAX_N = 1024, GUARD = 64 };
 
 static int failures, comparisons;
 
-static uint32_t random_u32(void) { /* xorshift32: the same on every machine */
+uint32_t random_u32(void) {
     static uint32_t state = 2463534242u;
     state ^= state << 13;
     state ^= state >> 17;
@@ -25,8 +25,30 @@ static uint32_t random_u32(void) { /* xorshift32: the same on every machine */
     return state;
 }
 
-static int32_t random_int(int32_t lo, int32_t hi) {
+int32_t random_int(int32_t lo, int32_t hi) {
     return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1));
+}
+
+void expect(int ok, const char *claim) {
+    comparisons++;
+    if (!ok) {
+        printf("FAIL %s\n", claim);
+        failures++;
+    }
+}
+
+void expect_equal(const lb_kernel *k, const void *want, const void *got, size_t bytes, size_t skip) {
+    const unsigned char *w = want, *g = got;
+    comparisons++;
+    for (size_t i = 0; i < bytes; i++) {
+        if (w[i] == g[i])
+            continue;
+        const long long at = (long long)i - (long long)skip;
+        if (failures < 20)
+            printf("FAIL %s__%s: byte %lld is %d, not %d\n", k->contract->name, k->isa->name, at, g[i], w[i]);
+        failures++;
+        return;
+    }
 }
 
 /* Runs both kernels into guarded buffers and compares all bytes: the answer, and that nothing else was written. The output
@@ -41,16 +63,7 @@ static void expect_same(const lb_kernel *ref, const lb_kernel *k, const void *pa
     ref->call(params, args);
     args[output] = got + GUARD + shift;
     k->call(params, args);
-    comparisons++;
-    for (size_t i = 0; i < sizeof want; i++) {
-        if (want[i] == got[i])
-            continue;
-        const long long at = (long long)i - GUARD - (long long)shift;
-        if (failures < 20)
-            printf("FAIL %s__%s: byte %lld of %zu is %d, ref gives %d\n", k->contract->name, k->isa->name, at, bytes, got[i], want[i]);
-        failures++;
-        return;
-    }
+    expect_equal(k, want, got, sizeof want, GUARD + shift);
 }
 
 /* ---- one function per contract -------------------------------------------------------------------------------------------- */
@@ -95,21 +108,15 @@ static void test_dequantize_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
 
 static const struct {
     const char *contract;
-    void (*run)(const lb_kernel *ref, const lb_kernel *k);
+    kernel_test *run;
 } tests[] = {
-    {"quantize_f32_s8", test_quantize_f32_s8},
-    {"dequantize_s8_f32", test_dequantize_s8_f32},
+    {"quantize_f32_s8", test_quantize_f32_s8}, {"dequantize_s8_f32", test_dequantize_s8_f32},
+    {"gemm_s8_sizes", test_gemm_s8_sizes},     {"gemm_s8_pack", test_gemm_s8_pack},
+    {"gemm_s8_s32", test_gemm_s8_s32},         {"gemm_s8_f32", test_gemm_s8_f32},
+    {"gemm_s16_s64", test_gemm_s16_s64},       {"gemm_b1_s32", test_gemm_b1_s32},
 };
 
 /* ---- the page that `ref` itself stands on ----------------------------------------------------------------------------------- */
-
-static void expect(int ok, const char *claim) {
-    comparisons++;
-    if (!ok) {
-        printf("FAIL %s\n", claim);
-        failures++;
-    }
-}
 
 static void test_numerics(void) {
     int all = 1;
@@ -153,7 +160,7 @@ int main(void) {
         else if (comparisons == before + 1)
             printf("%-28s %-12s not on this CPU\n", k->contract->name, k->isa->name);
         else
-            printf("%-28s %-12s %d comparisons with ref\n", k->contract->name, k->isa->name, comparisons - before - 1);
+            printf("%-28s %-12s %d comparisons\n", k->contract->name, k->isa->name, comparisons - before - 1);
     }
     printf("%s: %d checks, %d failures\n", failures ? "FAILED" : "ok", comparisons, failures);
     return failures != 0;
