@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from lowbit.dims import product
 from lowbit.errors import UnsupportedOp
 from lowbit.frontends.torch.importer import Importer, aten
 from lowbit.ir.graph import Value
@@ -48,6 +49,14 @@ def addbmm(c: Importer, b: Value, x: Value, w: Value, *, beta: float = 1, alpha:
 @aten("einsum")
 def einsum(c: Importer, equation: str, xs: Sequence[Value], *, path: Any = None) -> Value:
     return c.add("einsum", *xs, equation=equation.replace(" ", ""))
+
+
+@aten("bilinear")
+def bilinear(c: Importer, a: Value, b: Value, w: Value, bias: Value | None = None) -> Value:
+    rows = product(a.shape[:-1])
+    y = c.add("einsum", c.reshape(a, (rows, a.shape[-1])), w, c.reshape(b, (rows, b.shape[-1])), equation="ni,oij,nj->no")
+    y = c.reshape(y, c.shape())
+    return y if bias is None else c.add("add", y, bias)
 
 
 @aten("scaled_dot_product_attention")

@@ -133,6 +133,19 @@ def select(c: Importer, x: Value, dim: int, index: Dim) -> Value:
     return c.reshape(c.narrow(x, axis, from_front(index, x.shape[axis]), 1), c.shape())
 
 
+@aten("diagonal", "diagonal_copy")
+def diagonal(c: Importer, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
+    """The two axes laid out as one: the diagonal is every (columns + 1)-th element."""
+    a, b = normalize_axis(dim1, x.type.rank), normalize_axis(dim2, x.type.rank)
+    rest = [d for d in range(x.type.rank) if d not in (a, b)]
+    columns = x.shape[b]
+    if not isinstance(columns, int):
+        raise UnsupportedOp("the diagonal along a symbolic dimension is not supported", hint="leave that dimension out of dynamic=")
+    flat = c.reshape(c.transpose(x, [*rest, a, b]), (*(x.shape[d] for d in rest), x.shape[a] * columns))
+    first = offset if offset >= 0 else -offset * columns
+    return c.narrow(flat, len(rest), first, c.shape()[-1], columns + 1)
+
+
 @aten("slice_scatter")
 def slice_scatter(
     c: Importer, x: Value, src: Value, dim: int = 0, start: Dim | None = None, end: Dim | None = None, step: int = 1
