@@ -1,0 +1,142 @@
+"""What calibration learned: for each tap (the name of a value) the parameters, or the statistics to derive them from.
+
+`CalibrationEntry` is fixed parameters: an axis (None: per tensor), scales and zero points. A record may hold such entries (given by a
+user, or by quantization-aware training) or observers, which give an entry for any dtype asked. Records of the same taps add up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lowbit.calibrate.observers import Observer, observer_from_dict
+from lowbit.dtypes import DType
+from lowbit.errors import CalibrationError, FormatError
+from lowbit.files import write_whole
+from lowbit.quant_params import PerAxis, PerTensor, QuantParams, Scheme
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class CalibrationEntry:
+    """Fixed parameters of one tap: `axis` None is per tensor, else one scale and zero point for each index of that axis."""
+
+    axis: int | None
+    scales: tuple[float, ...]
+    zero_points: tuple[int, ...]
+
+    @staticmethod
+    def per_tensor(scale: float, zero_point: int = 0) -> CalibrationEntry:
+        return CalibrationEntry(None, (float(scale),), (int(zero_point),))
+
+    @staticmethod
+    def per_channel(axis: int, scales: ArrayLike, zero_points: ArrayLike | None = None) -> CalibrationEntry:
+        s = np.asarray(scales, np.float32).reshape(-1)
+        z = np.zeros(s.shape, np.int64) if zero_points is None else np.asarray(zero_points).reshape(-1)
+        return CalibrationEntry(axis, tuple(map(float, s)), tuple(map(int, z)))
+
+    def params(self, dtype: str | DType) -> QuantParams:
+        """The parameters, checked: positive finite scales, zero points inside the dtype, as many of one as of the other."""
+        if self.axis is None:
+            return QuantParams(dtype, np.float32(self.scales[0]), self.zero_points[0], None, PerTensor())
+        return QuantParams(dtype, np.array(self.scales, np.float32), np.array(self.zero_points), None, PerAxis(self.axis))
+
+
+@dataclass(frozen=True)
+class CalibrationRecord:
+    """Taps by name. `a + b` is the record of having seen the data of both."""
+
+    taps: Mapping[str, Observer | CalibrationEntry]
+
+    def params(self, tap: str, dtype: str | DType, scheme: Scheme | None = None) -> QuantParams:
+        """Parameters of a tap for a dtype; CalibrationError when the tap was not seen."""
+        return self.shared_params([tap], dtype, scheme)
+
+    def shared_params(self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None) -> QuantParams:
+        """One set of parameters for several taps: that of all their values together (fixed entries win over observed ones)."""
+        missing = [t for t in taps if t not in self.taps]
+        if missing:
+            raise CalibrationError(f"no calibration for {missing[0]!r}", hint="calibrate the same graph with the same rules")
+        found = [self.taps[t] for t in taps]
+        fixed = [e for e in found if isinstance(e, CalibrationEntry)]
+        if fixed:
+            return fixed[0].params(dtype)
+        observers = [o for o in found if isinstance(o, Observer)]
+        total = observers[0]
+        for o in observers[1:]:
+            total = total + o
+        try:
+            return total.params(dtype, scheme)
+        except CalibrationError as e:
+            raise e.at(f"tap {taps[0]!r}") from None
+
+    def entry(self, tap: str, dtype: str | DType = "int8", scheme: Scheme | None = None) -> CalibrationEntry:
+        """The parameters of a tap as a fixed entry."""
+        p = self.params(tap, dtype, scheme)
+        return CalibrationEntry(p.axis(64), tuple(map(float, p.scale.reshape(-1))), tuple(map(int, p.zero_point.reshape(-1))))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.taps)
+
+    def __len__(self) -> int:
+        return len(self.taps)
+
+    def __add__(self, other: CalibrationRecord) -> CalibrationRecord:
+        if set(self.taps) != set(other.taps):
+            odd = sorted(set(self.taps) ^ set(other.taps))
+            raise CalibrationError(f"records of different taps cannot be added ({odd[0]!r} is in one of them)")
+        merged: dict[str, Observer | CalibrationEntry] = {}
+        for name, a in self.taps.items():
+            b = other.taps[name]
+            if isinstance(a, Observer) and isinstance(b, Observer):
+                merged[name] = a + b
+            elif a == b:
+                merged[name] = a
+            else:
+                raise CalibrationError(f"tap {name!r} has fixed parameters that differ")
+        return CalibrationRecord(merged)
+
+    def to_dict(self) -> dict[str, Any]:
+        rows: dict[str, Any] = {}
+        for name, e in self.taps.items():
+            if isinstance(e, CalibrationEntry):
+                rows[name] = {"axis": e.axis, "scales": list(e.scales), "zero_points": list(e.zero_points)}
+            else:
+                rows[name] = {"observer": e.to_dict()}
+        return {"version": VERSION, "taps": rows}
+
+    @staticmethod
+    def from_dict(d: Mapping[str, Any]) -> CalibrationRecord:
+        try:
+            if d["version"] != VERSION:
+                raise FormatError(f"calibration record of version {d['version']}, {VERSION} needed")
+            taps: dict[str, Observer | CalibrationEntry] = {}
+            for name, row in d["taps"].items():
+                if "observer" in row:
+                    taps[name] = observer_from_dict(row["observer"])
+                else:
+                    taps[name] = CalibrationEntry(row["axis"], tuple(row["scales"]), tuple(row["zero_points"]))
+            return CalibrationRecord(taps)
+        except (KeyError, TypeError, AttributeError, ValueError) as e:
+            raise FormatError(f"not a calibration record ({type(e).__name__}: {e})", hint="what CalibrationRecord.save wrote") from e
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes JSON; the same record gives the same bytes."""
+        write_whole(path, json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":")).encode())
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> CalibrationRecord:
+        try:
+            return CalibrationRecord.from_dict(json.loads(Path(path).read_bytes()))
+        except (OSError, ValueError) as e:
+            raise FormatError(f"not a calibration record ({e})", where=str(path)) from e
+        except FormatError as e:
+            raise e.at(Path(path).name) from None

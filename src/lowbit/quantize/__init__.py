@@ -1,0 +1,1 @@
+"""Rules decide what becomes integers; the transform puts the brackets."""

@@ -1,0 +1,201 @@
+"""Rules: which layer is quantized how. First match wins; every decision carries its reason.
+
+    rules = [FloatRule(r"^head\\."), CalibratedQuantRule(r".*", "int8")]
+
+A rule of your own is a subclass with its `matches` or `create_quant_node`; nothing else in lowbit needs to know it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lowbit.dtypes import DType, dtype
+from lowbit.errors import QuantError
+from lowbit.ir.graph import Graph, Node
+from lowbit.ops.quant import QUANTIZABLE
+from lowbit.quant_params import QuantParams, Scheme, quant_dtype
+
+Mode = Literal["static", "dynamic", "weights", "float"]
+WeightGranularity = Literal["tensor", "channel"] | int  # an int is a block size along the contraction
+
+
+@dataclass(frozen=True)
+class QuantNode:
+    """What was decided for one node.
+
+    static   activations and weights are integers, parameters known beforehand
+    dynamic  weights are integers, activations get their scale at run time
+    weights  weights are stored as integers and multiplied as floats
+    float    nothing changes
+    """
+
+    mode: Mode
+    activation: DType | None
+    weight: DType | None
+    granularity: WeightGranularity
+    activation_scheme: Scheme
+    weight_scheme: Scheme
+    because: str
+    params: QuantParams | None = None  # of the output, where the user gave them
+
+
+@dataclass(frozen=True)
+class QuantRule:
+    """The base: layers whose name matches `pattern` (a regular expression, searched) become static integers of `dtype`.
+
+    weights      dtype of the weights (default int8, or the dtype itself if it is narrower)
+    granularity  "channel" (default), "tensor", or a block size along the contraction
+    ops          only these ops (default: all that can be quantized)
+    because      the reason that reports print
+    """
+
+    pattern: str
+    dtype: str = "int8"
+    weights: str | None = None
+    granularity: WeightGranularity = "channel"
+    scheme: Scheme = "asymmetric"
+    ops: tuple[str, ...] = ()
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        for d in (self.dtype, self.weights):
+            if d is not None:
+                quant_dtype(d)
+        _ = self._regex
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        try:
+            return re.compile(self.pattern)
+        except re.error as e:
+            raise QuantError(f"pattern {self.pattern!r} is not a regular expression ({e})", where=type(self).__name__) from e
+
+    def matches(self, node: Node) -> bool:
+        """Whether this rule speaks about the node: by the layer's name, and by its op if `ops` is given."""
+        return (not self.ops or node.op in self.ops) and self._regex.search(node.name or node.output.name) is not None
+
+    def get_quant_params(self) -> QuantParams | None:
+        """Parameters of the layer's output, where the rule brings its own."""
+        return None
+
+    @property
+    def mode(self) -> Mode:
+        return "static"
+
+    def create_quant_node(self, node: Node) -> QuantNode:
+        """The decision for a node that matches."""
+        activation = dtype(self.dtype)
+        weight = dtype(self.weights or ("int8" if activation.bits >= 8 else self.dtype))
+        return QuantNode(
+            self.mode,
+            activation if self.mode == "static" else None,
+            weight if self.mode != "float" else None,
+            self.granularity,
+            self.scheme if activation.name != "int16" else "symmetric",
+            "symmetric" if weight.bits < 8 and self.granularity == "tensor" else "symmetric_restricted",
+            self.because or f"{type(self).__name__}({self.pattern!r})",
+            self.get_quant_params(),
+        )
+
+
+@dataclass(frozen=True)
+class CalibratedQuantRule(QuantRule):
+    """Static, with ranges from the calibration record. The usual rule."""
+
+
+@dataclass(frozen=True)
+class StaticQuantRule(QuantRule):
+    """Static, with the user's own scale and offset (zero point) for the layer's output; no calibration is needed for it."""
+
+    scale: ArrayLike = 1.0
+    offset: ArrayLike = 0
+    per_channel: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.get_quant_params()
+
+    def get_quant_params(self) -> QuantParams:
+        try:
+            return QuantParams(self.dtype, np.asarray(self.scale, np.float32), np.asarray(self.offset), self.scheme)
+        except QuantError as e:
+            raise e.at(f"StaticQuantRule({self.pattern!r})") from None
+
+    def create_quant_node(self, node: Node) -> QuantNode:
+        from dataclasses import replace
+
+        decided = super().create_quant_node(node)
+        return decided if self.per_channel else replace(decided, granularity="tensor")
+
+
+@dataclass(frozen=True)
+class DynamicQuantRule(QuantRule):
+    """Integer weights now, activations quantized row by row at run time: no calibration."""
+
+    @property
+    def mode(self) -> Mode:
+        return "dynamic"
+
+
+@dataclass(frozen=True)
+class WeightOnlyRule(QuantRule):
+    """Weights stored in few bits and multiplied as floats."""
+
+    dtype: str = "int4"
+    granularity: WeightGranularity = 32
+
+    @property
+    def mode(self) -> Mode:
+        return "weights"
+
+
+@dataclass(frozen=True)
+class FloatRule(QuantRule):
+    """The layer stays float."""
+
+    @property
+    def mode(self) -> Mode:
+        return "float"
+
+
+class RuleMatcher:
+    """First match wins."""
+
+    def __init__(self, rules: Iterable[QuantRule]) -> None:
+        self.rules: Sequence[QuantRule] = tuple(rules)
+
+    def rule_for(self, node: Node) -> QuantRule | None:
+        return next((r for r in self.rules if r.matches(node)), None)
+
+    def decide(self, node: Node) -> QuantNode:
+        """The decision of the first rule that matches; float where none does, or where the op has no integer form."""
+        if node.op not in QUANTIZABLE:
+            return _float(f"{node.op} has no integer form")
+        rule = self.rule_for(node)
+        return _float("no rule matches") if rule is None else rule.create_quant_node(node)
+
+    def explain(self, node: Node) -> str:
+        """Why this node becomes what it becomes, in a sentence."""
+        rule = self.rule_for(node)
+        decided = self.decide(node)
+        said = f"{node.where}: {decided.mode}"
+        if decided.weight is not None:
+            said += f", weights {decided.weight}" + (f", activations {decided.activation}" if decided.activation else "")
+        which = "" if rule is None else f" (rule {self.rules.index(rule)}: {type(rule).__name__} {rule.pattern!r})"
+        return f"{said}, because {decided.because}{which}"
+
+    def unused(self, graph: Graph) -> list[QuantRule]:
+        """Rules that decide nothing in this graph: they match no node, or earlier rules match all of theirs."""
+        used = {id(r) for n in graph.nodes if n.op in QUANTIZABLE and (r := self.rule_for(n)) is not None}
+        return [r for r in self.rules if id(r) not in used]
+
+
+def _float(because: str) -> QuantNode:
+    return QuantNode("float", None, None, "tensor", "asymmetric", "symmetric_restricted", because)

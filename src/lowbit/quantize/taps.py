@@ -1,0 +1,96 @@
+"""Which values are quantized, and which of them share their parameters: read off the decisions, before any data is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lowbit.dtypes import DType
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ops.quant import QUANTIZABLE, Fixed
+from lowbit.quantize.rules import QuantNode
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A value that becomes integers of `dtype` where it is made; `fixed` is its range if no data is needed to know it."""
+
+    value: Value
+    dtype: DType
+    decided: QuantNode
+    fixed: Fixed | None = None
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Every tap by value name, and for each the names (itself included) that share its parameters, in graph order."""
+
+    taps: Mapping[str, Tap]
+    groups: Mapping[str, tuple[str, ...]]
+
+    @property
+    def observed(self) -> list[str]:
+        """Names of the values that calibration must see."""
+        return [n for n, t in self.taps.items() if t.fixed is None and t.decided.params is None]
+
+
+def is_clip(node: Node) -> bool:
+    return node.op in ("relu", "clip")
+
+
+def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> Node | None:
+    """The relu or clip behind a node that its clamp will hold: then the value between them is never quantized."""
+    entry = QUANTIZABLE.get(node.op)
+    if entry is None or not entry.spec.fuses_clip or any(v.name == node.output.name for v in graph.outputs.values()):
+        return None
+    users = graph.users.get(node.output.name, ())
+    if len(users) == 1 and is_clip(users[0]) and decisions[users[0].output.name].mode == "static":
+        return users[0]
+    return None
+
+
+def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
+    """The taps of a graph whose nodes (by first output name) were decided upon."""
+    parent: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parent.get(name, name) != name:
+            name = parent[name]
+        return name
+
+    wanted: dict[str, QuantNode] = {}  # value -> the first static node that reads it
+    for node in graph.nodes:
+        decided = decisions[node.output.name]
+        if decided.mode == "static":
+            for i in QUANTIZABLE[node.op].spec.positions(len(node.inputs)):
+                v = node.inputs[i]
+                if v is not None and v.name not in graph.constants and v.type.dtype.is_float:
+                    wanted.setdefault(v.name, decided)
+    taps: dict[str, Tap] = {}
+    for name, value in graph.values.items():
+        if name not in wanted:
+            continue
+        producer = graph.producers.get(name)
+        decided, fixed = wanted[name], None
+        if producer is not None:
+            own = decisions[producer.output.name]
+            if own.mode == "static":
+                if fused_clip(graph, producer, decisions) is not None:
+                    continue
+                decided = own
+                output = QUANTIZABLE[producer.op].spec.output
+                fixed = output if isinstance(output, Fixed) else None
+        assert decided.activation is not None
+        taps[name] = Tap(value, decided.activation, decided, fixed)
+    for node in graph.nodes:  # "same" ops: one set of parameters on all sides
+        if decisions[node.output.name].mode == "static" and QUANTIZABLE[node.op].spec.output == "same":
+            sides = [node.inputs[i] for i in QUANTIZABLE[node.op].spec.positions(len(node.inputs))]
+            names = [v.name for v in (*sides, *node.outputs) if v is not None and v.name in taps]
+            for other in names[1:]:
+                if taps[other].dtype == taps[names[0]].dtype:
+                    a, b = root(names[0]), root(other)
+                    parent[max(a, b)] = min(a, b)
+    members: dict[str, list[str]] = {}
+    for name in taps:
+        members.setdefault(root(name), []).append(name)
+    return Taps(taps, {n: tuple(group) for group in members.values() for n in group})

@@ -1,0 +1,240 @@
+"""QuantizationTransform(rules).apply(graph, record): the graph with Q/DQ brackets where the rules want integers.
+
+    value → quantize → dequantize → every user          activations, by the record (or fixed, or the user's own parameters)
+    weight integers → dequantize → the layer            weights, quantized now
+    bias int32 on the grid sx·sw → dequantize           so that lowering adds it to the accumulator as it is
+
+Where a layer wants another width than the value before it has, a second bracket follows the first: lowering makes one requantize of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from lowbit.calibrate.record import CalibrationRecord
+from lowbit.dtypes import DType
+from lowbit.errors import CalibrationError, LowbitError
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.rewrite import Editor
+from lowbit.ops.quant import QUANTIZABLE, Fixed
+from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, code_range, quantize
+from lowbit.quantize.rules import QuantNode, QuantRule, RuleMatcher
+from lowbit.quantize.taps import Tap, Taps, find_taps
+from lowbit.ranges import params_from_data
+from lowbit.types import Array
+
+
+class QuantizationTransform:
+    """Applies rules to a graph."""
+
+    def __init__(self, rules: Iterable[QuantRule]) -> None:
+        self.matcher = RuleMatcher(rules)
+
+    def decisions(self, graph: Graph) -> dict[str, QuantNode]:
+        """What is decided for each node, by the name of its first output."""
+        return {n.output.name: self.matcher.decide(n) for n in graph.nodes}
+
+    def taps(self, graph: Graph) -> Taps:
+        return find_taps(graph, self.decisions(graph))
+
+    def apply(self, graph: Graph, record: CalibrationRecord | None = None) -> Graph:
+        """The graph with brackets. `record` must know every tap that needs data."""
+        decisions = self.decisions(graph)
+        return _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({})).run()
+
+
+class _Apply:
+    def __init__(self, graph: Graph, decisions: Mapping[str, QuantNode], taps: Taps, record: CalibrationRecord) -> None:
+        self.graph, self.decisions, self.taps, self.record = graph, decisions, taps, record
+        self.editor = Editor(graph)
+        self.params: dict[str, QuantParams] = {}
+        self.brackets: dict[tuple[str, DType], Value] = {}
+        self.constants: dict[tuple[str, QuantParams], Value] = {}
+
+    def run(self) -> Graph:
+        for name, tap in self.taps.taps.items():
+            self.params[name] = self.tap_params(name, tap)
+        for name, tap in self.taps.taps.items():
+            self.brackets[name, tap.dtype] = bracket(self.editor, tap.value, self.params[name])
+        for node in self.graph.nodes:
+            decided = self.decisions[node.output.name]
+            try:
+                if decided.mode == "static":
+                    self.static(node, decided)
+                elif decided.mode in ("dynamic", "weights"):
+                    self.weights_only(node, decided)
+            except LowbitError as e:
+                raise e.at(node.where) from None
+        return self.editor.done()
+
+    def tap_params(self, name: str, tap: Tap) -> QuantParams:
+        group = self.taps.groups[name]
+        given = [p for m in group if (p := self.taps.taps[m].decided.params) is not None]
+        if given:
+            return given[0]
+        fixed = [f for m in group if (f := self.taps.taps[m].fixed) is not None]
+        if len(fixed) == len(group):
+            return fixed_params(fixed[0], tap.dtype)
+        observed = [m for m in group if self.taps.taps[m].fixed is None]
+        return self.record.shared_params(observed, tap.dtype, tap.decided.activation_scheme)
+
+    def static(self, node: Node, decided: QuantNode) -> None:
+        """Points the node's quantized inputs at brackets, quantizing constants on the way."""
+        spec = QUANTIZABLE[node.op].spec
+        now = self.current(node)
+        inputs: list[Value | None] = list(now.inputs)
+        input_scale: Array | None = None
+        weight_scale: Array | None = None
+        for i in spec.positions(len(node.inputs)):
+            v = node.inputs[i]
+            if v is None or not v.type.dtype.is_float:
+                continue
+            data = self.graph.constant(v)
+            if data is not None:
+                inputs[i], p = self.constant(node, i, v, data, decided)
+                weight_scale = p.scale if i in spec.channel_axis else weight_scale
+            elif v.name in self.params:
+                inputs[i] = self.activation(v, decided)
+                p = self.params_at(v, decided)
+                input_scale = p.scale if isinstance(p.granularity, PerTensor) and input_scale is None else input_scale
+        if spec.bias is not None and input_scale is not None and weight_scale is not None and weight_scale.ndim <= 1:
+            bias = node.input(spec.bias)
+            data = self.graph.constant(bias)
+            if bias is not None and data is not None:
+                on_grid = quantized_bias(self.editor, bias, data, (input_scale * weight_scale).astype(np.float32))
+                inputs[spec.bias] = on_grid if on_grid is not None else bias
+        self.editor.set_inputs(self.current(node), inputs)
+
+    def current(self, node: Node) -> Node:
+        now = self.editor.producer(node.output)
+        assert now is not None
+        return now
+
+    def activation(self, value: Value, decided: QuantNode) -> Value:
+        """The bracketed value in the width the node wants."""
+        tap = self.taps.taps[value.name]
+        wanted = decided.activation
+        assert wanted is not None
+        key = (value.name, wanted)
+        if key not in self.brackets:  # another width: a second bracket behind the first
+            first = self.brackets[value.name, tap.dtype]
+            self.brackets[key] = bracket(self.editor, first, self.params_at(value, decided), rewire=False)
+        return self.brackets[key]
+
+    def params_at(self, value: Value, decided: QuantNode) -> QuantParams:
+        """The parameters with which the node sees the value."""
+        tap = self.taps.taps[value.name]
+        wanted = decided.activation
+        assert wanted is not None
+        if wanted == tap.dtype:
+            return self.params[value.name]
+        if tap.fixed is not None:
+            return fixed_params(tap.fixed, wanted)
+        return self.record.shared_params(list(self.taps.groups[value.name]), wanted, decided.activation_scheme)
+
+    def constant(self, node: Node, i: int, value: Value, data: Array, decided: QuantNode) -> tuple[Value, QuantParams]:
+        """The constant as integers behind a dequantize: per channel or block where it is a weight, per tensor where it is data."""
+        spec = QUANTIZABLE[node.op].spec
+        if i in spec.channel_axis:
+            params = weight_params(data, decided, spec.channel_axis[i] % data.ndim, spec.contract_axis.get(i))
+        else:
+            assert decided.activation is not None
+            params = params_from_data(data, decided.activation, decided.activation_scheme)
+        return self.integers(value, data, params), params
+
+    def integers(self, value: Value, data: Array, params: QuantParams) -> Value:
+        """A constant's bracket: one for all nodes that use it with the same parameters, so shared weights stay shared."""
+        key = (value.name, params)
+        if key not in self.constants:
+            self.constants[key] = quantized_constant(self.editor, value, data, params)
+        return self.constants[key]
+
+    def weights_only(self, node: Node, decided: QuantNode) -> None:
+        """Weights become integers, activations stay what they are (float, or quantized at run time by the dynamic op)."""
+        spec = QUANTIZABLE[node.op].spec
+        inputs: list[Value | None] = list(self.current(node).inputs)
+        for i, axis in spec.channel_axis.items():
+            v = node.input(i)
+            data = self.graph.constant(v)
+            if v is None or data is None or data.ndim < 2:
+                continue
+            params = weight_params(data, decided, axis % data.ndim, spec.contract_axis.get(i))
+            inputs[i] = self.integers(v, data, params)
+            if decided.mode == "dynamic" and inputs[0] is not None and i != 0:
+                rows, scale = self.editor.add_node("quantize_rows", inputs[0], name=node.name)
+                inputs[0] = self.editor.add("dequantize_rows", rows, scale, name=node.name)
+        self.editor.set_inputs(self.current(node), inputs)
+
+
+def fixed_params(fixed: Fixed, dtype: DType) -> QuantParams:
+    """Parameters of a known range: 2^bits equal steps from low, so that 0 … 1 has the scale 1/256 and -1 … 1 the zero point 0."""
+    low, _ = code_range(dtype, "asymmetric")
+    scale = np.float32((fixed.high - fixed.low) / 2**dtype.bits)
+    return QuantParams(dtype, scale, low - round(fixed.low / float(scale)), "asymmetric")
+
+
+def weight_params(data: Array, decided: QuantNode, axis: int, contract: int | None) -> QuantParams:
+    """Parameters of a weight: symmetric, per tensor, per channel, or per block along the contraction."""
+    assert decided.weight is not None
+    granularity: PerTensor | PerAxis | PerBlock = PerTensor()
+    if decided.granularity == "channel":
+        granularity = PerAxis(axis)
+    elif isinstance(decided.granularity, int):
+        granularity = PerBlock(contract % data.ndim, decided.granularity) if contract is not None else PerAxis(axis)
+    return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
+
+
+def bracket(editor: Editor, value: Value, params: QuantParams, *, rewire: bool = True) -> Value:
+    """quantize → dequantize behind a value. With `rewire`, every other use of it (outputs of the graph included) reads the result."""
+    scale, zero = parameter_constants(editor, value.name, params)
+    axis, to = params.axis(value.type.rank) or 0, params.dtype.name
+    ints = editor.add("quantize_linear", value, scale, zero, out=f"{value.name}:{to}", to=to, axis=axis, block_size=0)
+    real = editor.add("dequantize_linear", ints, scale, zero, out=f"{value.name}:real", axis=axis, block_size=0)
+    if rewire:
+        editor.replace(value, real)
+    return real
+
+
+def parameter_constants(editor: Editor, name: str, params: QuantParams) -> tuple[Value, Value]:
+    """Scale and zero point as constants named after what they describe."""
+    scale = editor.constant(np.asarray(params.scale), name=f"{name}:scale")
+    zero = editor.constant(params.zero_point.astype(params.dtype.numpy), name=f"{name}:zero", dtype=params.dtype)
+    return scale, zero
+
+
+def quantized_constant(editor: Editor, value: Value, data: Array, params: QuantParams) -> Value:
+    """The constant as integers and a dequantize; zero points only where they are not zero."""
+    name = f"{value.name}:{params.dtype}"
+    ints = editor.constant(quantize(data, params), name=name, dtype=params.dtype)
+    scale, zero = parameter_constants(editor, name, params)
+    block = params.granularity.size if isinstance(params.granularity, PerBlock) else 0
+    used = zero if np.any(params.zero_point) else None
+    return editor.add("dequantize_linear", ints, scale, used, out=f"{name}:real", axis=params.axis(data.ndim) or 0, block_size=block)
+
+
+def quantized_bias(editor: Editor, value: Value, data: Array, grid: Array) -> Value | None:
+    """The bias as int32 on the accumulator's grid; None where it does not fit, and then it stays float."""
+    with np.errstate(all="ignore"):
+        ints = np.rint(data / grid)
+    if not np.all(np.abs(ints) < 2**31) or not np.all(np.isfinite(grid) & (grid > 0)):
+        return None
+    name = f"{value.name}:int32"
+    scale = editor.constant(np.broadcast_to(grid, data.shape) if grid.ndim else grid, name=f"{name}:scale")
+    stored = editor.constant(ints.astype(np.int32), name=name)
+    return editor.add("dequantize_linear", stored, scale, None, out=f"{name}:real", axis=0, block_size=0)
+
+
+def insert_q_dq(graph: Graph, record: CalibrationRecord, dtype: str = "int8") -> Graph:
+    """Quantize → Dequantize behind every tap of the record; all its users and outputs of the graph read the result."""
+    editor = Editor(graph)
+    for name in record:
+        value = graph.values.get(name)
+        if value is None:
+            raise CalibrationError(f"the record has a tap {name!r}, the graph has no such value", where=graph.name)
+        params = record.params(name, dtype)
+        if isinstance(params.granularity, PerAxis):
+            params.check([int(d) if isinstance(d, int) else -1 for d in value.shape])
+        bracket(editor, value, params)
+    return editor.done()
