@@ -26,7 +26,7 @@ GPU_FEATURES = (
     GpuFeature("int4 tensor cores", (7, 5), (9, 0), "mma of s4/u4 needs sm_75; tensor cores from sm_90 on have no int4 and emulate it"),
 )
 
-NOT_ASKED = "not asked: importing torch takes seconds; detect(gpu=True) asks"
+NOT_ASKED = "not asked: importing torch takes seconds (Hardware.detect(gpu=True), lowbit doctor --gpu)"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lowbit.dtypes import dtype
-from lowbit.hardware.measure import BLOCKS, FLOAT, PAIR_BATCH, Measurement, Product
+from lowbit.hardware.measure import BATCHES, BLOCKS, FLOAT, PAIR_BATCH, Measurement, Product
 
 if TYPE_CHECKING:
     from lowbit.hardware.machine import Hardware
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SATURATED = 0.9  # a batch is large enough when it reaches this part of the best throughput: the definition of the hint
-NOT_MEASURED = "not measured: hw.hints(hw.measure())"
+NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
@@ -161,6 +161,10 @@ def batch(activation: Hint[str], m: Measurement | None) -> Hint[int | None]:
     sweep = m.sweep(d, d) if m is not None else ()
     if m is None or not sweep:
         return Hint(None, NOT_MEASURED)
+    if [p.case.m for p in sweep] != sorted(BATCHES):
+        return Hint(
+            None, f"the measurement ended before batch {BATCHES[-1]}: the machine is too slow, or too busy, for {m.seconds:.1f} seconds"
+        )
     waited = max(p.waited for p in sweep)
     if waited > 1 - SATURATED:
         return Hint(

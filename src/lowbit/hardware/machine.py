@@ -22,9 +22,9 @@ from lowbit.runtime import native
 class Hardware:
     """What the CPU, the operating system and torch say; None where they do not say.
 
-    >>> hw = Hardware.detect()
-    >>> print(hw.hints().activation_dtype.because)  # doctest: +SKIP
-    AVX-512-VNNI: vpdpbusd multiplies uint8 by int8 into int32; …
+    >>> hw = Hardware("x86_64", features=("avx2", "fma", "avxvnni"), isas=("ref", "avx2", "avxvnni"), cpus=8, usable_cpus=8)
+    >>> hw.instruction.title, hw.hints().activation_dtype.value, hw.threads
+    ('AVX-VNNI', 'uint8', 8)
     """
 
     arch: str
