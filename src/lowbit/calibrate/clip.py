@@ -87,8 +87,8 @@ def divergence(b: Bins, params: QuantParams) -> F64:
     inside, cells = clipped == 0, highest - lowest + 1
 
     where = (codes + np.arange(n)[:, None] * cells)[inside]
-    seen = np.bincount(where, counts[inside], n * cells).reshape(n, cells)
-    room = np.bincount(where, widths[inside], n * cells).reshape(n, cells)
+    # astype: without any value inside, bincount forgets that its weights are floats
+    seen, room = (np.bincount(where, v[inside], n * cells).reshape(n, cells).astype(np.float64) for v in (counts, widths))
     q, extra = seen, np.zeros((n, cells))
     for end, side in ((0, -1), (-1, 1)):
         lost = (counts * (clipped == side)).sum(axis=1)

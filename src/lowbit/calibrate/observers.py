@@ -81,8 +81,8 @@ class Observer:
             batch, ignored = as_batch(x, self.axis, self.ignore_nonfinite)
         except CalibrationError as e:
             raise e.at(type(self).__name__) from None
-        if self.seen is None:
-            self._statistics = self._start(len(batch.lo))
+        if self.seen is None:  # an array without values changes nothing, so that every split of the data is the same
+            self._statistics = self._start(len(batch.lo)) if batch.parts else {}
         elif len(self.seen.lo) != len(batch.lo):
             raise CalibrationError(
                 f"an array with {len(batch.lo)} channels along axis {self.axis}, the ones before had {len(self.seen.lo)}",
