@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from passes_laws import Net, check, f32, net_of, ops
 
 from lowbit.dims import symbol
 
+BATCH, SEQ = symbol("batch"), symbol("seq")
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
@@ -52,16 +55,94 @@ KEPT = {
         2,
         lambda n, x: n("reduce_max", n("transpose", x, perm=(0, 3, 2, 1)), axes=(0,), keepdims=False),
     ),
-    "a reshape between two turns": (
-        3,
-        lambda n, x: n("transpose", n("reshape", n("transpose", x, perm=TO_LAST), shape=(2, 4, 15)), perm=(0, 2, 1)),
-    ),
 }
 
 
 @pytest.mark.parametrize(("count", "build"), KEPT.values(), ids=KEPT.keys())
 def test_movement_that_cannot_be_merged_stays(count, build):
     assert len(check(net_of(build, (2, 3, 4, 5)), exact=True)) == count
+
+
+HEADS = {
+    "heads merged with the batch": (
+        ["transpose", "reshape"],
+        (5, 8, 4),
+        [("transpose", (1, 2, 0)), ("reshape", (2, 4, 4, 5)), ("transpose", (0, 1, 3, 2))],
+    ),
+    "heads split off through the batch": (
+        ["reshape", "transpose"],
+        (5, 2, 16),
+        [("reshape", (5, 8, 4)), ("transpose", (1, 0, 2)), ("reshape", (2, 4, 5, 4))],
+    ),
+    "a one that comes and goes": (
+        ["reshape", "transpose"],
+        (5, 2, 48),
+        [("reshape", (1, 5, 2, 3, 16)), ("transpose", (3, 1, 2, 0, 4)), ("reshape", (3, 5, 2, 16))],
+    ),
+    "a shuffle of channels and back": (
+        [],
+        (2, 6, 4),
+        [("reshape", (2, 2, 3, 4)), ("transpose", (0, 2, 1, 3)), ("reshape", (2, 6, 4))]
+        + [("reshape", (2, 3, 2, 4)), ("transpose", (0, 2, 1, 3)), ("reshape", (2, 6, 4))],
+    ),
+    "a shuffle of channels": (
+        ["reshape", "transpose", "reshape"],
+        (2, 6, 4),
+        [("reshape", (2, 2, 3, 4)), ("transpose", (0, 2, 1, 3)), ("reshape", (2, 6, 4))],
+    ),
+    "sizes that do not divide": (
+        ["transpose", "reshape", "transpose"],
+        (4, 9),
+        [("transpose", (1, 0)), ("reshape", (6, 6)), ("transpose", (1, 0))],
+    ),
+    "a reshape between two turns": (
+        ["transpose", "reshape"],
+        (2, 3, 4, 5),
+        [("transpose", TO_LAST), ("reshape", (2, 4, 15)), ("transpose", (0, 2, 1))],
+    ),
+    "symbols": (
+        ["reshape", "transpose"],
+        (SEQ, BATCH, 16),
+        [("reshape", (SEQ, BATCH * 4, 4)), ("transpose", (1, 0, 2)), ("reshape", (BATCH, 4, SEQ, 4))],
+    ),
+}
+
+
+def views(n, x, steps):
+    for op, arg in steps:
+        x = n(op, x, shape=arg) if op == "reshape" else n(op, x, perm=arg)
+    return x
+
+
+@pytest.mark.parametrize(("left", "shape", "steps"), HEADS.values(), ids=HEADS.keys())
+def test_chains_of_views_are_as_short_as_they_can_be(left, shape, steps):
+    assert ops(check(net_of(lambda n, x: views(n, x, steps), shape), exact=True)) == left
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_chain_of_views_keeps_every_element_and_has_three_steps_at_most(data):
+    shape = data.draw(st.permutations([2, 4, 2, 1, 8]))  # powers of 2: of two sizes one always divides the other
+    steps, now = [], list(shape)
+    for _ in range(data.draw(st.integers(1, 6))):
+        if data.draw(st.booleans()):
+            perm = data.draw(st.permutations(range(len(now))))
+            steps.append(("transpose", tuple(perm)))
+            now = [now[p] for p in perm]
+        else:
+            now = _other_shape(data, now)
+            steps.append(("reshape", tuple(now)))
+    after = check(net_of(lambda n, x: views(n, x, steps), tuple(shape)), exact=True)
+    assert len(after) <= 3
+
+
+def _other_shape(data, shape):
+    """Dimensions merged with a neighbour, or split in two."""
+    i = data.draw(st.integers(0, len(shape) - 1))
+    if i + 1 < len(shape) and data.draw(st.booleans()):
+        return [*shape[:i], shape[i] * shape[i + 1], *shape[i + 2 :]]
+    part = data.draw(st.sampled_from([k for k in range(1, shape[i] + 1) if shape[i] % k == 0]))
+    return [*shape[:i], part, shape[i] // part, *shape[i + 1 :]]
 
 
 def test_integers_go_through_wider_types_unchanged():

@@ -7,7 +7,7 @@ import numpy as np
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor, rewrite
 from lowbit.passes.attrs import axis, ints
-from lowbit.passes.match import Num, Var, either, layer_name, match, number, op, swallows, times
+from lowbit.passes.match import Num, Var, close, either, layer_name, match, number, op, swallows, times
 from lowbit.types import Array, broadcast
 
 MASKED = -1e30  # numbers from here down put a weight of exactly 0 beside any score that a network can have
@@ -48,6 +48,9 @@ def _fuse(editor: Editor, node: Node) -> None:
     k = _transposed(editor, kt, perm, name)
     mask, causal = _combine(editor, masks, name)
     scale = inner.numbers["scale"] * inner.numbers["q_scale"] * inner.numbers["k_scale"]
+    features = q.shape[-1]
+    if isinstance(features, int) and close(scale, features**-0.5):
+        scale = features**-0.5  # what was meant, before it was rounded
     editor.become(node, "attention", q, k, v, mask, name=name, scale=scale, causal=causal)
 
 

@@ -36,7 +36,11 @@ def fuse_linear(graph: Graph) -> Graph:
         key = (w.name, _by_rows(node))
         if key not in turned:
             rows = data.reshape(data.shape[-2:])
-            turned[key] = editor.constant(np.ascontiguousarray(rows if _by_rows(node) else rows.T), name=w.name, dtype=w.type.dtype)
+            turned[key] = editor.constant(
+                np.ascontiguousarray(rows if _by_rows(node) else rows.T),
+                name=f"{node.name}.weight" if node.name else w.name,
+                dtype=w.type.dtype,
+            )
         editor.become(node, "linear", x, turned[key])
 
     return rewrite(graph, rule, "matmul", "einsum", "reshape")
@@ -73,10 +77,16 @@ FLATTENED_BIAS = op("reshape", op("linear", op("reshape", Var("x")), Var("w"), V
 
 
 def _drop_reshapes(editor: Editor, node: Node) -> None:
-    """(B, S, K) flattened to (B*S, K), multiplied, and unflattened is a linear of all ranks."""
+    """x reshaped to (B*S, K), multiplied, and reshaped to (B, S, N) is a linear of x reshaped to (B, S, K)."""
     for pattern in (FLATTENED, FLATTENED_BIAS):
         found = match(editor, node, pattern)
-        if found is not None:
-            linear = found.named["linear"]
-            editor.become(node, "linear", found["x"], *linear.inputs[1:], name=linear.name)
+        if found is None:
+            continue
+        linear, x = found.named["linear"], found["x"]
+        features, out = linear.inputs[0].shape[-1], linear.output.shape[-1]  # type: ignore[union-attr]
+        if node.output.shape[-1:] != (out,):
             return
+        shape = (*node.output.shape[:-1], features)
+        flat = x if same_shape(x.shape, shape) else editor.add("reshape", x, name=node.name, shape=shape)
+        editor.become(node, "linear", flat, *linear.inputs[1:], name=linear.name)
+        return
