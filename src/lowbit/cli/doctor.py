@@ -139,7 +139,7 @@ def show_kernels() -> None:
 
 
 def show_measurement(m: Measurement) -> None:
-    print(f"measured in {m.seconds:.1f} s; integer products by backend {m.backend!r}; waited: other processes had the CPU")
+    print(f"measured in {m.seconds:.1f} s; integer products by backend {m.backend!r}, which packs the weights at every call")
     for b in m.bandwidth:
         print(f"  read {b.level:7} {b.gb_per_s:6.1f} GB/s")
     rows = [

@@ -91,7 +91,7 @@ def activation_dtype(hw: Hardware, m: Measurement | None) -> Hint[str]:
     if real is not None and real.clearly_faster(best):
         ratio = real.gmacs / best.gmacs
         text = f"measured: float32 {_speed(real)} is {ratio:.1f}× as fast as integers ({speeds}, backend {m.backend!r})"
-        return Hint(FLOAT, text + "; quantize for size, not for speed")
+        return Hint(FLOAT, text + "; these pack the weights at every call, a compiled model does so once")
     if real is not None:
         speeds += f", float32 {_speed(real)}"
     other = signed if best is unsigned else unsigned
@@ -134,10 +134,8 @@ def weight_scheme(m: Measurement | None) -> Hint[str]:
     ratio = pair[1].gmacs / pair[0].gmacs
     if pair[0].clearly_faster(pair[1]):
         return Hint("symmetric", f"{text}; measured: {ratio:.2f}× the speed of symmetric weights")
-    return Hint(
-        "symmetric",
-        f"{text}; the measurement does not tell them apart ({ratio:.2f}×), so asymmetric is free to use where it is more accurate",
-    )
+    noise = max(pair[0].spread, pair[1].spread)
+    return Hint("symmetric", f"{text}; what it costs is within the noise of the measurement ({ratio:.2f}× the speed, noise {noise:.0%})")
 
 
 def block_size(hw: Hardware, m: Measurement | None) -> Hint[int]:
