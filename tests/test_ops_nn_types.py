@@ -119,7 +119,7 @@ MISFITS: list[tuple[str, list[str], dict[str, Any], str]] = [
     ("softmax", ["2, 3"], {"axis": 2}, "axis 2 is outside a tensor of rank 2"),
     ("attention", ["1, 2, 8", "1, 3, 4", "1, 3, 8"], {"scale": 1.0, "causal": False}, "q and k must have the same number of features"),
     ("attention", ["1, 2, 8", "1, 3, 8", "1, 4, 8"], {"scale": 1.0, "causal": False}, "k and v must have the same length"),
-    ("attention", ["2, 8", "3, 8", "3, 8", "2, 4"], {"scale": 1.0, "causal": False}, "do not broadcast"),
+    ("attention", ["2, 8", "3, 8", "3, 8", "2, 4"], {"scale": 1.0, "causal": False}, "mask (2, 4) does not broadcast to (2, 3)"),
     (
         "lstm",
         ["5, 1, 3", "1, 16, 2", "1, 16, 4"],

@@ -6,7 +6,7 @@ import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import DTypeError, ShapeError
-from lowbit.ops.checks import differ, need_float, same_dtype, wide
+from lowbit.ops.checks import broadcasts_to, differ, need_float, same_dtype, wide
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, TensorType, broadcast, shape_text
 
@@ -26,7 +26,7 @@ def infer(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None =
         if mask.dtype.name != "bool" and mask.dtype != q.dtype:
             raise DTypeError(f"mask is {mask.dtype}, bool or {q.dtype} needed")
         scores = (*lead, q.shape[-2], k.shape[-2])
-        if len(broadcast(mask.shape, scores)) != len(scores):
+        if not broadcasts_to(mask.shape, scores):
             raise ShapeError(f"mask {shape_text(mask.shape)} does not broadcast to {shape_text(scores)}")
     return TensorType((*lead, q.shape[-2], v.shape[-1]), q.dtype)
 
@@ -58,7 +58,7 @@ def infer_rotary(x: TensorType, cos: TensorType, sin: TensorType, *, interleaved
         raise ShapeError(f"input {shape_text(x.shape)} given, an even number of features needed")
     half = (*x.shape[:-1], x.shape[-1] // 2)
     for what, t in (("cos", cos), ("sin", sin)):
-        if len(broadcast(t.shape, half)) != len(half):
+        if not broadcasts_to(t.shape, half):
             raise ShapeError(f"{what} {shape_text(t.shape)} does not broadcast to {shape_text(half)}")
     return x.with_dtype(x.dtype)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.errors import DTypeError, ShapeError
-from lowbit.types import Array, TensorType, shape_text
+from lowbit.types import Array, Shape, TensorType, shape_text
 
 
 def differ(a: Dim, b: Dim) -> bool:
@@ -32,7 +32,17 @@ def need_float(x: TensorType) -> None:
         raise DTypeError(f"{x.dtype} given, a float type needed", hint="cast it before")
 
 
+def need_order(p: int) -> None:
+    if p < 1:
+        raise ShapeError(f"a norm of order {p} given, 1 or more needed")
+
+
 def need_vector(what: str, t: TensorType | None, size: Dim) -> None:
     """A ShapeError unless the input is left out or has shape (size)."""
     if t is not None and (t.rank != 1 or differ(t.shape[0], size)):
         raise ShapeError(f"{what} {shape_text(t.shape)} given, ({size}) needed")
+
+
+def broadcasts_to(shape: Shape, target: Shape) -> bool:
+    """Whether a shape can be repeated to fill the target; symbols may turn out to fit."""
+    return len(shape) <= len(target) and not any(s != 1 and differ(s, t) for s, t in zip(reversed(shape), reversed(target), strict=False))

@@ -50,12 +50,12 @@ def convolve(x: Array, w: Array, stride: Ints, pads: Ints, dilation: Ints, group
     n = x.shape[0]
     o, kernel = w.shape[0], w.shape[2:]
     out = tuple(int(d) for d in output_size(x.shape[2:], kernel, stride, pads, dilation))
-    rows = w.reshape(groups, o // groups, -1)  # (G, O/G, C/G * K)
+    rows = w.reshape(groups, o // groups, int(np.prod(w.shape[1:])))  # (G, O/G, C/G * K)
     y = np.empty((n, o, *out), np.result_type(x, w))
     s = len(kernel)
     for i in range(n):  # one image at a time: its columns are the largest thing here
         view = windows(x[i : i + 1], kernel, stride, pads, dilation, out)[0]  # (C, *out, *K)
-        cols = view.transpose(0, *range(1 + s, 1 + 2 * s), *range(1, 1 + s)).reshape(groups, rows.shape[2], -1)
+        cols = view.transpose(0, *range(1 + s, 1 + 2 * s), *range(1, 1 + s)).reshape(groups, rows.shape[2], int(np.prod(out)))
         y[i] = np.matmul(rows, cols).reshape(o, *out)
     return y
 

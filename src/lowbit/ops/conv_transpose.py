@@ -53,7 +53,7 @@ def real(
     s = len(kernel)
     reach = extent(kernel, dilation)
     size = [(d - 1) * stride[i] + output_padding[i] + reach[i] - pads[i] - pads[s + i] for i, d in enumerate(spatial)]
-    rows = wide(w).reshape(groups, c // groups, -1)  # (G, C/G, O/G * K)
+    rows = wide(w).reshape(groups, c // groups, int(np.prod(w.shape[1:])))  # (G, C/G, O/G * K)
     cols = np.matmul(rows.swapaxes(1, 2), wide(x).reshape(n, groups, c // groups, int(np.prod(spatial))))
     cols = cols.reshape(n, groups * w.shape[1], *kernel, *spatial)
     before, after = [max(p, 0) for p in pads[:s]], [max(-p, 0) for p in pads[:s]]

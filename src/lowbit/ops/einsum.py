@@ -44,7 +44,10 @@ def letter_sizes(xs: tuple[TensorType, ...], equation: str) -> tuple[dict[str, D
         split = x.rank - len(after)
         if dots:
             rest.append(x.shape[len(before) : split])
+        places = dict[str, Dim]()
         for letter, size in [*zip(before, x.shape), *zip(after, x.shape[split:])]:
+            if differ(places.setdefault(letter, size), size):
+                raise ShapeError(f"'{letter}' of '{term}' is {places[letter]} and {size}")
             known = sizes.get(letter, 1)
             if differ(known, size) and 1 not in (known, size):
                 raise ShapeError(f"'{letter}' of '{equation}' is {known} and {size}")

@@ -10,12 +10,14 @@ import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import ShapeError, UnsupportedOp
-from lowbit.ops.checks import need_float, need_vector, same_dtype, wide
+from lowbit.ops.checks import differ, need_float, need_vector, same_dtype, wide
 from lowbit.ops.conv import output_shape as conv_shape
 from lowbit.ops.op import Op, register
 from lowbit.ops.resize import cubic_kernel
 from lowbit.ops.window import Ints
 from lowbit.types import Array, TensorType, shape_text
+
+MAX_SAMPLES = 1024  # of roi_align along one side of a bin; a region of more pixels per bin is sampled, not summed
 
 
 def infer_grid_sample(x: TensorType, grid: TensorType, *, mode: str, padding_mode: str, align_corners: bool) -> TensorType:
@@ -26,7 +28,15 @@ def infer_grid_sample(x: TensorType, grid: TensorType, *, mode: str, padding_mod
         )
     if x.rank < 3 or grid.rank != x.rank or grid.shape[-1] != x.rank - 2:
         raise ShapeError(f"input {shape_text(x.shape)} and grid {shape_text(grid.shape)} given, a grid (N, out…, {x.rank - 2}) needed")
+    if differ(x.shape[0], grid.shape[0]):
+        raise ShapeError(f"{x.shape[0]} images and {grid.shape[0]} grids given, one for each needed")
+    need_pixels(x)
     return TensorType((*x.shape[:2], *grid.shape[1:-1]), x.dtype)
+
+
+def need_pixels(x: TensorType) -> None:
+    if any(d == 0 for d in x.shape[2:]):
+        raise ShapeError(f"input {shape_text(x.shape)} has no pixels to read")
 
 
 def grid_sample(x: Array, grid: Array, *, mode: str, padding_mode: str, align_corners: bool) -> Array:
@@ -121,10 +131,13 @@ def infer_deform_conv(
     same_dtype(input=x, weight=w, offset=offset, bias=b, mask=mask)
     out = TensorType(conv_shape(x, w, stride, pads, dilation, groups), x.dtype)
     need_vector("bias", b, w.shape[0])
+    if offset_groups < 1 or (isinstance(x.shape[1], int) and x.shape[1] % offset_groups):
+        raise ShapeError(f"{x.shape[1]} channels cannot be split into {offset_groups} groups of offsets")
+    need_pixels(x)
     taps = product(w.shape[2:]) * offset_groups
     for what, t, channels in (("offset", offset, taps * (x.rank - 2)), ("mask", mask, taps)):
         needed = (x.shape[0], channels, *out.shape[2:])
-        if t is not None and len(needed) == t.rank and all(isinstance(d, int) for d in (*needed, *t.shape)) and t.shape != needed:
+        if t is not None and (t.rank != len(needed) or any(map(differ, t.shape, needed))):
             raise ShapeError(f"{what} {shape_text(t.shape)} given, {shape_text(needed)} needed")
     return out
 
@@ -161,7 +174,7 @@ def deform_conv(
             found = found * wide(mask).reshape(n, offset_groups, 1, taps, *out)[:, g]
         parts.append(found)
     cols = np.concatenate(parts, axis=1).reshape(n, groups, c // groups * taps, int(np.prod(out)))
-    y = np.matmul(wide(w).reshape(groups, w.shape[0] // groups, -1), cols).reshape(n, w.shape[0], *out)
+    y = np.matmul(wide(w).reshape(groups, w.shape[0] // groups, cols.shape[2]), cols).reshape(n, w.shape[0], *out)
     if b is not None:
         y = y + wide(b).reshape(-1, *[1] * s)
     return y.astype(x.dtype, copy=False)
@@ -187,6 +200,11 @@ def infer_roi_align(
         raise ShapeError(
             f"input {shape_text(x.shape)}, rois {shape_text(rois.shape)}, batch {shape_text(batch.shape)}: (N, C, H, W), (R, 4), (R) needed"
         )
+    if differ(rois.shape[0], batch.shape[0]):
+        raise ShapeError(f"{rois.shape[0]} regions and {batch.shape[0]} batch indices given, one for each needed")
+    if not 0 <= sampling_ratio <= MAX_SAMPLES:
+        raise UnsupportedOp(f"sampling_ratio {sampling_ratio} is not in 0 to {MAX_SAMPLES}")
+    need_pixels(x)
     return TensorType((rois.shape[0], x.shape[1], *output_size), x.dtype)
 
 
@@ -194,6 +212,8 @@ def roi_align(
     x: Array, rois: Array, batch: Array, *, output_size: Ints, sampling_ratio: int, spatial_scale: float, mode: str, half_pixel: bool
 ) -> Array:
     """Each region (x1, y1, x2, y2) cut into bins; a bin is the mean (or maximum) of linear samples in it."""
+    if batch.size and not (batch.min() >= 0 and batch.max() < x.shape[0]):
+        raise ShapeError(f"a batch index is outside the {x.shape[0]} images")
     y = np.zeros((len(rois), x.shape[1], *output_size), x.dtype)
     height, width = x.shape[2:]
     for r, (roi, b) in enumerate(zip(wide(rois), batch, strict=True)):
@@ -201,7 +221,7 @@ def roi_align(
         lines = []
         for low, high, bins, size in ((y1, y2, output_size[0], height), (x1, x2, output_size[1], width)):
             span = high - low if half_pixel else max(high - low, 1.0)
-            samples = sampling_ratio if sampling_ratio > 0 else max(int(np.ceil(span / bins)), 0)
+            samples = sampling_ratio if sampling_ratio > 0 else int(np.clip(np.nan_to_num(np.ceil(span / bins)), 0, MAX_SAMPLES))
             at = low + (np.arange(bins)[:, None] + (np.arange(samples) + 0.5) / max(samples, 1)) * span / bins  # (bins, samples)
             lines.append(_line_taps(at, size))
         (ylo, yhi, ly, yin), (xlo, xhi, lx, xin) = lines
@@ -221,7 +241,7 @@ def roi_align(
 def _line_taps(at: Array, size: int) -> tuple[Array, Array, Array, Array]:
     """Lower pixel, upper pixel, weight of the upper, and whether the place counts (not more than one pixel outside)."""
     inside = (at >= -1) & (at <= size)
-    at = np.clip(at, 0, size - 1)
+    at = np.where(inside, np.clip(at, 0, size - 1), 0)
     low = np.floor(at).astype(np.int64)
     return low, np.minimum(low + 1, size - 1), at - low, inside
 

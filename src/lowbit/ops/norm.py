@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from lowbit.errors import ShapeError
-from lowbit.ops.checks import need_float, need_vector, same_dtype, wide
+from lowbit.ops.checks import broadcasts_to, need_float, need_order, need_vector, same_dtype, wide
 from lowbit.ops.op import Op, register
-from lowbit.types import Array, Shape, TensorType, broadcast, normalize_axis, shape_text
+from lowbit.types import Array, TensorType, normalize_axis, shape_text
 
 
 def _channels(t: Array, rank: int) -> Array:
@@ -26,8 +26,14 @@ def _check_channels(x: TensorType, least: int, **vectors: TensorType | None) -> 
 
 def standardize(x: Array, axes: tuple[int, ...], eps: float) -> Array:
     """x with mean 0 and variance 1 (nearly: eps) over the axes."""
-    centered = x - x.mean(axis=axes, keepdims=True)
-    return np.asarray(centered / np.sqrt(np.square(centered).mean(axis=axes, keepdims=True) + x.dtype.type(eps)))
+    centered = x - mean(x, axes)
+    return np.asarray(centered / np.sqrt(mean(np.square(centered), axes) + x.dtype.type(eps)))
+
+
+def mean(x: Array, axes: tuple[int, ...]) -> Array:
+    """The mean over the axes, which stay; over nothing it is NaN."""
+    count = np.prod([x.shape[a] for a in axes])
+    return np.asarray(x.sum(axis=axes, keepdims=True) / x.dtype.type(count))
 
 
 def _affine(y: Array, scale: Array | None, bias: Array | None) -> Array:
@@ -50,20 +56,9 @@ def _check_tail(x: TensorType, axis: int, **tensors: TensorType | None) -> Tenso
     same_dtype(input=x, **tensors)
     tail = x.shape[normalize_axis(axis, x.rank) :]
     for what, t in tensors.items():
-        if t is not None and not _fits(t.shape, tail):
+        if t is not None and not broadcasts_to(t.shape, tail):
             raise ShapeError(f"{what} {shape_text(t.shape)} does not broadcast to the normalized dimensions {shape_text(tail)}")
     return x.with_dtype(x.dtype)
-
-
-def _fits(shape: Shape, tail: Shape) -> bool:
-    try:
-        return (
-            len(shape) <= len(tail)
-            and len(broadcast(shape, tail)) == len(tail)
-            and all(s == 1 or t != 1 for s, t in zip(reversed(shape), reversed(tail), strict=False))
-        )
-    except ShapeError:
-        return False
 
 
 def infer_layer(x: TensorType, scale: TensorType | None = None, bias: TensorType | None = None, *, axis: int, eps: float) -> TensorType:
@@ -85,7 +80,7 @@ def rms_norm(x: Array, scale: Array | None = None, *, axis: int, eps: float) -> 
     """x / sqrt(mean(x²) + eps) over the axes from `axis` to the last; no mean is subtracted."""
     axes = tuple(range(normalize_axis(axis, x.ndim), x.ndim))
     w = wide(x)
-    y = w / np.sqrt(np.square(w).mean(axis=axes, keepdims=True) + w.dtype.type(eps))
+    y = w / np.sqrt(mean(np.square(w), axes) + w.dtype.type(eps))
     return _affine(y, None if scale is None else wide(scale), None).astype(x.dtype, copy=False)
 
 
@@ -115,6 +110,8 @@ def group_norm(x: Array, scale: Array | None = None, bias: Array | None = None, 
 
 
 def infer_lrn(x: TensorType, *, size: int, alpha: float, beta: float, bias: float) -> TensorType:
+    if size < 1:
+        raise ShapeError(f"size {size} given, 1 or more needed")
     return _check_channels(x, 2)
 
 
@@ -122,14 +119,16 @@ def lrn(x: Array, *, size: int, alpha: float, beta: float, bias: float) -> Array
     """x / (bias + alpha/size * Σ x²)^beta, the sum over `size` neighbouring channels."""
     before, after = (size - 1) // 2, size // 2
     squares = np.square(wide(x))
-    channels = x.shape[1]
-    total = np.stack([squares[:, max(c - before, 0) : c + after + 1].sum(axis=1) for c in range(channels)], axis=1)
+    total = np.empty_like(squares)
+    for c in range(x.shape[1]):
+        total[:, c] = squares[:, max(c - before, 0) : c + after + 1].sum(axis=1)
     t = squares.dtype.type
     return np.asarray(wide(x) / (t(bias) + t(alpha / size) * total) ** t(beta)).astype(x.dtype)
 
 
 def infer_lp(x: TensorType, *, axis: int, p: int) -> TensorType:
     need_float(x)
+    need_order(p)
     normalize_axis(axis, x.rank)
     return x.with_dtype(x.dtype)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.errors import ShapeError
-from lowbit.ops.checks import need_float, wide
+from lowbit.ops.checks import need_float, need_order, wide
 from lowbit.ops.op import Op, register
 from lowbit.ops.window import Ints, check_geometry, lowest, output_size, windows
 from lowbit.types import Array, TensorType, shape_text
@@ -85,6 +85,7 @@ def avg_pool(x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints
 
 def infer_lp(x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, p: int) -> TensorType:
     need_float(x)
+    need_order(p)
     return _infer(x, kernel, stride, pads, dilation, ceil_mode)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import ShapeError
+from lowbit.ops.checks import need_vector
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, Shape, TensorType, broadcast, normalize_axis, shape_text
 
@@ -75,7 +76,7 @@ def infer_reverse_sequence(x: TensorType, lengths: TensorType, *, batch_axis: in
     b, t = normalize_axis(batch_axis, x.rank), normalize_axis(time_axis, x.rank)
     if b == t:
         raise ShapeError(f"batch and time are both axis {b}")
-    broadcast(lengths.shape, (x.shape[b],))
+    need_vector("lengths", lengths, x.shape[b])
     return x.with_dtype(x.dtype)
 
 

@@ -80,7 +80,7 @@ def overlap_add(cols: Array, size: Sequence[int], kernel: Ints, stride: Ints, pa
     full = [max((b - 1) * s + e, p + z) for b, s, e, p, z in zip(blocks, stride, extent(kernel, dilation), pads, size, strict=False)]
     total = np.zeros((*cols.shape[:2], *full), cols.dtype)
     every = (slice(None), slice(None))
-    for k in positions(*map(range, kernel)):
+    for k in positions(*map(range, kernel)) if all(blocks) else ():
         at = every + tuple(slice(i * d, i * d + (b - 1) * s + 1, s) for i, d, b, s in zip(k, dilation, blocks, stride, strict=True))
         tap: Any = every + k
         total[at] += cols[tap]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from lowbit.dims import Dim
-from lowbit.errors import ShapeError
+from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.matmul import swapped
 from lowbit.frontends.onnx.serialize import OnnxNode
@@ -55,9 +55,11 @@ def attention(c: Importer, node: OnnxNode) -> Sequence[Value | None]:
     v = v if past_v is None else c.add("concat", past_v, v, axis=2)
     keys, values = repeat_heads(c, k, q.shape[1]), repeat_heads(c, v, q.shape[1])
 
-    scale = node.attr("scale") or 1 / math.sqrt(int(q.shape[3]))
+    scale = node.attr("scale") or 1 / math.sqrt(max(int(q.shape[3]), 1))
     causal = bool(node.attr("is_causal", 0))
     softcap, mode = node.attr("softcap", 0.0), node.attr("qk_matmul_output_mode", 0)
+    if mode not in range(4):
+        raise UnsupportedOp(f"qk_matmul_output_mode {mode} is not 0, 1, 2 or 3")
     wants_scores = len(node.outputs) > 3 and bool(node.outputs[3])
     plain = not softcap and not wants_scores
     own_causal = causal and plain and past == 0  # the op's own mask starts at the top left
@@ -86,6 +88,8 @@ def _mask(c: Importer, node: OnnxNode, length: Dim, total: Dim, causal: bool, pa
         allowed.append(c.add("less_equal", columns, c.add("reshape", rows, shape=(length, 1))))
     lengths = c.optional(node, 6)
     if lengths is not None:
+        if lengths.type.rank != 1:
+            raise ShapeError(f"nonpad_kv_seqlen {shape_text(lengths.shape)} given, (batch) needed")
         allowed.append(c.add("less", columns, c.add("reshape", lengths, shape=(lengths.shape[0], 1, 1, 1))))
     for seen in allowed:
         if mask is None:
@@ -130,6 +134,8 @@ def rotary_embedding_microsoft(c: Importer, node: OnnxNode) -> Value:
 def _rotary(c: Importer, node: OnnxNode, cos: Value, sin: Value, positions: Value | None) -> Value:
     x = c.input(node, 0)
     whole = x
+    if x.type.rank not in (3, 4):
+        raise ShapeError(f"input {shape_text(x.shape)} given, (batch, heads, length, size) or (batch, length, hidden) needed")
     if x.type.rank == 3:
         heads = node.attr("num_heads", 0)
         if not heads:

@@ -10,7 +10,7 @@ from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxNode
 from lowbit.ir.graph import Value
-from lowbit.ops.window import extent
+from lowbit.ops.window import check_geometry, extent
 from lowbit.types import shape_text
 
 
@@ -22,8 +22,7 @@ def geometry(node: OnnxNode, x: Value, kernel: Sequence[int]) -> dict[str, Any]:
     pads = tuple(node.attr("pads") or [0] * 2 * n)
     auto = node.attr("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        if not len(stride) == len(dilation) == n == len(x.shape) - 2:
-            raise ShapeError(f"input {shape_text(x.shape)} does not fit kernel {tuple(kernel)}, strides {stride}, dilations {dilation}")
+        check_geometry(len(x.shape) - 2, kernel, stride, (0,) * 2 * n, dilation)
         pads = split_pads([same_padding(*a) for a in zip(x.shape[2:], extent(kernel, dilation), stride, strict=True)], auto)
     elif auto == "VALID":
         pads = (0,) * 2 * n
@@ -77,20 +76,18 @@ def conv_transpose(c: Importer, node: OnnxNode) -> Value:
     auto = node.attr("auto_pad", "NOTSET")
     wanted = node.attr("output_shape")
     if wanted is not None or auto in ("SAME_UPPER", "SAME_LOWER"):
-        if len(x.shape) != n + 2 or len(stride) != n or len(dilation) != n or (wanted is not None and len(wanted) < n):
-            raise ShapeError(
-                f"input {shape_text(x.shape)} does not fit weight {shape_text(w.shape)}, strides {stride}, output_shape {wanted}"
-            )
+        check_geometry(len(x.shape) - 2, kernel, stride, (0,) * 2 * n, dilation)
+        if len(extra) != n or (wanted is not None and len(wanted) < n):
+            raise ShapeError(f"output_shape {wanted} and output_padding {extra} do not fit input {shape_text(x.shape)}")
         totals = []
         for i, reach in enumerate(extent(kernel, dilation)):
             if wanted is None:  # out = size * stride, whatever the size: the difference does not depend on it
                 totals.append(extra[i] + reach - stride[i])
             else:
                 totals.append((int(x.shape[2 + i]) - 1) * stride[i] + extra[i] + reach - wanted[len(wanted) - n + i])
-        pads = split_pads(totals, auto)
-        if any(t < 0 for t in totals):  # more output than there is: it grows at the end, where output_padding is
-            extra = tuple(e + max(-t, 0) for e, t in zip(extra, totals, strict=True))
-            pads = split_pads([max(t, 0) for t in totals], auto)
+        # More output than there is (a negative total) grows at the end, where output_padding is.
+        extra = tuple(e + max(-t, 0) for e, t in zip(extra, totals, strict=True))
+        pads = split_pads([max(t, 0) for t in totals], auto)
     elif auto == "VALID":
         pads = (0,) * 2 * n
     return c.add(
@@ -108,10 +105,11 @@ def conv_transpose(c: Importer, node: OnnxNode) -> Value:
 
 @onnx_op("DeformConv")
 def deform_conv(c: Importer, node: OnnxNode) -> Value:
-    x, w, offset, b, mask = c.inputs(node, 5)
-    if x is None or w is None:
-        raise ShapeError("DeformConv needs an input and a weight")
-    return c.add("deform_conv", x, w, offset, b, mask, **conv_geometry(node, x, w), offset_groups=node.attr("offset_group", 1))
+    x, w, offset = (c.input(node, i) for i in range(3))
+    places = conv_geometry(node, x, w)
+    return c.add(
+        "deform_conv", x, w, offset, c.optional(node, 3), c.optional(node, 4), **places, offset_groups=node.attr("offset_group", 1)
+    )
 
 
 @onnx_op("Col2Im")

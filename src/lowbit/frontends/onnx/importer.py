@@ -12,7 +12,7 @@ import numpy as np
 from lowbit.dims import Dim, Sym, parse_dim, substitute, symbol, symbols
 from lowbit.errors import FormatError, GraphError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.folding import FoldingBuilder
-from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OnnxValue, subgraphs
+from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OnnxValue, check_attributes, subgraphs
 from lowbit.ir.graph import Graph, Value
 from lowbit.types import Array, TensorType, shape_text
 
@@ -165,6 +165,7 @@ class Importer(FoldingBuilder):
     def node(self, node: OnnxNode) -> None:
         outer, self._node = self._node, node
         try:
+            check_attributes(node, self.opsets.get(node.domain, 1))
             result = HANDLERS[node.domain, node.op_type](self, node)
             values = [result] if isinstance(result, Value) else list(result)
             for name, value in zip(node.outputs, values, strict=False):

@@ -159,7 +159,10 @@ def center_crop_pad(c: Importer, node: OnnxNode) -> Value:
     x = c.input(node, 0)
     axes = [normalize_axis(a, x.type.rank) for a in node.attr("axes", range(x.type.rank))]
     pads: list[Dim] = [0] * (2 * x.type.rank)
-    for a, target in zip(axes, c.dims(node, 1, "shape") or [], strict=True):
+    shape = c.dims(node, 1, "shape") or []
+    if len(shape) != len(axes):
+        raise ShapeError(f"{len(shape)} sizes given, {len(axes)} axes need one each")
+    for a, target in zip(axes, shape, strict=True):
         more = target - x.shape[a]
         if isinstance(more, Sym):
             raise UnsupportedOp(f"its shape depends on '{more}'", hint="bind symbolic dimensions with shapes=")

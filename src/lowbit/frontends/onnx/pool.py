@@ -10,6 +10,7 @@ from lowbit.frontends.onnx.conv import geometry
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxNode
 from lowbit.ir.graph import Value
+from lowbit.ops.window import check_geometry
 from lowbit.types import shape_text
 
 
@@ -70,8 +71,7 @@ def max_unpool(c: Importer, node: OnnxNode) -> Value:
     kernel = node.attr("kernel_shape")
     n = len(kernel)
     stride, pads = node.attr("strides") or [1] * n, node.attr("pads") or [0] * 2 * n
-    if x.type.rank != n + 2:
-        raise ShapeError(f"kernel_shape {tuple(kernel)} does not fit input {shape_text(x.shape)}")
+    check_geometry(x.type.rank - 2, kernel, stride, pads, [1] * n)
     inferred = [(s - 1) * stride[i] - pads[i] - pads[n + i] + kernel[i] for i, s in enumerate(x.shape[2:])]
     y = c.add("max_unpool", x, indices, shape=(*x.shape[:2], *inferred))
     wanted = c.ints(node, 2, "output shape")

@@ -18,6 +18,8 @@ _KERNELS = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "cub
 
 def scaled(size: Dim, scale: float) -> Dim:
     """floor(size * scale). A symbol can be scaled by a plain fraction: h * 0.5 is h//2."""
+    if not 0 < scale < math.inf:
+        raise ShapeError(f"scale {scale} given, a positive number needed")
     if isinstance(size, int):
         return math.floor(size * scale)
     exact = Fraction(scale)
@@ -66,6 +68,8 @@ def resize(c: Importer, node: OnnxNode) -> Value:
             for a, d in zip(axes, wanted, strict=True):
                 sizes[a], used[a] = d, None
         else:
+            if any(x.shape[a] == 0 for a in axes):
+                raise ShapeError(f"input {shape_text(x.shape)} has no aspect ratio to keep")
             ratios = [int(d) / int(x.shape[a]) for a, d in zip(axes, wanted, strict=True)]
             ratio = min(ratios) if policy == "not_larger" else max(ratios)
             for a in axes:

@@ -127,16 +127,15 @@ def parse_model(data: bytes, source: str, folder: Path | None = None) -> OnnxMod
 
         proto = inliner.inline_local_functions(proto)
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
-    return OnnxModel(_Reader(source, folder, opsets).graph(proto.graph), opsets, source)
+    return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source)
 
 
 class _Reader:
     """Turns protobuf messages into the values above."""
 
-    def __init__(self, source: str, folder: Path | None, opsets: dict[str, int]) -> None:
+    def __init__(self, source: str, folder: Path | None) -> None:
         self.source = source
         self.folder = folder
-        self.opsets = opsets
 
     def graph(self, g: Any) -> OnnxGraph:
         initializers = {t.name: self.tensor(t) for t in g.initializer}
@@ -150,27 +149,8 @@ class _Reader:
     def node(self, n: Any, index: int) -> OnnxNode:
         attrs = {a.name: self.attribute(a, n) for a in n.attribute}
         domain = "" if n.domain == "ai.onnx" else n.domain
-        self.check_attributes(n, domain, index)
         meta = {p.key: p.value for p in n.metadata_props}
         return OnnxNode(n.op_type, domain, n.name, tuple(n.input), tuple(n.output), attrs, index, _scopes(meta))
-
-    def check_attributes(self, n: Any, domain: str, index: int) -> None:
-        """A FormatError when an attribute that ONNX requires is missing or one is of another kind, so that functions of ops need not ask."""
-        from onnx import AttributeProto, defs
-
-        try:
-            schema = defs.get_schema(n.op_type, self.opsets.get(domain, 1), domain)
-        except defs.SchemaError:
-            return  # not an op of ONNX itself: its function knows
-        where = f"{n.op_type} '{n.name}' ({self.source}, node {index})"
-        given = {a.name: a.type for a in n.attribute}
-        for name, a in schema.attributes.items():
-            if name not in given and a.required:
-                raise FormatError(f"attribute '{name}' is missing", where=where)
-            kind = int(a.type.value)
-            if given.get(name, kind) != kind:
-                names = AttributeProto.AttributeType.Name
-                raise FormatError(f"attribute '{name}' is {names(given[name])}, {names(kind)} needed", where=where)
 
     def value(self, v: Any) -> OnnxValue:
         if not v.type.HasField("tensor_type"):
@@ -300,3 +280,35 @@ def subgraphs(node: OnnxNode) -> Iterator[OnnxGraph]:
             yield a
         elif isinstance(a, list):
             yield from (g for g in a if isinstance(g, OnnxGraph))
+
+
+_KINDS: dict[str, tuple[Any, Any]] = {  # ONNX's kind of attribute -> our type, and that of the elements of a list
+    "INT": (int, None),
+    "FLOAT": (float, None),
+    "STRING": (str, None),
+    "TENSOR": (OnnxTensor, None),
+    "GRAPH": (OnnxGraph, None),
+    "INTS": (list, int),
+    "FLOATS": (list, float),
+    "STRINGS": (list, str),
+}
+
+
+def check_attributes(node: OnnxNode, opset: int) -> None:
+    """A FormatError when an attribute that ONNX requires is missing or one is of another kind, so that no function of an op need ask."""
+    from onnx import defs
+
+    try:
+        schema = defs.get_schema(node.op_type, opset, node.domain)
+    except defs.SchemaError:
+        return  # not an op of ONNX itself
+    for name, a in schema.attributes.items():
+        if name not in node.attrs:
+            if a.required:
+                raise FormatError(f"attribute '{name}' is missing")
+            continue
+        wanted = str(a.type).rpartition(".")[2]
+        kind, element = _KINDS.get(wanted, (object, None))
+        value = node.attrs[name]
+        if not isinstance(value, kind) or (element is not None and not all(isinstance(v, element) for v in value)):
+            raise FormatError(f"attribute '{name}' is not of the kind that is needed: {wanted}")
