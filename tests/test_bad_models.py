@@ -70,7 +70,8 @@ def weighted_model() -> onnx.ModelProto:
 def test_every_truncation_of_a_model_is_refused() -> None:
     data = weighted_model().SerializeToString()
     for end in range(0, len(data), 7):
-        refused(data[:end], LowbitError, "")
+        with pytest.raises(LowbitError):
+            lowbit.load(data[:end])
 
 
 def test_a_cycle_is_named() -> None:

@@ -16,7 +16,7 @@ from lowbit.types import Array, TensorType, type_of
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=400, deadline=None)
 
 
 def values(shape: tuple[int, ...], seed: int = 0, dtype: Any = np.float32) -> Array:
@@ -466,11 +466,11 @@ def test_resize_is_torchs_interpolate(size: tuple[int, int], out: tuple[int, int
     coordinate = "align_corners" if corners else "half_pixel"
     for ours, theirs in (("linear", "bilinear"), ("cubic", "bicubic")):
         close(_resize(x, out, ours, coordinate), F.interpolate(t(x), out, mode=theirs, align_corners=corners))
-    if not corners:
+    if not corners and min(size[1], out[1]) > 1:  # torch 2.13 does not interpolate the rows of an image one pixel wide
         for ours, theirs, a in (("linear", "bilinear", -0.75), ("cubic", "bicubic", -0.5)):
             smooth = _resize(x, out, ours, coordinate, antialias=True, exclude_outside=True, cubic_coeff_a=a)
             close(smooth, F.interpolate(t(x), out, mode=theirs, antialias=True))
-        assert _resize(x, size, "nearest", coordinate).tobytes() == x.tobytes()
+    assert _resize(x, size, "nearest", coordinate).tobytes() == x.tobytes()
 
 
 @pytest.mark.parametrize("factor", [2, 3])

@@ -21,7 +21,7 @@ LAYERS = [
     {"quant_params", "ranges", "metrics"},
     {"ops"},
     {"ir"},
-    {"frontends", "passes", "calibrate", "qarray", "matmul", "runtime", "report", "auto", "hardware"},
+    {"frontends", "passes", "calibrate", "qarray", "matmul", "runtime", "report", "auto", "hardware", "quantization", "lower"},
     {"pipeline"},
     {"cli", "demo"},
     {"__main__"},
@@ -33,6 +33,7 @@ ALLOWED = {
     ("auto", "qarray"): "gives a QArray",
     ("qarray", "matmul"): "`@` runs an integer kernel",
     ("matmul", "runtime"): "the cpu backend calls the compiled kernels",
+    ("quantization", "calibrate"): "brackets take their parameters from the calibration record",
     ("hardware", "runtime"): "reads the CPU features the kernels were built for",
     ("hardware", "matmul"): "measures the integer kernels as users call them",
 }

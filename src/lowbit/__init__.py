@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 # name -> module. `import lowbit` costs nothing but this table; onnx, torch and the ops are imported by what needs them.
 _PUBLIC = {
-    **dict.fromkeys(["load", "compile"], "lowbit.pipeline"),
+    **dict.fromkeys(["load", "calibrate", "quantize", "compile"], "lowbit.pipeline"),
     **dict.fromkeys(["Graph", "Node", "Value"], "lowbit.ir.graph"),
     **dict.fromkeys(["Op", "register"], "lowbit.ops.op"),
     **dict.fromkeys(["TensorType"], "lowbit.types"),
@@ -17,6 +17,13 @@ _PUBLIC = {
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
     **dict.fromkeys(["QArray", "array", "quantize_array", "load_array", "save_array"], "lowbit.qarray"),
     **dict.fromkeys(["QuantParams", "PerTensor", "PerAxis", "PerBlock"], "lowbit.quant_params"),
+    **dict.fromkeys(["Hardware"], "lowbit.hardware"),
+    **dict.fromkeys(["CalibrationEntry", "CalibrationRecord"], "lowbit.calibrate.record"),
+    **dict.fromkeys(
+        ["QuantRule", "CalibratedQuantRule", "StaticQuantRule", "DynamicQuantRule", "WeightOnlyRule", "FloatRule", "RuleMatcher"],
+        "lowbit.quantization.rules",
+    ),
+    **dict.fromkeys(["QuantizationTransform", "insert_q_dq"], "lowbit.quantization.transform"),
     **dict.fromkeys(["params_from_range", "params_from_data"], "lowbit.ranges"),
     **dict.fromkeys(["sqnr_db", "max_error", "cosine"], "lowbit.metrics"),
     **dict.fromkeys(
@@ -50,6 +57,8 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from lowbit.calibrate.record import CalibrationEntry as CalibrationEntry
+    from lowbit.calibrate.record import CalibrationRecord as CalibrationRecord
     from lowbit.errors import CalibrationError as CalibrationError
     from lowbit.errors import DTypeError as DTypeError
     from lowbit.errors import FormatError as FormatError
@@ -59,6 +68,7 @@ if TYPE_CHECKING:
     from lowbit.errors import QuantError as QuantError
     from lowbit.errors import ShapeError as ShapeError
     from lowbit.errors import UnsupportedOp as UnsupportedOp
+    from lowbit.hardware import Hardware as Hardware
     from lowbit.ir.graph import Graph as Graph
     from lowbit.ir.graph import Node as Node
     from lowbit.ir.graph import Value as Value
@@ -67,8 +77,10 @@ if TYPE_CHECKING:
     from lowbit.metrics import sqnr_db as sqnr_db
     from lowbit.ops.op import Op as Op
     from lowbit.ops.op import register as register
+    from lowbit.pipeline import calibrate as calibrate
     from lowbit.pipeline import compile as compile
     from lowbit.pipeline import load as load
+    from lowbit.pipeline import quantize as quantize
     from lowbit.qarray import QArray as QArray
     from lowbit.qarray import array as array
     from lowbit.qarray import load_array as load_array
@@ -78,6 +90,15 @@ if TYPE_CHECKING:
     from lowbit.quant_params import PerBlock as PerBlock
     from lowbit.quant_params import PerTensor as PerTensor
     from lowbit.quant_params import QuantParams as QuantParams
+    from lowbit.quantization.rules import CalibratedQuantRule as CalibratedQuantRule
+    from lowbit.quantization.rules import DynamicQuantRule as DynamicQuantRule
+    from lowbit.quantization.rules import FloatRule as FloatRule
+    from lowbit.quantization.rules import QuantRule as QuantRule
+    from lowbit.quantization.rules import RuleMatcher as RuleMatcher
+    from lowbit.quantization.rules import StaticQuantRule as StaticQuantRule
+    from lowbit.quantization.rules import WeightOnlyRule as WeightOnlyRule
+    from lowbit.quantization.transform import QuantizationTransform as QuantizationTransform
+    from lowbit.quantization.transform import insert_q_dq as insert_q_dq
     from lowbit.ranges import params_from_data as params_from_data
     from lowbit.ranges import params_from_range as params_from_range
     from lowbit.report.inspection import inspect as inspect

@@ -18,9 +18,10 @@ array([[-0.875]], dtype=float32)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ from lowbit.dtypes import DType
 from lowbit.errors import QuantError, ShapeError
 from lowbit.numerics import F32, Ints
 from lowbit.quant_params import PerBlock, PerTensor, QuantParams, dequantize
+from lowbit.runtime import gemm
 
 
 @dataclass(frozen=True)
@@ -117,15 +119,96 @@ class Backend:
     """Kernels. None is the answer to operands that a backend has no kernel for; they go to `reference`, and nothing in the result shows it.
 
     `accumulate` gives the exact accumulators of (batch…, M, K) × (batch…, K, N), batch dims broadcast, in `accumulator(a, b)`'s dtype.
-    `blocks`, where there is one, gives the whole float32 product with scales per block, by the rule at the head of this file.
+    `product`, where there is one, gives the whole float32 product by the rule at the head of this file: one segment, or those of blocks.
     """
 
     accumulate: Callable[[Operand, Operand], NDArray[Any] | None]
-    blocks: Callable[[Side, Side, Segments], F32 | None] | None = None
+    product: Callable[[Side, Side, Segments], F32 | None] | None = None
 
 
-# Fastest last. The native kernels register here as "cpu".
-BACKENDS: dict[str, Backend] = {"reference": Backend(reference)}
+def cpu_accumulate(a: Operand, b: Operand) -> NDArray[Any] | None:
+    """The exact accumulators by the compiled kernels; None beyond 16 bits.
+
+    Where int32 could overflow, 8-bit sides are cut along k into pieces that cannot, which are added in int64.
+    """
+    kind, bits = accumulator(a, b), max(a.dtype.bits, b.dtype.bits)
+    batch, k = np.broadcast_shapes(a.ints.shape[:-2], b.ints.shape[:-2]), a.ints.shape[-1]
+    shape = (*batch, a.ints.shape[-2], b.ints.shape[-1])
+    if bits > 16:
+        return None
+    if a.dtype.name == b.dtype.name == "binary":
+        return gemm.b1_s32(*_stacks(a.ints, b.ints, batch)).reshape(shape)
+    if bits <= 8:
+        if kind == np.int32:
+            return gemm.s8_s32(*_sides(a.ints, b.ints, batch, (a.zero_point,), (b.zero_point,))).reshape(shape)
+        piece = ((1 << 31) - 1) // (a.magnitude * b.magnitude)
+        cuts = (slice(i, i + piece) for i in range(0, k, piece))
+        parts = (_sides(a.ints[..., at], b.ints[..., at, :], batch, (a.zero_point,), (b.zero_point,)) for at in cuts)
+        return np.asarray(sum(gemm.s8_s32(*part).astype(np.int64) for part in parts)).reshape(shape)
+    (qa, za), (qb, zb) = _as_int16(a), _as_int16(b)
+    acc = gemm.s16_s64(*_stacks(qa, qb, batch)).reshape(shape)
+    if za.any():
+        acc -= za * np.subtract(qb, zb, dtype=np.int64).sum(-2, keepdims=True)  # Σ(a - za)(b - zb) = Σab - zb·Σa - za·Σ(b - zb)
+    if zb.any():
+        acc -= zb * qa.sum(-1, dtype=np.int64, keepdims=True)
+    return acc.astype(kind, copy=False)
+
+
+def cpu_product(left: Side, right: Side, segments: Segments) -> F32 | None:
+    """The float32 product by the compiled kernels; None unless both sides have 8 bits or fewer and the segments are alike."""
+    k = left.ints.shape[-1]
+    a, b = (Operand(s.ints, s.dtype, s.zero_point) for s in (left, right))
+    blocked = left.block is not None or right.block is not None
+    if max(a.dtype.bits, b.dtype.bits) > 8 or not k or (a.dtype.name == b.dtype.name == "binary" and not blocked):
+        return None
+    length = segments[0][1]
+    if any(start != i * length for i, (start, _) in enumerate(segments)) or length * a.magnitude * b.magnitude >= 1 << 31:
+        return None
+    firsts = np.arange(len(segments)) * length
+    grids = []
+    for s in (left, right):
+        at = firsts // s.block if s.block is not None else np.zeros_like(firsts)
+        grids.append((s.zero_point.take(at, s.k_axis), s.scale.take(at, s.k_axis)))
+    batch = np.broadcast_shapes(left.ints.shape[:-2], right.ints.shape[:-2])
+    sides = _sides(left.ints, right.ints, batch, *grids)
+    return gemm.s8_f32(*sides, segment=length, start=0.0 if blocked else -0.0).reshape(*batch, left.ints.shape[-2], right.ints.shape[-1])
+
+
+def _as_int16(x: Operand) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
+    """The integers and zero points as int16: 32768 less where they were uint16, which leaves their difference as it is."""
+    if x.ints.dtype != np.uint16:
+        return x.ints.astype(np.int16, copy=False), x.zero_point.astype(np.int64)
+    return (x.ints ^ np.uint16(1 << 15)).view(np.int16), x.zero_point.astype(np.int64) - (1 << 15)
+
+
+def _stacks(a: Ints, b: Ints, batch: tuple[int, ...]) -> tuple[Ints, Ints]:
+    """(B, M, K) and (B, K, N). One right side for all of the left becomes one tall product: (1, B·M, K) and (1, K, N)."""
+    if prod(b.shape[:-2]) == 1:
+        return a.reshape(1, prod(a.shape[:-1]), a.shape[-1]), b.reshape(1, *b.shape[-2:])
+    return _stack(a, batch), _stack(b, batch)
+
+
+def _stack(x: NDArray[Any], batch: tuple[int, ...]) -> NDArray[Any]:
+    if prod(x.shape[:-2]) == 1:  # repeated without a copy
+        return np.broadcast_to(x.reshape(x.shape[-2:]), (prod(batch), *x.shape[-2:]))
+    return np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(prod(batch), *x.shape[-2:])
+
+
+def _sides(
+    a: Ints, b: Ints, batch: tuple[int, ...], a_grids: Sequence[NDArray[Any]], b_grids: Sequence[NDArray[Any]]
+) -> tuple[gemm.Side8, gemm.Side8]:
+    """Both sides for the kernels. Grids are zero points and maybe scales, (…, M or 1, segments) on the left, (…, segments, N or 1)."""
+    fold = prod(b.shape[:-2]) == 1
+    left = [np.broadcast_to(g, (*a.shape[:-1], g.shape[-1])) for g in a_grids]
+    right = [np.broadcast_to(g, (*b.shape[:-2], g.shape[-2], b.shape[-1])) for g in b_grids]
+    rows = [g.reshape(1, prod(g.shape[:-1]), g.shape[-1]) if fold else _stack(g, batch) for g in left]
+    columns = [g.reshape(1, *g.shape[-2:]) if fold else _stack(g, batch) for g in right]
+    qa, qb = _stacks(a, b, batch)
+    return gemm.Side8(qa, *(g.swapaxes(1, 2) for g in rows)), gemm.Side8(qb, *columns)
+
+
+# Fastest last.
+BACKENDS: dict[str, Backend] = {"reference": Backend(reference), "cpu": Backend(cpu_accumulate, cpu_product)}
 
 
 def backend_named(name: str | None) -> Backend:
@@ -183,9 +266,11 @@ def matmul(qa: Ints, a: QuantParams, qb: Ints, b: QuantParams, *, backend: str |
     if plan.kind == "float":
         return np.asarray(np.matmul(dequantize(qa, a), dequantize(qb, b)))
     left, right = side(qa, a, -1), side(qb, b, -2)
-    if plan.kind == "integer":
+    whole = backend_named(backend).product
+    y = None if whole is None else whole(left, right, plan.segments or ((0, qa.shape[-1]),))
+    if y is None and plan.kind == "integer":
         y = _scaled(left, right, 0, qa.shape[-1], backend)
-    else:
+    elif y is None:
         y = _blocks(left, right, plan.segments, backend)
     if qb.ndim == 1:
         y = y[..., 0]
@@ -210,13 +295,10 @@ def _scaled(left: Side, right: Side, start: int, stop: int, backend: str | None)
 
 
 def _blocks(left: Side, right: Side, segments: Segments, backend: str | None) -> F32:
-    whole = backend_named(backend).blocks
-    y = None if whole is None else whole(left, right, segments)
-    if y is None:
-        batch = np.broadcast_shapes(left.ints.shape[:-2], right.ints.shape[:-2])
-        y = np.zeros((*batch, left.ints.shape[-2], right.ints.shape[-1]), np.float32)
-        for start, stop in segments:
-            y += _scaled(left, right, start, stop, backend)
+    batch = np.broadcast_shapes(left.ints.shape[:-2], right.ints.shape[:-2])
+    y = np.zeros((*batch, left.ints.shape[-2], right.ints.shape[-1]), np.float32)
+    for start, stop in segments:
+        y += _scaled(left, right, start, stop, backend)
     return y
 
 

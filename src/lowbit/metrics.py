@@ -1,4 +1,7 @@
-"""How far apart two arrays are: signal to noise in decibels, largest difference, cosine."""
+"""How far apart two arrays are: signal to noise in decibels, mean squared and largest difference, cosine.
+
+All in float64. Equal elements differ by 0, also when they are infinite; a NaN on either side makes the result NaN.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,32 @@ from lowbit.errors import ShapeError
 
 
 def sqnr_db(reference: ArrayLike, approximation: ArrayLike) -> float:
-    """10·log10(Σ reference² / Σ (reference - approximation)²), in float64; +inf when they are equal.
+    """10·log10(Σ reference² / Σ (reference - approximation)²); +inf when they are equal, -inf when only the reference is zero.
 
     >>> round(sqnr_db([1.0, 1.0], [1.1, 0.9]), 6)
     20.0
     """
     a, b = _pair(reference, approximation)
-    noise, signal = float(np.sum((a - b) ** 2)), float(np.sum(a * a))
+    noise, signal = float(np.sum(_difference(a, b) ** 2)), float(np.sum(a * a))
     if noise == 0:
         return float("inf")
     return 10 * float(np.log10(signal / noise)) if signal else float("-inf")
 
 
+def mse(reference: ArrayLike, approximation: ArrayLike) -> float:
+    """The mean of (reference - approximation)²; 0.0 for empty arrays.
+
+    >>> mse([1.0, 2.0], [1.0, 4.0])
+    2.0
+    """
+    a, b = _pair(reference, approximation)
+    return float(np.mean(_difference(a, b) ** 2)) if a.size else 0.0
+
+
 def max_error(reference: ArrayLike, approximation: ArrayLike) -> float:
     """The largest |reference - approximation|; 0.0 for empty arrays."""
     a, b = _pair(reference, approximation)
-    return float(np.max(np.abs(a - b), initial=0.0))
+    return float(np.max(np.abs(_difference(a, b)), initial=0.0))
 
 
 def cosine(reference: ArrayLike, approximation: ArrayLike) -> float:
@@ -34,6 +47,11 @@ def cosine(reference: ArrayLike, approximation: ArrayLike) -> float:
     if 0.0 in lengths:
         return 1.0 if lengths == (0.0, 0.0) else 0.0
     return float(np.vdot(a, b)) / (lengths[0] * lengths[1])
+
+
+def _difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):  # inf - inf
+        return np.where(a == b, 0.0, a - b)
 
 
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from lowbit.calibrate.record import CalibrationRecord
 from lowbit.dims import Sym, substitute
 from lowbit.errors import FormatError, InputError, ShapeError
 from lowbit.ir.bind import bind
 from lowbit.ir.graph import Graph
+from lowbit.quantization.recipes import recipe as rules_of
+from lowbit.quantization.rules import QuantRule
+from lowbit.quantization.transform import QuantizationTransform
 from lowbit.runtime.session import Session
 from lowbit.types import shape_text
 
@@ -86,6 +91,43 @@ def bind_shapes(graph: Graph, shapes: Shapes) -> Graph:
         if not fits:
             raise ShapeError(f"shapes= gives {list(shape)}, the model has {shape_text(wanted)}", where=f"input {name!r}")
     return bind(graph, binding)
+
+
+def calibrate(
+    graph: Graph,
+    data: Iterable[Any],
+    *,
+    method: str = "minmax",
+    recipe: str = "int8",
+    rules: Iterable[QuantRule] | None = None,
+    executor: Executor | None = None,
+) -> CalibrationRecord:
+    """Ranges of every value that the rules (or the recipe) will quantize, learned from `data`: an iterable of {input name: array}.
+
+    method    minmax, moving-average, percentile, entropy, mse or adaptive
+    executor  spreads samples over processes or machines; the record is the same, bit for bit
+    """
+    from lowbit.calibrate.run import calibrate as run_calibration
+
+    transform = QuantizationTransform(rules if rules is not None else rules_of(recipe))
+    return run_calibration(graph, data, transform.taps(graph).observed, method=method, executor=executor)
+
+
+def quantize(
+    graph: Graph,
+    calibration: CalibrationRecord | Iterable[Any] | None = None,
+    *,
+    recipe: str = "int8",
+    rules: Iterable[QuantRule] | None = None,
+    method: str = "minmax",
+) -> Graph:
+    """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one."""
+    chosen = list(rules) if rules is not None else rules_of(recipe)
+    record = calibration
+    if calibration is not None and not isinstance(calibration, CalibrationRecord):
+        record = calibrate(graph, calibration, method=method, rules=chosen)
+    assert record is None or isinstance(record, CalibrationRecord)
+    return QuantizationTransform(chosen).apply(graph, record)
 
 
 def compile(graph: Graph) -> Session:

@@ -11,7 +11,7 @@ import numpy as np
 from lowbit.errors import FormatError, LowbitError
 from lowbit.files import write_whole
 from lowbit.packing import is_packed, unpack
-from lowbit.qarray.array import QArray
+from lowbit.qarray.core import QArray
 from lowbit.quant_params import QuantParams
 
 KEY = "lowbit.qarray"

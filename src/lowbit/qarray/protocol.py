@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.errors import QuantError
-from lowbit.qarray.array import QArray
+from lowbit.qarray.core import QArray
 
 
 def apply_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ops.quant import QUANTIZABLE, Fixed
-from lowbit.quantize.rules import QuantNode
+from lowbit.quantization.rules import QuantNode
 
 
 @dataclass(frozen=True)

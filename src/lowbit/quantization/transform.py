@@ -20,8 +20,8 @@ from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, Fixed
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, code_range, quantize
-from lowbit.quantize.rules import QuantNode, QuantRule, RuleMatcher
-from lowbit.quantize.taps import Tap, Taps, find_taps
+from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
+from lowbit.quantization.taps import Tap, Taps, find_taps
 from lowbit.ranges import params_from_data
 from lowbit.types import Array
 
