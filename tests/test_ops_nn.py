@@ -16,7 +16,7 @@ from lowbit.types import Array, TensorType, type_of
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
-quick = settings(max_examples=400, deadline=None)
+quick = settings(max_examples=40, deadline=None)
 
 
 def values(shape: tuple[int, ...], seed: int = 0, dtype: Any = np.float32) -> Array:
