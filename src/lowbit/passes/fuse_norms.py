@@ -45,8 +45,12 @@ def _mean(x: Pattern, name: str) -> Pattern:
 
 
 DIFFERENCE = op("sub", X, _mean(X, "mean"))
-LAYER = _normalized(DIFFERENCE, either(_mean(_square(DIFFERENCE), "var")))
+LAYER = _normalized(DIFFERENCE, _mean(_square(DIFFERENCE), "var"))
 RMS = _normalized(X, _mean(_square(X), "var"))
+VARIANCE = _mean(_square(DIFFERENCE), "var")
+# TensorFlow's: x * r + (bias - mean * r) with r = scale / √(var + eps)
+FACTOR = op("mul", either(op("reciprocal", _root(VARIANCE)), op("div", Num(1.0), _root(VARIANCE))), Const("scale"))
+LAYER_BY_FACTOR = op("add", op("mul", X, FACTOR), op("sub", Const("bias"), op("mul", _mean(X, "mean"), FACTOR)))
 EXP = op("exp", op("sub", X, op("reduce_max", X, keepdims=True, name="mean")))
 SOFTMAX = op("div", either(EXP, op("exp", X)), op("reduce_sum", either(EXP, op("exp", X)), keepdims=True, name="var"))
 
@@ -61,8 +65,20 @@ def _fuse(editor: Editor, node: Node) -> None:
         return
     if node.op == "reshape":
         _group_norm(editor, node)
-    else:
+    elif node.op == "mul" or not _by_factor(editor, node):
         _scale_or_bias(editor, node)
+
+
+def _by_factor(editor: Editor, node: Node) -> bool:
+    found = match(editor, node, LAYER_BY_FACTOR)
+    over = _axes(found) if found is not None else None
+    if found is None or over is None or over != tuple(range(over[0], found["x"].type.rank)):
+        return False
+    scale, bias = (_tail(editor, found[n], found["x"], over[0]) for n in ("scale", "bias"))
+    if scale is None or bias is None:
+        return False
+    attrs = {"axis": over[0], "eps": found.numbers["eps"]}
+    return editor.become(node, "layer_norm", found["x"], scale, bias, name=found.layer, **attrs) is not None
 
 
 def _core(editor: Editor, node: Node) -> bool:
