@@ -155,12 +155,15 @@ def cpu_accumulate(a: Operand, b: Operand) -> NDArray[Any] | None:
 
 
 def cpu_product(left: Side, right: Side, segments: Segments) -> F32 | None:
-    """The float32 product by the compiled kernels; None unless both sides have 8 bits or fewer and the segments are alike."""
+    """The float32 product by the compiled kernels; None unless both sides have 8 bits or fewer, the segments are alike,
+    and nothing can overflow."""
     k = left.ints.shape[-1]
     a, b = (Operand(s.ints, s.dtype, s.zero_point) for s in (left, right))
     blocked = left.block is not None or right.block is not None
     if max(a.dtype.bits, b.dtype.bits) > 8 or not k or (a.dtype.name == b.dtype.name == "binary" and not blocked):
         return None
+    if k * a.magnitude * b.magnitude * float(left.scale.max(initial=0)) * float(right.scale.max(initial=0)) > np.finfo(np.float32).max:
+        return None  # NumPy says so when a result overflows, a kernel cannot
     length = segments[0][1]
     if any(start != i * length for i, (start, _) in enumerate(segments)) or length * a.magnitude * b.magnitude >= 1 << 31:
         return None

@@ -1,0 +1,167 @@
+"""Integer matrix products of stacks of matrices by the compiled kernels, split over threads. The caller proves the ranges.
+
+All arrays are stacks: (B, M, K) × (B, K, N) → (B, M, N), of any strides (a stride of 0 repeats a matrix). Each job of a product packs
+its own part of the right side, so threads never wait for each other; the cut goes through the longer of M and N, because every job
+packs the whole of the other side again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowbit.runtime import native, threads
+
+_PANEL = 16  # columns; rows and columns are cut at multiples, so that no job but the last has a ragged tile
+_WORTH = 1 << 21  # multiplications that pay for waking a thread: about 30 µs of work
+
+Ints = NDArray[Any]
+Part = tuple[int, slice, slice]  # which matrix, rows of the left, columns of the right
+
+
+@dataclass(frozen=True)
+class Side8:
+    """One side: int8 or uint8 matrices, and per segment of K and per row (left) or column (right) a zero point and a scale.
+
+    zero_points and scales are (B, segments, rows or columns); a product in int32 has one segment and needs no scales.
+    """
+
+    ints: Ints
+    zero_points: NDArray[np.int32]
+    scales: NDArray[np.float32] | None = None
+
+
+def s8_s32(a: Side8, b: Side8) -> NDArray[np.int32]:
+    """Σ_k (a - za) · (b - zb), exact where it fits int32."""
+    out = np.empty((*a.ints.shape[:2], b.ints.shape[2]), np.int32)
+    threads.run_all([partial(_s8, a, b, max(1, a.ints.shape[2]), None, out, part) for part in _parts(a.ints, b.ints)])
+    return out
+
+
+def s8_f32(a: Side8, b: Side8, segment: int, start: float) -> NDArray[np.float32]:
+    """start + Σ over segments of fl32(Σ_k (a - za) · (b - zb)) · (sa · sb), in ascending order, each operation rounded to float32.
+
+    `start` is 0.0 or -0.0, which leaves the sign of a single product's zero as it is.
+    """
+    out = np.empty((*a.ints.shape[:2], b.ints.shape[2]), np.float32)
+    threads.run_all([partial(_s8, a, b, segment, start, out, part) for part in _parts(a.ints, b.ints)])
+    return out
+
+
+def s16_s64(a: NDArray[np.int16], b: NDArray[np.int16]) -> NDArray[np.int64]:
+    """Σ_k a · b, exact."""
+    out = np.empty((*a.shape[:2], b.shape[2]), np.int64)
+    threads.run_all([partial(_s16, a, b, out, part) for part in _parts(a, b)])
+    return out
+
+
+def b1_s32(a: Ints, b: Ints) -> NDArray[np.int32]:
+    """Σ_k a · b of integers that are -1 and +1: as many as are equal less as many as differ, by XOR and popcount."""
+    left, right = _bits(a), _bits(b.swapaxes(1, 2))
+    out = np.empty((*a.shape[:2], b.shape[2]), np.int32)
+    threads.run_all([partial(_b1, left, right, a.shape[2], out, part) for part in _parts(a, b)])
+    return out
+
+
+def _parts(a: Ints, b: Ints) -> Iterator[Part]:
+    """The product cut into jobs: matrix by matrix, and each one further while there are threads without work."""
+    (count, m, k), n = a.shape, b.shape[2]
+    if not m or not n:
+        return
+    pieces = max(1, min(-(-threads.count() // count), m * k * n // _WORTH)) if count else 1
+    rows, columns = (_slices(m, pieces), [slice(0, n)]) if m > n else ([slice(0, m)], _slices(n, pieces))
+    yield from ((i, r, c) for i in range(count) for r in rows for c in columns)
+
+
+def _slices(length: int, pieces: int) -> list[slice]:
+    step = -(-length // (pieces * _PANEL)) * _PANEL
+    return [slice(at, min(at + step, length)) for at in range(0, length, step)]
+
+
+def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, part: Part) -> None:
+    i, rows, columns = part
+    left, right, to = _dense(a.ints[i, rows], rows_only=True), _dense(b.ints[i, :, columns]), out[i, rows, columns]
+    za, zb = (np.ascontiguousarray(v) for v in (a.zero_points[i, :, rows], b.zero_points[i, :, columns]))
+    (m, k), n = left.shape, right.shape[1]
+    packed_bytes, scratch_bytes = _sizes(native.best("gemm_s8_sizes"), m, k, n, segment)
+    packed, scratch = _aligned(packed_bytes), _aligned(scratch_bytes)
+    native.best("gemm_s8_pack").at(
+        {
+            "row_stride": right.strides[0],
+            "column_stride": right.strides[1],
+            "k": k,
+            "n": n,
+            "segment": segment,
+            "b_unsigned": int(right.dtype == np.uint8),
+        },
+        *_addresses(right, zb, packed),
+    )
+    sizes = {
+        "a_stride": left.strides[0],
+        "out_stride": to.strides[0] // 4,
+        "m": m,
+        "k": k,
+        "n": n,
+        "a_unsigned": int(left.dtype == np.uint8),
+    }
+    if start is None:
+        native.best("gemm_s8_s32").at(sizes, *_addresses(left, za, packed, to, scratch))
+        return
+    assert a.scales is not None and b.scales is not None
+    sa, sb = np.ascontiguousarray(a.scales[i, :, rows]), np.ascontiguousarray(b.scales[i, :, columns])
+    params = sizes | {"segment": segment, "start": start}
+    native.best("gemm_s8_f32").at(params, *_addresses(left, za, sa, packed, sb, to, scratch))
+
+
+def _s16(a: Ints, b: Ints, out: Ints, part: Part) -> None:
+    i, rows, columns = part
+    left, right, to = _dense(a[i, rows], rows_only=True), _dense(b[i, :, columns], rows_only=True), out[i, rows, columns]
+    (m, k), n = left.shape, right.shape[1]
+    strides = {"a_stride": left.strides[0] // 2, "b_stride": right.strides[0] // 2, "out_stride": to.strides[0] // 8}
+    scratch = _aligned(32 * (k + 1))
+    native.best("gemm_s16_s64").at(strides | {"m": m, "k": k, "n": n}, *_addresses(left, right, to, scratch))
+
+
+def _b1(a: Ints, b: Ints, k: int, out: Ints, part: Part) -> None:
+    i, rows, columns = part
+    left, right, to = np.ascontiguousarray(a[i, rows]), np.ascontiguousarray(b[i, columns]), out[i, rows, columns]
+    sizes = {"m": left.shape[0], "k": k, "n": right.shape[0], "words": left.shape[1]}
+    native.best("gemm_b1_s32").at({"out_stride": to.strides[0] // 4, **sizes}, *_addresses(left, right, to))
+
+
+def _bits(ints: Ints) -> NDArray[np.uint64]:
+    """(B, R, K) of -1 and +1 as (B, R, words): bit 1 for +1, zeros behind the last."""
+    bits = np.packbits(ints > 0, axis=2, bitorder="little")
+    padded = np.zeros((*bits.shape[:2], -(-bits.shape[2] // 8) * 8), np.uint8)
+    padded[:, :, : bits.shape[2]] = bits
+    return padded.view(np.uint64)
+
+
+def _dense(matrix: Ints, *, rows_only: bool = False) -> Ints:
+    """The matrix with neighbours in memory along its rows; or, where the kernel packs, along its columns."""
+    item = matrix.itemsize
+    if matrix.strides[1] == item or (not rows_only and matrix.strides[0] == item):
+        return matrix
+    return np.ascontiguousarray(matrix)
+
+
+@lru_cache(1024)
+def _sizes(kernel: native.Kernel, m: int, k: int, n: int, segment: int) -> tuple[int, int]:
+    out = np.zeros(2, np.int64)
+    kernel({"m": m, "k": k, "n": n, "segment": segment}, out)
+    return int(out[0]), int(out[1])
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
+    """Bytes that start at a multiple of 64."""
+    block = np.empty(size + 64, np.uint8)
+    return block[-block.ctypes.data % 64 :]
+
+
+def _addresses(*arrays: Ints) -> Iterator[int]:
+    return (a.ctypes.data for a in arrays)
