@@ -191,3 +191,19 @@ def test_at_least_never_says_more_than_it_knows() -> None:
             truths = {bool(substitute(parse_dim(d), {"b": i, "s": j}) >= limit) for i in range(1, 5) for j in range(1, 5)}
             sure = {at_least(parse_dim(d), limit, unknown=u) for u in (True, False)}
             assert len(sure) == 2 or sure == truths
+
+
+def test_unknown_dims_are_symbols_of_their_own() -> None:
+    """Exporters write -1 or "?" for a size that is not known; two of them need not be equal."""
+    g = load([op("Neg", "x", "y")], {"x": [-1, 3, "?", "?"]}, {})
+    assert len(g.symbols) == 3
+    assert run(g, {"x": x_of(2, 3, 4, 5)})["y"].shape == (2, 3, 4, 5)
+
+
+def test_a_network_that_fits_some_sizes_only_loads_and_refuses_the_others() -> None:
+    """x + the halves of x, twice over: a network for even sizes."""
+    nodes = [op("Slice", "x zero big axis two", "h"), op("Concat", "h h", "hh", axis=0), op("Add", "x hh", "y")]
+    g = load(nodes, {"x": ["n"]}, {"zero": ints(0), "big": ints(2**63 - 1), "axis": ints(0), "two": ints(2)})
+    np.testing.assert_array_equal(run(g, {"x": x_of(4)})["y"], x_of(4) + [0, 2, 0, 2])
+    with pytest.raises(ShapeError, match="shapes \\(5\\) and \\(6\\) do not broadcast"):
+        run(g, {"x": x_of(5)})

@@ -77,7 +77,9 @@ def shape_text(shape: Iterable[Dim]) -> str:
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The NumPy broadcast of the shapes. A symbol meets 1 or itself; meeting a number it is taken to be equal to it.
+    """The NumPy broadcast of the shapes. A symbol that meets a number or another symbol is taken to be equal to it.
+
+    That is a network which fits some sizes only, e.g. heights divisible by 32: binding others is the error.
 
     >>> broadcast((4, 1, 3), (5, 1))
     (4, 5, 3)
@@ -87,7 +89,7 @@ def broadcast(*shapes: Shape) -> Shape:
     for i in range(rank):
         dims = [s[len(s) - rank + i] for s in shapes if len(s) - rank + i >= 0]
         wide = [d for d in dims if d != 1]
-        fixed = [d for d in wide if isinstance(d, int)] or wide
+        fixed = [d for d in wide if isinstance(d, int)] or wide[:1]
         if any(d != fixed[0] for d in fixed):
             raise ShapeError("shapes " + " and ".join(shape_text(s) for s in shapes) + " do not broadcast")
         out.append(fixed[0] if fixed else 1)

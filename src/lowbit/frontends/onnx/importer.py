@@ -253,7 +253,7 @@ def input_types(inputs: Iterable[OnnxValue], shapes: Shapes, source: str) -> lis
 
 
 def dim_of(declared: int | str | None, fallback: str) -> Dim:
-    """A declared dimension: a number, an expression, or a symbol whose name is made an identifier."""
+    """A declared dimension: a number, an expression, or a symbol whose name is made an identifier ("?" names nothing)."""
     if isinstance(declared, int):
         return declared
     if declared:
@@ -261,7 +261,7 @@ def dim_of(declared: int | str | None, fallback: str) -> Dim:
             return parse_dim(declared)
         except ShapeError:
             pass
-    name = re.sub(r"\W", "_", declared or fallback)
+    name = re.sub(r"\W", "_", declared if declared and re.search(r"\w", declared) else fallback)
     return symbol(name if name.isidentifier() else f"d_{name}")
 
 

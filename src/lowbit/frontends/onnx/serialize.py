@@ -159,7 +159,8 @@ class _Reader:
         name = dtype_name(t.elem_type) if t.elem_type else None
         if not t.HasField("shape"):
             return OnnxValue(v.name, name, None)
-        dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in t.shape.dim)
+        # some exporters write -1 for a size that is not known
+        dims = tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None for d in t.shape.dim)
         return OnnxValue(v.name, name, dims)
 
     def attribute(self, a: Any, node: Any) -> Any:
