@@ -52,7 +52,8 @@ class Operand:
         z = self.zero_point
         if not z.size:
             return self.dtype.max - self.dtype.min
-        return max(self.dtype.max - int(z.min()), int(z.max()) - self.dtype.min)
+        lowest, highest = (int(z.min()), int(z.max())) if z.size > 1 else (z.item(), z.item())
+        return max(self.dtype.max - lowest, highest - self.dtype.min)
 
 
 def bound(a: Operand, b: Operand) -> int:
@@ -158,20 +159,22 @@ def cpu_product(left: Side, right: Side, segments: Segments) -> F32 | None:
     """The float32 product by the compiled kernels; None unless both sides have 8 bits or fewer, the segments are alike,
     and nothing can overflow."""
     k = left.ints.shape[-1]
-    a, b = (Operand(s.ints, s.dtype, s.zero_point) for s in (left, right))
+    a, b = Operand(left.ints, left.dtype, left.zero_point), Operand(right.ints, right.dtype, right.zero_point)
     blocked = left.block is not None or right.block is not None
     if max(a.dtype.bits, b.dtype.bits) > 8 or not k or (a.dtype.name == b.dtype.name == "binary" and not blocked):
         return None
-    if k * a.magnitude * b.magnitude * float(left.scale.max(initial=0)) * float(right.scale.max(initial=0)) > np.finfo(np.float32).max:
+    largest = a.magnitude * b.magnitude
+    if k * largest * float(left.scale.max(initial=0)) * float(right.scale.max(initial=0)) > np.finfo(np.float32).max:
         return None  # NumPy says so when a result overflows, a kernel cannot
     length = segments[0][1]
-    if any(start != i * length for i, (start, _) in enumerate(segments)) or length * a.magnitude * b.magnitude >= 1 << 31:
+    if any(start != i * length for i, (start, _) in enumerate(segments)) or length * largest >= 1 << 31:
         return None
-    firsts = np.arange(len(segments)) * length
-    grids = []
-    for s in (left, right):
-        at = firsts // s.block if s.block is not None else np.zeros_like(firsts)
-        grids.append((s.zero_point.take(at, s.k_axis), s.scale.take(at, s.k_axis)))
+    grids = [(left.zero_point, left.scale), (right.zero_point, right.scale)]
+    if len(segments) > 1:
+        firsts = np.arange(len(segments)) * length
+        for i, s in enumerate((left, right)):
+            at = firsts // s.block if s.block is not None else 0 * firsts
+            grids[i] = s.zero_point.take(at, s.k_axis), s.scale.take(at, s.k_axis)
     batch = np.broadcast_shapes(left.ints.shape[:-2], right.ints.shape[:-2])
     sides = _sides(left.ints, right.ints, batch, *grids)
     return gemm.s8_f32(*sides, segment=length, start=0.0 if blocked else -0.0).reshape(*batch, left.ints.shape[-2], right.ints.shape[-1])
@@ -197,13 +200,20 @@ def _stack(x: NDArray[Any], batch: tuple[int, ...]) -> NDArray[Any]:
     return np.broadcast_to(x, (*batch, *x.shape[-2:])).reshape(prod(batch), *x.shape[-2:])
 
 
+def _filled(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """As np.broadcast_to, but as an array of its own: these are small, and NumPy takes three times as long to make the view."""
+    out = np.empty(shape, values.dtype)
+    out[...] = values
+    return out
+
+
 def _sides(
     a: Ints, b: Ints, batch: tuple[int, ...], a_grids: Sequence[NDArray[Any]], b_grids: Sequence[NDArray[Any]]
 ) -> tuple[gemm.Side8, gemm.Side8]:
     """Both sides for the kernels. Grids are zero points and maybe scales, (…, M or 1, segments) on the left, (…, segments, N or 1)."""
     fold = prod(b.shape[:-2]) == 1
-    left = [np.broadcast_to(g, (*a.shape[:-1], g.shape[-1])) for g in a_grids]
-    right = [np.broadcast_to(g, (*b.shape[:-2], g.shape[-2], b.shape[-1])) for g in b_grids]
+    left = [_filled(g, (*a.shape[:-1], g.shape[-1])) for g in a_grids]
+    right = [_filled(g, (*b.shape[:-2], g.shape[-2], b.shape[-1])) for g in b_grids]
     rows = [g.reshape(1, prod(g.shape[:-1]), g.shape[-1]) if fold else _stack(g, batch) for g in left]
     columns = [g.reshape(1, *g.shape[-2:]) if fold else _stack(g, batch) for g in right]
     qa, qb = _stacks(a, b, batch)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -88,19 +89,9 @@ def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, part: 
     left, right, to = _dense(a.ints[i, rows], rows_only=True), _dense(b.ints[i, :, columns]), out[i, rows, columns]
     za, zb = (np.ascontiguousarray(v) for v in (a.zero_points[i, :, rows], b.zero_points[i, :, columns]))
     (m, k), n = left.shape, right.shape[1]
-    packed_bytes, scratch_bytes = _sizes(native.best("gemm_s8_sizes"), m, k, n, segment)
-    packed, scratch = _aligned(packed_bytes), _aligned(scratch_bytes)
-    native.best("gemm_s8_pack").at(
-        {
-            "row_stride": right.strides[0],
-            "column_stride": right.strides[1],
-            "k": k,
-            "n": n,
-            "segment": segment,
-            "b_unsigned": int(right.dtype == np.uint8),
-        },
-        *_addresses(right, zb, packed),
-    )
+    memory, (packed, scratch) = _aligned(*_sizes(native.best("gemm_s8_sizes"), m, k, n, segment))
+    layout = {"row_stride": right.strides[0], "column_stride": right.strides[1], "b_unsigned": int(right.dtype == np.uint8)}
+    native.best("gemm_s8_pack").at(layout | {"k": k, "n": n, "segment": segment}, right.ctypes.data, zb.ctypes.data, packed)
     sizes = {
         "a_stride": left.strides[0],
         "out_stride": to.strides[0] // 4,
@@ -110,12 +101,14 @@ def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, part: 
         "a_unsigned": int(left.dtype == np.uint8),
     }
     if start is None:
-        native.best("gemm_s8_s32").at(sizes, *_addresses(left, za, packed, to, scratch))
-        return
-    assert a.scales is not None and b.scales is not None
-    sa, sb = np.ascontiguousarray(a.scales[i, :, rows]), np.ascontiguousarray(b.scales[i, :, columns])
-    params = sizes | {"segment": segment, "start": start}
-    native.best("gemm_s8_f32").at(params, *_addresses(left, za, sa, packed, sb, to, scratch))
+        native.best("gemm_s8_s32").at(sizes, left.ctypes.data, za.ctypes.data, packed, to.ctypes.data, scratch)
+    else:
+        assert a.scales is not None and b.scales is not None
+        sa, sb = np.ascontiguousarray(a.scales[i, :, rows]), np.ascontiguousarray(b.scales[i, :, columns])
+        params = sizes | {"segment": segment, "start": start}
+        addresses = left.ctypes.data, za.ctypes.data, sa.ctypes.data, packed, sb.ctypes.data, to.ctypes.data, scratch
+        native.best("gemm_s8_f32").at(params, *addresses)
+    del memory  # it had to live as long as its addresses
 
 
 def _s16(a: Ints, b: Ints, out: Ints, part: Part) -> None:
@@ -123,15 +116,17 @@ def _s16(a: Ints, b: Ints, out: Ints, part: Part) -> None:
     left, right, to = _dense(a[i, rows], rows_only=True), _dense(b[i, :, columns], rows_only=True), out[i, rows, columns]
     (m, k), n = left.shape, right.shape[1]
     strides = {"a_stride": left.strides[0] // 2, "b_stride": right.strides[0] // 2, "out_stride": to.strides[0] // 8}
-    scratch = _aligned(32 * (k + 1))
-    native.best("gemm_s16_s64").at(strides | {"m": m, "k": k, "n": n}, *_addresses(left, right, to, scratch))
+    memory, (scratch,) = _aligned(32 * (k + 1))
+    native.best("gemm_s16_s64").at(strides | {"m": m, "k": k, "n": n}, left.ctypes.data, right.ctypes.data, to.ctypes.data, scratch)
+    del memory  # it had to live as long as its address
 
 
 def _b1(a: Ints, b: Ints, k: int, out: Ints, part: Part) -> None:
     i, rows, columns = part
     left, right, to = np.ascontiguousarray(a[i, rows]), np.ascontiguousarray(b[i, columns]), out[i, rows, columns]
     sizes = {"m": left.shape[0], "k": k, "n": right.shape[0], "words": left.shape[1]}
-    native.best("gemm_b1_s32").at({"out_stride": to.strides[0] // 4, **sizes}, *_addresses(left, right, to))
+    params = {"out_stride": to.strides[0] // 4, **sizes}
+    native.best("gemm_b1_s32").at(params, left.ctypes.data, right.ctypes.data, to.ctypes.data)
 
 
 def _bits(ints: Ints) -> NDArray[np.uint64]:
@@ -157,11 +152,9 @@ def _sizes(kernel: native.Kernel, m: int, k: int, n: int, segment: int) -> tuple
     return int(out[0]), int(out[1])
 
 
-def _aligned(size: int) -> NDArray[np.uint8]:
-    """Bytes that start at a multiple of 64."""
-    block = np.empty(size + 64, np.uint8)
-    return block[-block.ctypes.data % 64 :]
-
-
-def _addresses(*arrays: Ints) -> Iterator[int]:
-    return (a.ctypes.data for a in arrays)
+def _aligned(*sizes: int) -> tuple[NDArray[np.uint8], tuple[int, ...]]:
+    """Memory, and in it the addresses of as many bytes as asked for, each a multiple of 64."""
+    rounded = [-(-size // 64) * 64 for size in sizes]
+    block = np.empty(sum(rounded) + 64, np.uint8)
+    first = -(-block.ctypes.data // 64) * 64
+    return block, tuple(accumulate(rounded[:-1], initial=first))
