@@ -96,6 +96,13 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(out)
 
 
+def axis_of(axis: int, shape: Shape) -> int:
+    """The axis counted from the front, of a shape that has one: a scalar has none."""
+    if not shape:
+        raise ShapeError("a scalar has no axes")
+    return normalize_axis(axis, len(shape))
+
+
 def normalize_axis(axis: int, rank: int) -> int:
     """The axis counted from the front; out of range is a ShapeError."""
     if not -rank <= axis < max(rank, 1):

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowbit.errors import DTypeError, InputError, ShapeError
 from lowbit.ops.op import Op, register
-from lowbit.types import Array, TensorType, normalize_axis, shape_text
+from lowbit.types import Array, TensorType, axis_of, shape_text
 
 REDUCE: dict[str, Callable[..., Any]] = {"add": np.add.at, "mul": np.multiply.at, "max": np.maximum.at, "min": np.minimum.at}
 
@@ -30,9 +30,7 @@ def _inside(idx: Array, size: int) -> Array:
 
 def infer_gather(x: TensorType, idx: TensorType, *, axis: int) -> TensorType:
     _need_indices(idx)
-    axis = normalize_axis(axis, x.rank)
-    if x.rank == 0:
-        raise ShapeError("a scalar has no axis to gather from")
+    axis = axis_of(axis, x.shape)
     return TensorType((*x.shape[:axis], *idx.shape, *x.shape[axis + 1 :]), x.dtype)
 
 
@@ -42,7 +40,7 @@ def gather(x: Array, idx: Array, *, axis: int) -> Array:
 
 def infer_gather_elements(x: TensorType, idx: TensorType, *, axis: int) -> TensorType:
     _need_indices(idx)
-    normalize_axis(axis, x.rank)
+    axis_of(axis, x.shape)
     if idx.rank != x.rank:
         raise ShapeError(f"indices {shape_text(idx.shape)} and input {shape_text(x.shape)} differ in rank")
     return TensorType(idx.shape, x.dtype)

@@ -9,11 +9,11 @@ import numpy as np
 from lowbit.dims import Dim
 from lowbit.errors import ShapeError
 from lowbit.ops.op import Op, register
-from lowbit.types import Array, TensorType, normalize_axis, shape_text
+from lowbit.types import Array, TensorType, axis_of, normalize_axis, shape_text
 
 
 def infer_arg(x: TensorType, *, axis: int, keepdims: bool, select_last: bool = False) -> TensorType:
-    axis = normalize_axis(axis, x.rank)
+    axis = axis_of(axis, x.shape)
     if x.shape[axis] == 0:
         raise ShapeError(f"axis {axis} of {shape_text(x.shape)} is empty: nothing is largest")
     one = (1,) if keepdims else ()
@@ -33,7 +33,7 @@ def _arg(find: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def infer_topk(x: TensorType, *, k: Dim, axis: int, largest: bool, sorted: bool) -> tuple[TensorType, TensorType]:
-    axis = normalize_axis(axis, x.rank)
+    axis = axis_of(axis, x.shape)
     have = x.shape[axis]
     if isinstance(k, int) and isinstance(have, int) and not 0 <= k <= have:
         raise ShapeError(f"k is {k}, axis {axis} of {shape_text(x.shape)} has {have} elements")
@@ -53,7 +53,7 @@ def topk(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[A
 
 
 def infer_scan(x: TensorType, *, axis: int, exclusive: bool = False, reverse: bool = False) -> TensorType:
-    normalize_axis(axis, x.rank)
+    axis_of(axis, x.shape)
     return x.with_dtype(x.dtype)
 
 

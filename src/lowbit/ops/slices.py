@@ -7,7 +7,7 @@ import numpy as np
 from lowbit.dims import Dim, Sym, ceil_div
 from lowbit.errors import DTypeError, ShapeError
 from lowbit.ops.op import Op, register
-from lowbit.types import Array, TensorType, normalize_axis, shape_text
+from lowbit.types import Array, TensorType, axis_of, shape_text
 
 Ints = tuple[int, ...]
 Dims = tuple[Dim, ...]
@@ -35,7 +35,7 @@ def infer_slice(x: TensorType, *, axes: Ints, starts: Dims, ends: Dims, steps: I
         raise ShapeError(f"{len(axes)} axes, {len(starts)} starts, {len(ends)} ends and {len(steps)} steps given")
     shape = list(x.shape)
     for a, s, e, step in zip(axes, starts, ends, steps, strict=True):
-        a = normalize_axis(a, x.rank)
+        a = axis_of(a, x.shape)
         shape[a] = slice_length(x.shape[a], s, e, step)
     return TensorType(shape, x.dtype)
 
@@ -50,7 +50,7 @@ def slice_(x: Array, *, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> Ar
 def infer_concat(*xs: TensorType, axis: int) -> TensorType:
     if not xs:
         raise ShapeError("nothing to concatenate")
-    axis = normalize_axis(axis, xs[0].rank)
+    axis = axis_of(axis, xs[0].shape)
     total: Dim = 0
     shape = list(xs[0].shape)
     for x in xs:
@@ -72,7 +72,9 @@ def concat(*xs: Array, axis: int) -> Array:
 
 
 def infer_split(x: TensorType, *, axis: int, sizes: Dims) -> tuple[TensorType, ...]:
-    axis = normalize_axis(axis, x.rank)
+    axis = axis_of(axis, x.shape)
+    if not sizes:
+        raise ShapeError("no sizes given: nothing would be left")
     total: Dim = 0
     for s in sizes:
         total = total + s

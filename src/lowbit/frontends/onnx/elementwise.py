@@ -66,13 +66,13 @@ def binary(c: Importer, node: OnnxNode) -> Value:
 @onnx_op(*VARIADIC)
 def variadic(c: Importer, node: OnnxNode) -> Value:
     op = VARIADIC[node.op_type]
-    first, *rest = (c.input(node, i) for i in range(len(node.inputs)))
+    first, rest = c.input(node, 0), [c.input(node, i) for i in range(1, len(node.inputs))]
     return reduce(lambda a, b: c.add(op, a, b), rest, first)
 
 
 @onnx_op("Mean")
 def mean(c: Importer, node: OnnxNode) -> Value:
-    first, *rest = (c.input(node, i) for i in range(len(node.inputs)))
+    first, rest = c.input(node, 0), [c.input(node, i) for i in range(1, len(node.inputs))]
     total = reduce(lambda a, b: c.add("add", a, b), rest, first)
     return c.add("div", total, c.scalar(len(node.inputs), like=total)) if rest else total
 

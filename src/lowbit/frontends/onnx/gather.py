@@ -44,8 +44,7 @@ def scatter_nd(c: Importer, node: OnnxNode) -> Value:
 @onnx_op("Compress")
 def compress(c: Importer, node: OnnxNode) -> Value:
     """The elements whose condition is true. How many there are decides the shape, so the condition must be known."""
-    x, condition = c.input(node, 0), c.const(node, 1, "condition")
-    assert condition is not None
+    x, condition = c.input(node, 0), c.needed(node, 1, "condition")
     chosen = c.constant(np.flatnonzero(condition).astype(np.int64))
     axis = node.attr("axis")
     if axis is None:
@@ -58,6 +57,8 @@ def tensor_scatter(c: Importer, node: OnnxNode) -> Value:
     """Writes the update into the cache from each batch entry's index on; `circular` begins again at the front."""
     cache, update, where = c.input(node, 0), c.input(node, 1), c.optional(node, 2)
     rank, mode = cache.type.rank, node.attr("mode", "linear")
+    if update.type.rank != rank or (where is not None and where.type.rank != 1):
+        raise ShapeError(f"cache {cache.type} does not fit update {update.type}, or the indices are not one per batch entry")
     axis = normalize_axis(node.attr("axis", -2), rank)
     size, length = cache.shape[axis], update.shape[axis]
     if isinstance(size, Sym) or isinstance(length, Sym):

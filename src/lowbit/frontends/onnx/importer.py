@@ -98,6 +98,13 @@ class Importer(FoldingBuilder):
             )
         return data
 
+    def needed(self, node: OnnxNode, i: int, what: str) -> Array:
+        """The data of an input that must be there and be known at load time."""
+        self.input(node, i)
+        data = self.const(node, i, what)
+        assert data is not None
+        return data
+
     def ints(self, node: OnnxNode, i: int, what: str) -> list[int] | None:
         """A constant input as a flat list of ints; None when it is left out."""
         data = self.const(node, i, what)

@@ -7,7 +7,7 @@ from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxNode
 from lowbit.ir.graph import Value
-from lowbit.types import broadcast, normalize_axis, shape_text
+from lowbit.types import axis_of, broadcast, normalize_axis, shape_text
 
 FAR = 2**31 - 1  # exporters write this, or a larger number, for "to the end"
 
@@ -83,10 +83,12 @@ def concat(c: Importer, node: OnnxNode) -> Value:
 @onnx_op("Split")
 def split(c: Importer, node: OnnxNode) -> tuple[Value, ...]:
     x = c.input(node, 0)
-    axis = normalize_axis(node.attr("axis", 0), x.type.rank)
+    axis = axis_of(node.attr("axis", 0), x.shape)
     sizes: list[Dim] | None = node.attr("split") or (c.dims(node, 1, "split") if c.opset >= 13 else None)
     if sizes is None:
         parts = node.attr("num_outputs", len(node.outputs))
+        if parts < 1:
+            raise ShapeError(f"{parts} outputs wanted")
         each = ceil_div(x.shape[axis], parts)
         sizes = [each] * (parts - 1) + [x.shape[axis] - each * (parts - 1)]
     if len(sizes) == 1:

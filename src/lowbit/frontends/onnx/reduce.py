@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lowbit.errors import UnsupportedOp
+from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxNode
 from lowbit.ir.graph import Value
-from lowbit.types import normalize_axis
+from lowbit.types import normalize_axis, shape_text
 
 REDUCE = {
     "ReduceSum": "reduce_sum",
@@ -81,6 +81,10 @@ def _nll(c: Importer, node: OnnxNode, x: Value) -> Value:
     ignore, reduction = node.attr("ignore_index"), node.attr("reduction", "mean")
     if reduction not in ("none", "sum", "mean"):
         raise UnsupportedOp(f"reduction {reduction!r} is not known")
+    if x.type.rank < 2 or target.type.rank != x.type.rank - 1:
+        raise ShapeError(
+            f"targets {shape_text(target.shape)} do not fit scores {shape_text(x.shape)}: one for each but the class axis needed"
+        )
     zero = c.scalar(0, like=x)
     ignored = None if ignore is None else c.add("equal", target, c.scalar(ignore, like=target))
     if ignored is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lowbit.dims import product
 from lowbit.dtypes import dtype
-from lowbit.errors import DTypeError, FormatError, UnsupportedOp
+from lowbit.errors import DTypeError, FormatError, ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxNode, OnnxTensor, dtype_name
 from lowbit.ir.graph import Value
@@ -51,6 +51,8 @@ def constant_of_shape(c: Importer, node: OnnxNode) -> Value:
 
 def _python(x: Array) -> float | int | bool:
     """The only element, as a Python number; bfloat16 and float8 by way of float."""
+    if not x.size:
+        raise ShapeError("an empty tensor given, one number needed")
     v = x.reshape(-1)[0]
     return v.item() if x.dtype.kind in "iufb" else float(v)
 
@@ -61,8 +63,7 @@ def range_(c: Importer, node: OnnxNode) -> Value:
     if t.is_integer:
         start, limit, step = ((c.dims(node, i, what) or [0])[0] for i, what in enumerate(("start", "limit", "delta")))
         return c.add("range", start=start, limit=limit, step=step, dtype=t.name)
-    found = [c.const(node, i, what) for i, what in enumerate(("start", "limit", "delta"))]
-    start_, limit_, step_ = (_python(f) if f is not None else 0 for f in found)
+    start_, limit_, step_ = (_python(c.needed(node, i, what)) for i, what in enumerate(("start", "limit", "delta")))
     return c.add("range", start=start_, limit=limit_, step=step_, dtype=t.name)
 
 
@@ -78,8 +79,9 @@ def eye_like(c: Importer, node: OnnxNode) -> Value:
 @onnx_op("OneHot")
 def one_hot(c: Importer, node: OnnxNode) -> Value:
     idx = c.input(node, 0)
-    depth, values = c.const(node, 1, "depth"), c.const(node, 2, "values")
-    assert depth is not None and values is not None
+    depth, values = c.needed(node, 1, "depth"), c.needed(node, 2, "values")
+    if depth.size != 1 or values.shape != (2,):
+        raise ShapeError(f"depth {depth.shape} and values {values.shape} given, one number and two needed")
     axis = normalize_axis(node.attr("axis", -1), idx.type.rank + 1)
     off, on = _python(values[:1]), _python(values[1:])
     return c.add("one_hot", idx, depth=int(depth.reshape(-1)[0]), axis=axis, on=on, off=off, dtype=c.input(node, 2).type.dtype.name)
@@ -88,9 +90,7 @@ def one_hot(c: Importer, node: OnnxNode) -> Value:
 @onnx_op("NonZero")
 def non_zero(c: Importer, node: OnnxNode) -> Value:
     """How many there are decides the shape, so the data must be known (exporters write it on constants)."""
-    x = c.const(node, 0, "input")
-    assert x is not None
-    return c.constant(np.array(np.nonzero(np.atleast_1d(x)), dtype=np.int64))
+    return c.constant(np.array(np.nonzero(np.atleast_1d(c.needed(node, 0, "input"))), dtype=np.int64))
 
 
 @onnx_op("HannWindow", "HammingWindow", "BlackmanWindow")
@@ -108,12 +108,11 @@ def window(c: Importer, node: OnnxNode) -> Value:
 @onnx_op("MelWeightMatrix")
 def mel_weight_matrix(c: Importer, node: OnnxNode) -> Value:
     """Triangles on the mel scale: column j rises from its lower edge to its centre and falls to its upper edge."""
-    found = [
-        c.const(node, i, what)
-        for i, what in enumerate(("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz"))
-    ]
-    bins, length, rate, low, high = (_python(f) if f is not None else 0 for f in found)
+    names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+    bins, length, rate, low, high = (_python(c.needed(node, i, what)) for i, what in enumerate(names))
     bins, length = int(bins), int(length)
+    if not (bins > 0 and length > 0 and rate > 0 and 0 <= low < high <= rate / 2):
+        raise ShapeError(f"{bins} bins from {low} to {high} Hz of {length} samples at {rate} Hz are not possible")
 
     def mel(hertz: float) -> float:
         return 2595 * math.log10(1 + hertz / 700)
