@@ -1,17 +1,21 @@
 # Each target makes .venv and installs what it needs by itself; nothing is done twice when nothing changed.
-#   make demo    make test    make check    make test-csrc
+#   make demo    make test    make check    make test-csrc    make e2e
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt tools/gen_kernels.py)
 
-.PHONY: demo test test-csrc check clean
+.PHONY: docs demo test test-csrc check clean e2e
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
 
 test: .venv/.dev .venv/.native test-csrc
 	$(BIN)/python -m pytest -q -n 2
+
+# Real trained networks, fetched by name into LOWBIT_CACHE (default ~/.cache/lowbit), against ONNX Runtime and PyTorch.
+e2e: .venv/.dev .venv/.native
+	$(BIN)/python -m pytest -q tests/e2e
 
 check: .venv/.dev .venv/.native
 	$(BIN)/ruff check .
@@ -43,6 +47,10 @@ test-csrc: .venv/.build-tools
 .venv/.dev: pyproject.toml constraints.txt | .venv/.native
 	$(PIP) install --no-build-isolation -e '.[dev,torch]' -c constraints.txt
 	@touch $@
+
+# Pages that are made from the code.
+docs: .venv/.dev .venv/.native
+	$(BIN)/python tools/gen_ops_doc.py
 
 clean:
 	rm -rf .venv build

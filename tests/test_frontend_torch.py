@@ -197,6 +197,18 @@ def test_dims_of_an_exported_program_are_called_by_input_and_axis() -> None:
     assert load_torch(program).symbols == ("x_0",)
 
 
+def test_a_dimension_may_be_a_multiple_of_what_changes() -> None:
+    class Hourglass(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return F.interpolate(F.max_pool2d(F.max_pool2d(x, 2), 2), scale_factor=4) + x
+
+    graph = load_torch(Hourglass(), tensors((1, 3, 16, 8)), dynamic={"x": {0: "batch", 2: "4*h", 3: "4*w"}})
+    assert str(graph.outputs["output"].type) == "float32[batch, 3, 4*h, 4*w]"
+    assert_same(graph, Hourglass(), tensors((2, 3, 12, 20)))
+    with pytest.raises(ShapeError, match=r"shape \(2, 3, 13, 20\) given, \(batch, 3, 4\*h, 4\*w\) needed with batch=2, w=5"):
+        run(graph, {"x": np.zeros((2, 3, 13, 20), np.float32)})
+
+
 def test_one_name_for_two_dims_is_one_symbol() -> None:
     class Model(nn.Module):
         def forward(self, a: Tensor, b: Tensor) -> Tensor:

@@ -171,6 +171,20 @@ def symbols(d: Dim) -> frozenset[str]:
     return frozenset(names)
 
 
+def as_line(d: Dim) -> tuple[str, int, int] | None:
+    """(symbol, factor, offset) of a dimension factor·symbol + offset; None for anything else.
+
+    >>> as_line(parse_dim("32*h + 1"))
+    ('h', 32, 1)
+    """
+    terms = dict(_terms(d))
+    offset = terms.pop((), 0)
+    if len(terms) != 1:
+        return None
+    ((monomial, factor),) = terms.items()
+    return (monomial[0], factor, offset) if len(monomial) == 1 and isinstance(monomial[0], str) else None
+
+
 def substitute(d: Dim, binding: Mapping[str, Dim]) -> Dim:
     """The dimension with symbols replaced; symbols that are not in the binding stay.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lowbit.dims import Dim, Sym, substitute, symbols
+from lowbit.dims import Dim, Sym, as_line, substitute
 from lowbit.errors import LowbitError, ShapeError
 from lowbit.ir.graph import Attr, Graph, Node, Value
 from lowbit.types import TensorType, shape_text
@@ -56,11 +56,12 @@ def binding_for(expected: TensorType, shape: tuple[int, ...], binding: dict[str,
     """Learns symbols from an actual shape, into `binding`; a ShapeError when the shape does not fit the type."""
     fits = len(shape) == expected.rank
     for want, got in zip(expected.shape, shape, strict=False):
-        if isinstance(want, Sym) and not symbols(want) <= set(binding) and want.terms == (((str(want),), 1),):
-            binding[str(want)] = got
+        line = as_line(want)
+        if line is not None and line[0] not in binding and (got - line[2]) % line[1] == 0:
+            binding[line[0]] = (got - line[2]) // line[1]  # 32*h met by 96: h is 3
     for want, got in zip(expected.shape, shape, strict=False):
         need = substitute(want, binding)
-        fits = fits and (need == got or isinstance(need, Sym))
+        fits = fits and (need == got or (isinstance(need, Sym) and as_line(need) is None))
     if not fits:
         known = {s: v for s, v in binding.items() if s in expected.symbols}
         note = f" with {', '.join(f'{s}={v}' for s, v in known.items())}" if known else ""

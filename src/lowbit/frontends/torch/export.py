@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from lowbit.dims import as_line, parse_dim
 from lowbit.errors import InputError, ShapeError, UnsupportedOp
 from lowbit.frontends.torch.importer import find_handler, layer_name, op_name
 
@@ -121,12 +122,22 @@ def _at_least_two(
     return tuple(doubled(names[i], x) if i < len(names) else x for i, x in enumerate(args)), {k: doubled(k, x) for k, x in kwargs.items()}
 
 
-def _dynamic_spec(spec: Any) -> Any:
+def _torch_dim(name: Any) -> Any:
+    """A size that may change: any for `h`, multiples for `8*h`. torch finds the range of the former by itself."""
     import torch
 
+    d = parse_dim(str(name))
+    line = as_line(d)
+    if line is None:
+        raise ShapeError(f"dynamic= has '{name}', a name or a line like 8*h is needed")
+    symbol, factor, offset = line
+    return torch.export.Dim.DYNAMIC if (factor, offset) == (1, 0) else factor * torch.export.Dim(symbol) + offset
+
+
+def _dynamic_spec(spec: Any) -> Any:
     if isinstance(spec, Mapping):
         axes = all(isinstance(k, int) for k in spec)
-        return {k: torch.export.Dim.DYNAMIC if axes else _dynamic_spec(v) for k, v in spec.items()}
+        return {k: _torch_dim(v) if axes else _dynamic_spec(v) for k, v in spec.items()}
     return type(spec)(_dynamic_spec(s) for s in spec) if isinstance(spec, list | tuple) else None
 
 
@@ -226,11 +237,13 @@ def symbol_names(program: ExportedProgram, dynamic: Mapping[str, Any]) -> dict[s
             continue
         spec = specs.get(str(node.target), {})
         for axis, d in enumerate(val.shape):
-            if isinstance(d, int) or not d.node.expr.is_Symbol:
-                continue
+            free = [] if isinstance(d, int) else sorted(map(str, d.node.expr.free_symbols))
             given = spec.get(axis, spec.get(axis - len(val.shape)))
-            if given is not None or str(d.node.expr) not in names:
-                names[str(d.node.expr)] = str(given) if given is not None else re.sub(r"\W", "_", f"{node.target}_{axis}")
+            line = None if given is None else as_line(parse_dim(str(given)))
+            if line is not None and len(free) == 1:
+                names[free[0]] = line[0]
+            else:
+                names |= {s: re.sub(r"\W", "_", f"{node.target}_{axis}") for s in free if s not in names}
     return names
 
 
