@@ -86,6 +86,36 @@ def test_a_constant_mask_of_the_future_is_causal(lowest):
     assert ops(after) == ["attention"] and after.nodes[0].attrs["causal"] and not after.constants
 
 
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_triangle_of_the_sequence_s_size_is_causal(upper):
+    s = symbol("seq")
+
+    def model(n, q, k, v):
+        ones = n("fill", shape=(s, s), value=True, dtype="bool")
+        past = n("logical_not", n("trilu", ones, upper=True, k=1)) if upper else n("trilu", ones, upper=False, k=0)
+        past = n("reshape", past, shape=(1, 1, s, s))
+        return n("attention", q, k, v, past, scale=0.5, causal=False)
+
+    after = check(net_of(model, *[(2, 4, s, 8)] * 3))
+    assert ops(after) == ["attention"] and after.nodes[0].attrs["causal"]
+
+
+def test_a_triangle_that_shows_one_more_or_the_future_is_no_causal_mask():
+    for options in (dict(upper=False, k=1), dict(upper=True, k=0)):
+
+        def model(n, q, k, v, options=options):
+            past = n("trilu", n("fill", shape=(symbol("seq"), symbol("seq")), value=True, dtype="bool"), **options)
+            return n("attention", q, k, v, past, scale=0.5, causal=False)
+
+        after = check(net_of(model, *[(2, 4, symbol("seq"), 8)] * 3))
+        assert not after.nodes[-1].attrs["causal"] and len(after.nodes[-1].inputs) == 4
+
+
+def test_a_mask_that_is_the_same_for_all_columns_is_no_causal_one():
+    after = check(net_of(lambda n, q, k, v: n("attention", q, k, v, np.ones((5, 1), bool), scale=0.5, causal=False), Q, K, V))
+    assert not after.nodes[0].attrs["causal"]
+
+
 def test_a_constant_mask_that_is_shifted_or_soft_is_no_causal_one():
     for mask in (np.triu(np.full((5, 7), -np.inf, np.float32), 2), np.triu(np.full((5, 7), -1.0, np.float32), 1)):
         after = check(net_of(lambda n, q, k, v, m=mask: spell(n, q, k, v, mask=lambda n, s: n("add", s, m)), Q, K, V))

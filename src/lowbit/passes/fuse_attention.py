@@ -6,9 +6,9 @@ import numpy as np
 
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor, rewrite
-from lowbit.passes.attrs import axis, ints
+from lowbit.passes.attrs import axis, ints, options
 from lowbit.passes.match import Num, Var, close, either, layer_name, match, number, op, swallows, times
-from lowbit.types import Array, broadcast
+from lowbit.types import Array, Shape, broadcast
 
 MASKED = -1e30  # numbers from here down put a weight of exactly 0 beside any score that a network can have
 
@@ -23,11 +23,18 @@ SCORES = times("scale", op("matmul", times("q_scale", Var("q")), times("k_scale"
 
 
 def fuse_attention(graph: Graph) -> Graph:
-    """The graph with scaled dot-product attention as one op: softmax(q kᵀ * scale + mask) v."""
-    return rewrite(graph, _fuse, "matmul")
+    """The graph with scaled dot-product attention as one op: softmax(q kᵀ * scale + mask) v. A mask that hides the future is `causal`."""
+    return rewrite(graph, _fuse, "matmul", "attention")
 
 
 def _fuse(editor: Editor, node: Node) -> None:
+    if node.op == "attention":
+        q, k, mask = node.input(0), node.input(1), node.input(3)
+        if q is None or k is None or mask is None or mask.shape[-2:] != (q.shape[-2], k.shape[-2]):
+            return
+        if not node.attrs["causal"] and hides_the_future(editor, mask):
+            editor.become(node, "attention", *node.inputs[:3], **options(node, causal=True))
+        return
     outer = match(editor, node, ATTENTION)
     if outer is None or axis(outer.named["softmax"]) != outer["scores"].type.rank - 1:
         return
@@ -46,12 +53,12 @@ def _fuse(editor: Editor, node: Node) -> None:
     name = layer_name(nodes)
     perm = (*range(kt.type.rank - 2), kt.type.rank - 1, kt.type.rank - 2)
     k = _transposed(editor, kt, perm, name)
-    mask, causal = _combine(editor, masks, name)
+    mask = _combine(editor, masks, name)
     scale = inner.numbers["scale"] * inner.numbers["q_scale"] * inner.numbers["k_scale"]
     features = q.shape[-1]
     if isinstance(features, int) and close(scale, features**-0.5):
         scale = features**-0.5  # what was meant, before it was rounded
-    editor.become(node, "attention", q, k, v, mask, name=name, scale=scale, causal=causal)
+    editor.become(node, "attention", q, k, v, mask, name=name, scale=scale, causal=False)
 
 
 def _peel_masks(editor: Editor, scores: Value) -> tuple[Value, list[tuple[Value, bool]], list[Node]]:
@@ -104,21 +111,46 @@ def _one_mask(masks: list[tuple[Value, bool]]) -> bool:
     return len(kinds) <= 1
 
 
-def _combine(editor: Editor, masks: list[tuple[Value, bool]], name: str) -> tuple[Value | None, bool]:
-    """(mask, causal): one mask of all; a constant one that hides just the future is said by `causal`."""
-    if len(masks) == 1:
-        data = editor.constant_data(masks[0][0])
-        if data is not None and _is_causal(data, masks[0][1]):
-            return None, True
+def _combine(editor: Editor, masks: list[tuple[Value, bool]], name: str) -> Value | None:
+    """One mask that does what all of them do."""
     total: Value | None = None
     for mask, hidden in masks:
         part = editor.add("logical_not", mask, name=name) if hidden else mask
         joined = "logical_and" if mask.type.dtype.name == "bool" else "add"
         total = part if total is None else editor.add(joined, part, total, name=name)
-    return total, False
+    return total
 
 
-def _is_causal(data: Array, hidden: bool) -> bool:
+def hides_the_future(editor: Editor, mask: Value) -> bool:
+    """Whether row i of the mask shows columns up to i, for every head: a constant, or a triangle of whatever size the sequence has."""
+    flipped = False
+    while True:
+        data = editor.constant_data(mask)
+        if data is not None:
+            return _is_triangle(data, flipped)
+        node = editor.producer(mask)
+        if node is None:
+            return False
+        x = node.inputs[0] if node.inputs else None
+        if node.op == "reshape" and x is not None and _only_ones_in_front(x.shape, mask.shape):
+            mask = x
+        elif node.op == "logical_not" and x is not None:
+            mask, flipped = x, not flipped
+        elif node.op == "trilu":
+            filled = editor.producer(x)
+            want = (True, 1) if flipped else (False, 0)
+            ones = filled is not None and filled.op == "fill" and mask.type.dtype.name == "bool" and bool(filled.attrs["value"])
+            return ones and mask.type.rank == 2 and (node.attrs["upper"], node.attrs["k"]) == want
+        else:
+            return False
+
+
+def _only_ones_in_front(shape: Shape, longer: Shape) -> bool:
+    extra = len(longer) - len(shape)
+    return extra >= 0 and longer[extra:] == shape and all(d == 1 for d in longer[:extra])
+
+
+def _is_triangle(data: Array, hidden: bool) -> bool:
     if data.ndim < 2 or any(d != 1 for d in data.shape[:-2]) or data.shape[-2] < 2:
         return False
     rows, columns = data.shape[-2:]
