@@ -70,7 +70,10 @@ class Histogram(Extremes):
         self.zeros, self.at_lo, self.at_hi = (np.zeros(channels, np.int64) for _ in range(3))
 
     def see(self, batch: Batch) -> None:
-        self._take_ends(batch.lo, batch.hi, _count_equal(batch, batch.lo), _count_equal(batch, batch.hi))
+        # Ends inside what was seen are not counted: that would be a pass over the data for nothing.
+        at_lo = _count_equal(batch, batch.lo) if np.any(batch.lo <= self.lo) else np.zeros_like(self.at_lo)
+        at_hi = _count_equal(batch, batch.hi) if np.any(batch.hi >= self.hi) else np.zeros_like(self.at_hi)
+        self._take_ends(batch.lo, batch.hi, at_lo, at_hi)
         super().see(batch)
         self._widen(self._exponents())
         flat = self.counts.reshape(-1)
@@ -82,7 +85,7 @@ class Histogram(Extremes):
             bins = np.asarray(rows * inverse).astype(np.int64)
             bins += first[channels, None]
             np.add.at(flat, bins.reshape(-1), 1)
-            zeros = (rows == 0).sum(axis=1)
+            zeros = _count(rows == 0)
             self.zeros[channels] += zeros
             self.counts[channels, self.half - 1] -= zeros
 
@@ -159,8 +162,13 @@ class Histogram(Extremes):
 def _count_equal(batch: Batch, value: NDArray[Any]) -> I64:
     out = np.zeros(len(value), np.int64)
     for channels, rows in batch.chunks():
-        out[channels] += (rows == value[channels, None]).sum(axis=1)
+        out[channels] += _count(rows == value[channels, None])
     return out
+
+
+def _count(mask: NDArray[np.bool_]) -> I64:
+    """How many in each row; over a whole array NumPy counts ten times as fast as along an axis."""
+    return np.asarray(np.count_nonzero(mask, axis=1) if len(mask) > 1 else [np.count_nonzero(mask)], np.int64)
 
 
 def _coarser(counts: I64, doublings: int) -> I64:
