@@ -2,7 +2,7 @@
 
 A node is lowered when every input its QuantSpec names comes from a dequantize with constant parameters, and its result goes to one
 quantize (through a relu or clip that its clamp can hold). The op's own `lower` says what to put in its place; this file knows no op by
-name but the brackets, and relu and clip, which are clamps.
+name but the brackets.
 """
 
 from __future__ import annotations
@@ -15,8 +15,28 @@ import numpy as np
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.q_elementwise import requantize_call
-from lowbit.ops.quant import QUANTIZABLE, Arg, Call, Const, FloatOperand, NotLowered, Operand, Ref, Result
-from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
+from lowbit.ops.quant import (
+    QUANTIZABLE,
+    Arg,
+    Call,
+    Const,
+    DynamicOperands,
+    FloatOperand,
+    Lower,
+    NotLowered,
+    Operand,
+    Operands,
+    Outputs,
+    QuantSpec,
+    Ref,
+    Result,
+    RowsOperand,
+    WeightsOnly,
+    is_clamp,
+)
+from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize, requantize
+
+BRACKETS = ("quantize_linear", "dequantize_linear", "quantize_rows", "dequantize_rows")
 
 
 @dataclass(frozen=True)
@@ -30,28 +50,31 @@ class Island:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The integer graph and what is left float in it."""
+    """The integer graph, what is left float in it, and what multiplies floats by rule (its weights are stored as integers)."""
 
     graph: Graph
     islands: tuple[Island, ...]
+    weights_only: tuple[Island, ...] = ()
 
 
 def lower(graph: Graph) -> Lowered:
     """The integer graph of a Q/DQ graph: the same meaning up to the rounding that the brackets allow (off by at most one)."""
     editor = Editor(graph)
-    islands = []
+    islands, weights_only = [], []
     for node in editor.nodes():
-        if node.op in ("quantize_linear", "dequantize_linear"):
+        if node.op in BRACKETS:
             continue
         try:
             _lower_node(editor, node)
+        except WeightsOnly as e:
+            weights_only.append(Island(node.name or node.output.name, node.op, e.because))
         except NotLowered as e:
             if _touches_integers(editor, node):
                 islands.append(Island(node.name or node.output.name, node.op, e.because))
     for node in editor.nodes():
         if node.op == "quantize_linear":
             _lower_boundary(editor, node)
-    return Lowered(editor.done(), tuple(islands))
+    return Lowered(editor.done(), tuple(islands), tuple(weights_only))
 
 
 def _lower_node(editor: Editor, node: Node) -> None:
@@ -59,30 +82,46 @@ def _lower_node(editor: Editor, node: Node) -> None:
     if entry is None:
         raise NotLowered(f"{node.op} has no integer form")
     operands = tuple(operand(editor, v) for v in node.inputs)
-    floats = [i for i in entry.spec.positions(len(operands)) if not isinstance(operands[i], Operand)]
-    if floats:
-        raise NotLowered(f"its input {floats[0]} is not quantized")
-    if len(node.outputs) > 1:
-        _lower_split(editor, node, operands)
-        return
-    target, result = find_result(editor, node, entry.spec.fuses_clip)
-    if entry.lower is not None:
-        call = entry.lower(operands, result, **_clip_free(node))
+    if any(isinstance(o, RowsOperand) for o in operands):
+        if entry.dynamic is None:
+            raise NotLowered("it has no integer form for rows that are quantized at run time")
+        lower = entry.dynamic
     else:
-        call = _same(node, operands, result, entry.spec.positions(len(operands)))
-    editor.replace(target, emit(editor, call, node, target.name), inherit=True)
+        _check_quantized(entry.spec, operands)
+        if entry.lower is None and len(node.outputs) > 1:
+            _lower_split(editor, node, operands)
+            return
+        lower = entry.lower or _same_as(node)
+    target, result = find_result(editor, node, entry.spec.fuses_clip)
+    made = lower(operands, result, **node.attrs)
+    if isinstance(made, Outputs):
+        _emit_outputs(editor, node, made)
+    else:
+        editor.replace(target, emit(editor, made, node, target.name), inherit=True)
 
 
-def _clip_free(node: Node) -> dict[str, Any]:
-    """Attributes for `lower`; a clip's bounds are in the result's clamp already."""
-    return {} if node.op in ("relu", "clip") else dict(node.attrs)
+def _check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
+    """NotLowered unless every input that the spec names is quantized; WeightsOnly where just the weights are."""
+    floats = [i for i in spec.positions(len(operands)) if not isinstance(operands[i], Operand)]
+    if not floats:
+        return
+    weights = [o for i in spec.channel_axis if i < len(operands) and isinstance(o := operands[i], Operand) and o.data is not None]
+    if weights and floats == [i for i in spec.positions(len(operands)) if i not in spec.channel_axis]:
+        raise WeightsOnly(f"weights only: stored as {weights[0].params.dtype}, multiplied as floats")
+    raise NotLowered(f"its input {floats[0]} is not quantized")
 
 
-def operand(editor: Editor, value: Value | None) -> Operand | FloatOperand | None:
-    """An input as `lower` sees it: quantized if a dequantize with constant parameters stands before it."""
+def _same_as(node: Node) -> Lower:
+    return lambda operands, result, **_: _same(node, operands, result)
+
+
+def operand(editor: Editor, value: Value | None) -> Operand | RowsOperand | FloatOperand | None:
+    """An input as `lower` sees it: quantized if a dequantize with constant parameters, or by rows, stands before it."""
     if value is None:
         return None
     node = editor.producer(value)
+    if node is not None and node.op == "dequantize_rows":
+        return RowsOperand(value.type)
     if node is not None and node.op == "dequantize_linear" and node.inputs[0] is not None:
         params = bracket_params(editor, node)
         if params is not None:
@@ -95,8 +134,21 @@ def integers(editor: Editor, node: Node, index: int) -> Value:
     value = node.inputs[index]
     assert value is not None
     before = editor.producer(value)
-    if before is not None and before.op == "dequantize_linear" and before.inputs[0] is not None:
+    if before is not None and before.inputs[0] is not None and isinstance(operand(editor, value), Operand | RowsOperand):
         return before.inputs[0]
+    return value
+
+
+def referred(editor: Editor, node: Node, ref: Ref) -> Value:
+    """The side of an input that a Ref asks for."""
+    value = node.inputs[ref.index]
+    assert value is not None
+    if ref.what == "integers":
+        return integers(editor, node, ref.index)
+    if ref.what == "scale":
+        before = editor.producer(value)
+        assert before is not None and before.inputs[1] is not None
+        return before.inputs[1]
     return value
 
 
@@ -120,10 +172,10 @@ def bracket_params(editor: Editor, node: Node) -> QuantParams | None:
 
 def find_result(editor: Editor, node: Node, fuses_clip: bool) -> tuple[Value, Result]:
     """The value the integers will stand for, and what they must be: follows the only use to a quantize, past a clamp."""
-    clips = [node] if node.op in ("relu", "clip") else []
+    clips = [node] if is_clamp(node.op) else []
     end = node
     user = editor.only_user(end.output)
-    if user is not None and user.op in ("relu", "clip") and fuses_clip:
+    if user is not None and is_clamp(user.op) and fuses_clip:
         clips.append(user)
         end, user = user, editor.only_user(user.output)
     params = bracket_params(editor, user) if user is not None and user.op == "quantize_linear" else None
@@ -139,78 +191,116 @@ def find_result(editor: Editor, node: Node, fuses_clip: bool) -> tuple[Value, Re
     return user.output, Result(node.output.type, params, lo, hi)
 
 
-def clip_bounds(node: Node) -> tuple[Any, Any]:
-    return (0.0, None) if node.op == "relu" else (node.attrs["min"], node.attrs["max"])
+def clip_bounds(node: Node) -> tuple[float | None, float | None]:
+    bounds = QUANTIZABLE[node.op].bounds
+    assert bounds is not None
+    return bounds(**node.attrs)
 
 
-def _same(node: Node, operands: tuple[Operand | FloatOperand | None, ...], result: Result, positions: tuple[int, ...]) -> Call:
-    """The same op on integers; operands with other parameters than the result are requantized first."""
-    first = operands[positions[0]]
-    assert isinstance(first, Operand)
-    if result.params is None:
-        raise NotLowered("its result stays float")
-    result.per_tensor()
-    lo, hi = result.params.code_range
-    target = Result(result.type, result.params, lo, hi)
+def _same(node: Node, operands: Operands, result: Result) -> Call:
+    """The same op on integers; sides with other parameters than the result are requantized first, constants here and now.
+
+    Where the result stays float but all sides have the same parameters, the integers are moved and dequantized after.
+    """
+    entry = QUANTIZABLE[node.op]
+    sides = {i: o for i in entry.spec.positions(len(operands)) if isinstance(o := operands[i], Operand)}
+    for o in sides.values():
+        o.per_tensor("input")
+    params = result.params
+    if params is None:
+        first, *others = sides.values()
+        if any(o.params != first.params for o in others):
+            raise NotLowered("its result stays float")
+        params = first.params
+    target = Result(result.type, params, *params.code_range)
+    target.per_tensor()
     args: list[Arg] = []
     for i, o in enumerate(operands):
-        if i in positions and isinstance(o, Operand):
-            o.per_tensor("input")
-            args.append(Ref(i) if o.params == result.params else requantize_call(Ref(i), o, target))
-        else:
+        if i not in sides or sides[i].params == params:
             args.append(None if o is None else Ref(i))
-    attrs = dict(node.attrs)
-    if node.op == "pad" and attrs["mode"] == "constant":
-        value = attrs["value"]
-        assert isinstance(value, int | float)
-        attrs["value"] = float(quantize(np.float32(value), result.params))
-    return Call(node.op, tuple(args), attrs)
+        elif (data := sides[i].data) is not None:
+            args.append(Const(requantize(data, sides[i].params, params), f"{i}", params.dtype.name))
+        else:
+            args.append(requantize_call(Ref(i), sides[i], target))
+    attrs = node.attrs if entry.integer_attrs is None else entry.integer_attrs(params, **node.attrs)
+    call = Call(node.op, tuple(args), attrs)
+    return call if result.params is not None or not result.type.dtype.is_float else dequantize_call(call, params)
 
 
-def _lower_split(editor: Editor, node: Node, operands: tuple[Operand | FloatOperand | None, ...]) -> None:
-    """A node with several outputs on integers: each result must have the input's parameters, or is requantized after."""
-    x = operands[0]
-    if QUANTIZABLE[node.op].spec.output != "same" or not isinstance(x, Operand):
+def dequantize_call(arg: Arg, params: QuantParams) -> Call:
+    """The reals of integers."""
+    scale = Const(np.asarray(params.scale), "scale")
+    zero = Const(params.zero_point.astype(params.dtype.numpy), "zero", params.dtype.name)
+    return Call("dequantize_linear", (arg, scale, zero), {"axis": 0, "block_size": 0})
+
+
+def _lower_split(editor: Editor, node: Node, operands: DynamicOperands) -> None:
+    """A node with several outputs on integers: reals get the input's parameters, or are requantized after; indices stay."""
+    x, entry = operands[0], QUANTIZABLE[node.op]
+    if entry.spec.output != "same" or not isinstance(x, Operand):
         raise NotLowered(f"{node.op} has no integer form")
     x.per_tensor("input")
-    targets = [find_result(editor, _with_output(node, o), False) for o in node.outputs]
-    if any(r.params is None and editor.users(o) for o, (_, r) in zip(node.outputs, targets, strict=True)):
-        raise NotLowered("one of its results stays float")
+    reals = [o for o in node.outputs if o.type.dtype.is_float and (editor.users(o) or editor.is_output(o))]
+    targets = {o.name: find_result(editor, _with_output(node, o), False) for o in reals}
     inputs = [integers(editor, node, 0), *node.inputs[1:]]
-    attrs: dict[str, Any] = dict(node.attrs)
+    attrs: dict[str, Any] = dict(node.attrs if entry.integer_attrs is None else entry.integer_attrs(x.params, **node.attrs))
     parts = editor.add_node(node.op, *inputs, name=node.name, **attrs)
-    for part, (target, result) in zip(parts, targets, strict=True):
-        if result.params is None:
-            continue  # nobody reads it
-        done = part if result.params == x.params else emit_requantize(editor, part, x, result, node)
-        editor.replace(target, done, inherit=True)
+    for old, part in zip(node.outputs, parts, strict=True):
+        if not old.type.dtype.is_float:
+            editor.replace(old, part, inherit=True)
+        elif old.name in targets:
+            target, result = targets[old.name]
+            editor.replace(target, _brought(editor, part, x, result, node), inherit=True)
+
+
+def _brought(editor: Editor, part: Value, x: Operand, result: Result, node: Node) -> Value:
+    """Integers with the parameters of `x` as the result wants them: as they are, requantized, or as reals."""
+    if result.params == x.params:
+        return part
+    call = dequantize_call(Ref(0), x.params) if result.params is None else requantize_call(Ref(0), x, result)
+    return emit(editor, call, node, part.name, (part,))
 
 
 def _with_output(node: Node, output: Value) -> Node:
     return Node(node.op, node.inputs, node.attrs, node.name, (output,))
 
 
-def emit_requantize(editor: Editor, value: Value, x: Operand, result: Result, node: Node) -> Value:
-    call = requantize_call(None, x, result)
-    return editor.add(call.op, value, name=node.name, **call.attrs)
+def emit(editor: Editor, call: Call, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> Value:
+    """The result of `emit_all` where there is one."""
+    return emit_all(editor, call, node, out, operands)[0]
 
 
-def emit(editor: Editor, call: Call, node: Node, out: str) -> Value:
-    """The nodes of a call; constants are named after the layer."""
+def emit_all(editor: Editor, call: Call, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> tuple[Value, ...]:
+    """The nodes of a call; constants are named after the layer. Its Refs are `operands`, or the integers behind the node's inputs."""
 
     def arg(a: Arg) -> Value | None:
         if isinstance(a, Ref):
-            return integers(editor, node, a.index)
+            return referred(editor, node, a) if operands is None else operands[a.index]
         if isinstance(a, Const):
             return editor.constant(a.data, name=f"{node.name or out}:{a.name}", dtype=a.dtype)
         return None if a is None else editor.add(a.op, *map(arg, a.args), name=node.name, **a.attrs)
 
-    return editor.add(call.op, *map(arg, call.args), name=node.name, out=out, **call.attrs)
+    return editor.add_node(call.op, *map(arg, call.args), name=node.name, outputs=(out,), **call.attrs)
+
+
+def _emit_outputs(editor: Editor, node: Node, made: Outputs) -> None:
+    """The call in the node's place, and a dequantize behind each result: where it meets a quantize, the boundary is lowered later."""
+    parts = emit_all(editor, made.call, node, node.output.name)
+    for old, part, params in zip(node.outputs, parts, made.params, strict=True):
+        if editor.users(old) or editor.is_output(old):
+            real = part if params is None else emit(editor, dequantize_call(Ref(0), params), node, old.name, (part,))
+            editor.replace(old, real, inherit=True)
 
 
 def _lower_boundary(editor: Editor, node: Node) -> None:
     """dequantize → quantize with nothing between is a requantize, or nothing."""
     x, params = operand(editor, node.inputs[0]), bracket_params(editor, node)
+    made = editor.producer(node.inputs[0])
+    if made is not None and made.op == "fill" and params is not None and isinstance(params.granularity, PerTensor):
+        code = int(quantize(np.float32(made.attrs["value"]), params))  # type: ignore[arg-type]
+        ints = editor.add("fill", out=node.output.name, shape=made.attrs["shape"], value=float(code), dtype=params.dtype.name)
+        editor.replace(node.output, ints, inherit=True)
+        return
     if not isinstance(x, Operand) or params is None or x.data is not None:
         return
     lo, hi = params.code_range

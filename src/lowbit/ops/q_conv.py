@@ -11,7 +11,7 @@ from lowbit.ops.conv import convolve, output_shape
 from lowbit.ops.conv import macs as conv_macs
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import EXACT_IN_FLOAT64, check_bias, need_integers, requantized, weighted
-from lowbit.ops.quant import Call, FloatOperand, Operand, QuantSpec, Result, quantizes
+from lowbit.ops.quant import Call, Operands, QuantSpec, Result, quantizes
 from lowbit.ops.window import Ints
 from lowbit.types import Array, TensorType
 
@@ -34,7 +34,7 @@ def infer(
     bound: int,
 ) -> TensorType:
     need_integers(input=x, weight=w)
-    check_bias(bias, multiplier, w.shape[0])
+    check_bias(bias, multiplier, w.shape[0], bound)
     return TensorType(output_shape(x, w, stride, pads, dilation, groups), to)
 
 
@@ -68,10 +68,8 @@ def macs(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType 
     return conv_macs(x.with_dtype("float32"), w.with_dtype("float32"), **geometry)
 
 
-def lower(operands: tuple[Operand | FloatOperand | None, ...], result: Result, **geometry: Any) -> Call:
-    w = operands[1]
-    assert w is not None
-    call = weighted(operands, result, 0, tuple(range(1, w.type.rank)))
+def lower(operands: Operands, result: Result, **geometry: Any) -> Call:
+    call = weighted(operands, result, 0)
     return Call("q_conv", call["args"], call["attrs"] | geometry)
 
 

@@ -11,7 +11,7 @@ from lowbit.errors import ShapeError
 from lowbit.numerics import requantize_with, round_clamp
 from lowbit.ops.op import Op, get_op, register
 from lowbit.ops.q_matmul import need_integers, requantized
-from lowbit.ops.quant import Call, Const, Fixed, FloatOperand, NotLowered, Operand, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import Call, Const, Fixed, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, broadcast
 
 # -- requantize ---------------------------------------------------------------------------------------------------------------
@@ -31,12 +31,12 @@ def requantize_call(arg: Any, x: Operand, result: Result) -> Call:
     """The argument, whose parameters are those of `x`, brought to those of the result."""
     sx, xz = x.per_tensor("input")
     sy, yz = result.per_tensor()
-    attrs = {"x_zero": xz, "y_zero": yz, "multiplier": float(np.float32(sx / sy)), "lo": result.lo, "hi": result.hi, "to": result.dtype}
+    attrs = {"x_zero": xz, "y_zero": yz, "multiplier": float(np.float32(sx / sy)), **result.clamp}
     return Call("requantize", (arg,), attrs)
 
 
-def lower_clip(operands: tuple[Operand | FloatOperand | None, ...], result: Result, **_: Any) -> Call:
-    """relu and clip alone: the clamp of a requantization. The bounds in `result` hold them already (lower/integer.py)."""
+def lower_clip(operands: Operands, result: Result, **_: Any) -> Call:
+    """relu and clip alone: the clamp of a requantization. The limits of `result` hold their bounds already (lower/integer.py)."""
     x = operands[0]
     assert isinstance(x, Operand)
     return requantize_call(Ref(0), x, result)
@@ -60,13 +60,13 @@ def add(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, mx: float,
 
 
 def lower_sum(sign: int) -> Any:
-    def lower(operands: tuple[Operand | FloatOperand | None, ...], result: Result) -> Call:
+    def lower(operands: Operands, result: Result) -> Call:
         x, y = operands
         assert isinstance(x, Operand) and isinstance(y, Operand)
         (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.per_tensor()
         scales = {"mx": float(np.float32(sx / sz)), "my": sign * float(np.float32(sy / sz))}
         zeros = {"x_zero": xz, "y_zero": yz, "z_zero": zz}
-        return Call("q_add", (Ref(0), Ref(1)), {**zeros, **scales, "lo": result.lo, "hi": result.hi, "to": result.dtype})
+        return Call("q_add", (Ref(0), Ref(1)), {**zeros, **scales, **result.clamp})
 
     return lower
 
@@ -84,12 +84,12 @@ def mul(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, multiplier
     return requantized(product, np.float32(multiplier), z_zero, lo, hi, to)
 
 
-def lower_mul(operands: tuple[Operand | FloatOperand | None, ...], result: Result) -> Call:
+def lower_mul(operands: Operands, result: Result) -> Call:
     x, y = operands
     assert isinstance(x, Operand) and isinstance(y, Operand)
     (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.per_tensor()
     attrs = {"x_zero": xz, "y_zero": yz, "z_zero": zz, "multiplier": float(np.float32(np.float32(sx * sy) / sz))}
-    return Call("q_mul", (Ref(0), Ref(1)), {**attrs, "lo": result.lo, "hi": result.hi, "to": result.dtype})
+    return Call("q_mul", (Ref(0), Ref(1)), {**attrs, **result.clamp})
 
 
 # -- tables -------------------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def look_up(x: Array, table: Array) -> Array:
 def lower_table(op: str) -> Any:
     """The table of an elementwise op: its own float64 meaning at every one of the 256 (65,536) inputs."""
 
-    def lower(operands: tuple[Operand | FloatOperand | None, ...], result: Result, **attrs: Any) -> Call:
+    def lower(operands: Operands, result: Result, **attrs: Any) -> Call:
         x = operands[0]
         assert isinstance(x, Operand)
         sx, xz = x.per_tensor("input")
@@ -140,8 +140,9 @@ register(
     Op("q_mul", infer_mul, mul),
     Op("q_table", infer_table, look_up),
 )
-quantizes("relu", QuantSpec((0,)), lower_clip)
-quantizes("clip", QuantSpec((0,)), lower_clip)
+quantizes("relu", QuantSpec((0,)), lower_clip, bounds=lambda: (0.0, None))
+quantizes("relu6", QuantSpec((0,)), lower_clip, bounds=lambda: (0.0, 6.0))
+quantizes("clip", QuantSpec((0,)), lower_clip, bounds=lambda min, max: (min, max))
 quantizes("add", QuantSpec((0, 1), fuses_clip=True), lower_sum(1))
 quantizes("sub", QuantSpec((0, 1), fuses_clip=True), lower_sum(-1))
 quantizes("mul", QuantSpec((0, 1), fuses_clip=True), lower_mul)
@@ -152,7 +153,8 @@ _FIXED = {
 }  # fmt: skip
 _TABLES = [
     "silu", "mish", "hardswish", "gelu", "elu", "selu", "celu", "leaky_relu", "softplus", "thresholded_relu", "shrink", "neg", "abs",
-    "sqrt", "exp", "log", "reciprocal", "floor", "ceil", "round", "sign", "log1p", "expm1",
+    "sqrt", "exp", "log", "reciprocal", "floor", "ceil", "round", "sign", "log1p", "expm1", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "asinh", "acosh", "atanh",
 ]  # fmt: skip
 for _op in (*_FIXED, *_TABLES):
     quantizes(_op, QuantSpec((0,), output=_FIXED.get(_op, "own")), lower_table(_op))

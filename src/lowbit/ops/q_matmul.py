@@ -2,28 +2,30 @@
 
     acc = bias + Σ (x - x_zero)·w          y = clamp(rne(fl32(acc) × multiplier[c]) + y_zero, lo, hi)
 
-`bound` is the largest |acc| that any input can give, proved from the weights; below 2³¹ the accumulator is int32, else int64.
+`bound` is the largest |acc| that any input can give, proved from the weights; below 2³¹ accumulator and bias are int32, else int64.
 With `to="float32"` the result is fl32(acc) × multiplier[c].
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from lowbit.dims import Dim
+from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, ShapeError
-from lowbit.numerics import requantize_with
+from lowbit.numerics import requantize_with, round_clamp
 from lowbit.ops.linear import infer as infer_linear
 from lowbit.ops.matmul import infer as infer_matmul
 from lowbit.ops.op import Op, register
 from lowbit.ops.quant import (
     Call,
     Const,
-    FloatOperand,
     NotLowered,
     Operand,
+    Operands,
     QuantSpec,
     Ref,
     Result,
@@ -44,6 +46,11 @@ def requantized(acc: Array, multiplier: Array, y_zero: int, lo: int, hi: int, to
     return requantize_with(acc, multiplier, y_zero, to, qmin=lo, qmax=hi)
 
 
+def rounded(t: Array, y_zero: int, lo: int, hi: int, to: str) -> Array:
+    """clamp(rne(t) + y_zero), or `t` itself where the result stays float."""
+    return t if to == "float32" else round_clamp(np.array(t), np.asarray(y_zero), dtype(to), qmin=lo, qmax=hi)
+
+
 def exact_product(a: Array, b: Array, bound: int) -> Array:
     """The product of integer matrices as int64. Float64 is exact while no partial sum can reach 2⁵³, and BLAS makes it fast."""
     if bound < EXACT_IN_FLOAT64:
@@ -61,9 +68,9 @@ def accumulator(bound: int) -> str:
     return "int32" if bound < 2**31 else "int64"
 
 
-def check_bias(bias: TensorType | None, multiplier: TensorType, channels: Dim) -> None:
-    if bias is not None and bias.shape != (channels,):
-        raise ShapeError(f"bias {bias} given, ({channels}) needed")
+def check_bias(bias: TensorType | None, multiplier: TensorType, channels: Dim, bound: int) -> None:
+    if bias is not None and (bias.shape != (channels,) or bias.dtype.name != accumulator(bound)):
+        raise ShapeError(f"bias {bias} given, {accumulator(bound)}[{channels}] needed: the accumulator is bounded by {bound}")
     if multiplier.shape not in ((), (channels,)):
         raise ShapeError(f"multiplier {multiplier} given, one or ({channels}) needed")
 
@@ -85,7 +92,7 @@ def infer_q_linear(
     bound: int,
 ) -> TensorType:
     need_integers(input=x, weight=w)
-    check_bias(bias, multiplier, w.shape[0])
+    check_bias(bias, multiplier, w.shape[0], bound)
     return infer_linear(x.with_dtype("float32"), w.with_dtype("float32")).with_dtype(to)
 
 
@@ -100,8 +107,16 @@ def macs_linear(x: TensorType, w: TensorType, multiplier: TensorType, bias: Tens
     return x.size * w.shape[0]
 
 
-def weighted(operands: tuple[Operand | FloatOperand | None, ...], result: Result, axis: int, contract: tuple[int, ...]) -> dict[str, Any]:
-    """What linear and conv lower alike: weights without zero points, bias on the grid, multipliers, and the proof of range."""
+def row_sums(weights: Array) -> Array:
+    """Σ |w| for each output channel, which is the first axis."""
+    return np.abs(weights.astype(np.int64)).sum(axis=tuple(range(1, weights.ndim)))
+
+
+def weighted(operands: Operands, result: Result, axis: int, sums: Callable[[Array], Array] = row_sums, groups: int = 1) -> dict[str, Any]:
+    """What linear and conv lower alike: weights without zero points, bias on the grid, multipliers, and the proof of range.
+
+    `sums` gives Σ |w| for each output channel. Scales that `groups` groups of channels share are repeated for each group.
+    """
     x, w = operands[0], operands[1]
     bias = operands[2] if len(operands) > 2 else None
     assert isinstance(x, Operand) and isinstance(w, Operand)
@@ -109,31 +124,29 @@ def weighted(operands: tuple[Operand | FloatOperand | None, ...], result: Result
     if w.params.scale.ndim > 1:
         raise NotLowered("its weight has block-wise scales")
     weights, dtype = symmetric_weights(w, axis)
-    channels = weights.shape[axis]
+    channels = weights.shape[axis] * groups
     grid = (sx * w.params.scale).astype(np.float32)
+    if grid.ndim:
+        grid = np.tile(grid, groups)
     if not np.all(np.isfinite(grid) & (grid > 0)):
         raise NotLowered("input scale × weight scale leaves the range of float32")
     bias_q = bias_on_grid(bias, grid, channels)
-    sums = np.abs(weights.astype(np.int64)).sum(axis=contract)
-    bound = int((sums * largest_magnitude(x) + (0 if bias_q is None else np.abs(bias_q))).max(initial=0))
-    if result.params is None:
-        multiplier, yz = grid, 0
-    else:
-        sy, yz = result.per_tensor()
-        multiplier = (grid / sy).astype(np.float32)
+    bound = int((sums(weights) * largest_magnitude(x) + (0 if bias_q is None else np.abs(bias_q))).max(initial=0))
+    sy, yz = result.target()
+    multiplier = (grid / sy).astype(np.float32)
     return {
         "args": (
             Ref(0),
             Const(weights, "weight", dtype),
             Const(multiplier, "multiplier"),
-            None if bias_q is None else Const(bias_q.astype(np.int32), "bias"),
+            None if bias_q is None else Const(bias_q.astype(accumulator(bound)), "bias"),
         ),
-        "attrs": {"x_zero": xz, "y_zero": yz, "lo": result.lo, "hi": result.hi, "to": result.dtype, "bound": bound},
+        "attrs": {"x_zero": xz, "y_zero": yz, **result.clamp, "bound": bound},
     }
 
 
-def lower_linear(operands: tuple[Operand | FloatOperand | None, ...], result: Result) -> Call:
-    return Call("q_linear", **weighted(operands, result, 0, (1,)))
+def lower_linear(operands: Operands, result: Result) -> Call:
+    return Call("q_linear", **weighted(operands, result, 0))
 
 
 # -- matmul -------------------------------------------------------------------------------------------------------------------
@@ -162,7 +175,7 @@ def macs_matmul(a: TensorType, b: TensorType, multiplier: TensorType, **_: Any) 
     return macs(a, b)
 
 
-def lower_matmul(operands: tuple[Operand | FloatOperand | None, ...], result: Result) -> Call:
+def lower_matmul(operands: Operands, result: Result) -> Call:
     a, b = operands
     assert isinstance(a, Operand) and isinstance(b, Operand)
     sa, az = a.per_tensor("left operand")
@@ -179,11 +192,9 @@ def lower_matmul(operands: tuple[Operand | FloatOperand | None, ...], result: Re
         right = Ref(1)
         bound = k * largest_magnitude(a) * largest_magnitude(b)
     grid = np.asarray(sa * sb, np.float32)
-    multiplier, yz = grid, 0
-    if result.params is not None:
-        sy, yz = result.per_tensor()
-        multiplier = np.asarray(grid / sy, np.float32)
-    attrs = {"a_zero": az, "b_zero": bz, "y_zero": yz, "lo": result.lo, "hi": result.hi, "to": result.dtype, "bound": bound}
+    sy, yz = result.target()
+    multiplier = np.asarray(grid / sy, np.float32)
+    attrs = {"a_zero": az, "b_zero": bz, "y_zero": yz, **result.clamp, "bound": bound}
     return Call("q_matmul", (Ref(0), right, Const(multiplier, "multiplier")), attrs)
 
 

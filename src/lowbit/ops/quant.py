@@ -41,7 +41,8 @@ class QuantSpec:
     channel_axis   of an input that is a weight (when constant): the axis with one scale each
     contract_axis  of such an input: the axis that is summed over, where block-wise scales lie
     bias           position of the bias, which goes on the accumulator's grid
-    output         "own": a range of its own; "same": the parameters of its inputs, which share them; Fixed: known beforehand
+    output         "own": a range of its own; "same": the parameters of its inputs, which share them; Fixed: known beforehand.
+                   Results that are no reals (the indices of argmax and topk) have no parameters and stay what they are
     fuses_clip     a relu or clip behind the node is part of its clamp
     """
 
@@ -78,6 +79,13 @@ class Operand:
 
 
 @dataclass(frozen=True)
+class RowsOperand:
+    """An activation quantized at run time, each row of its last axis by a scale of its own."""
+
+    type: TensorType
+
+
+@dataclass(frozen=True)
 class FloatOperand:
     """An input that stays float, with its data if constant."""
 
@@ -101,6 +109,15 @@ class Result:
             raise NotLowered(f"its result is quantized {self.params.granularity}, per tensor is needed")
         return self.params.scale, int(self.params.zero_point)
 
+    def target(self) -> tuple[F32, int]:
+        """Scale and zero point; 1 and 0 where the result stays float: the formulas are the same there, without their rounding."""
+        return (np.asarray(1, np.float32), 0) if self.params is None else self.per_tensor()
+
+    @property
+    def clamp(self) -> dict[str, Any]:
+        """The attributes that end every integer op: the range of the codes and their dtype."""
+        return {"lo": self.lo, "hi": self.hi, "to": self.dtype}
+
     @property
     def dtype(self) -> str:
         return "float32" if self.params is None else self.params.dtype.name
@@ -108,9 +125,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Ref:
-    """The integers of operand `index` (or the float values of a FloatOperand)."""
+    """The integers of operand `index` (or the float values of a FloatOperand); `what` asks for another side of it.
+
+    real   its float values, also where it is quantized
+    scale  the run-time scales of a RowsOperand
+    """
 
     index: int
+    what: Literal["integers", "real", "scale"] = "integers"
 
 
 @dataclass(frozen=True)
@@ -123,6 +145,14 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Outputs:
+    """What `lower` gives for an op with several outputs: the call, and the parameters of each of its results (None: it is real)."""
+
+    call: Call
+    params: tuple[QuantParams | None, ...]
+
+
+@dataclass(frozen=True)
 class Const:
     """A constant made by lowering: multipliers, tables, biases. `name` says which, `dtype` more than NumPy can (int4 in int8)."""
 
@@ -132,7 +162,11 @@ class Const:
 
 
 Arg = Ref | Const | Call | None
-Lower = Callable[..., Call]  # lower(operands: tuple[Operand | FloatOperand | None, ...], result: Result, **attrs)
+Operands = tuple[Operand | FloatOperand | None, ...]
+DynamicOperands = tuple[RowsOperand | Operand | FloatOperand | None, ...]
+Lower = Callable[..., Call | Outputs]  # lower(operands: Operands, result: Result, **attrs)
+Bounds = Callable[..., tuple[float | None, float | None]]  # bounds(**attrs): what a clamp limits reals to
+IntegerAttrs = Callable[..., Mapping[str, Any]]  # integer_attrs(params: QuantParams, **attrs)
 
 
 class NotLowered(Exception):
@@ -143,26 +177,57 @@ class NotLowered(Exception):
         self.because = because
 
 
+class WeightsOnly(NotLowered):
+    """This node multiplies floats by rule: only its weights are stored as integers."""
+
+
 @dataclass(frozen=True)
 class Quantizable:
+    """How an op is quantized.
+
+    lower          the integer op in its place; None: the very same op on integers ("same" ops)
+    bounds         of an op that is nothing but a clamp (relu, clip): its limits, which the clamp of the op before it can take over
+    integer_attrs  of a "same" op with attributes that are reals (a pad's value): those attributes as integers by the parameters
+    dynamic        like `lower`, for an activation that is quantized row by row at run time (its operand is a RowsOperand)
+    """
+
     spec: QuantSpec
-    lower: Lower | None  # None: the same op on integers ("same" ops), see lower/integer.py
+    lower: Lower | None
+    bounds: Bounds | None = None
+    integer_attrs: IntegerAttrs | None = None
+    dynamic: Lower | None = None
 
 
 QUANTIZABLE: dict[str, Quantizable] = {}
 
 
-def quantizes(op: str, spec: QuantSpec, lower: Lower | None = None) -> None:
+def quantizes(
+    op: str,
+    spec: QuantSpec,
+    lower: Lower | None = None,
+    *,
+    bounds: Bounds | None = None,
+    integer_attrs: IntegerAttrs | None = None,
+    dynamic: Lower | None = None,
+) -> None:
     """Says that an op can be quantized. Without `lower` it must be a "same" op: it means the same on integers as on reals."""
     if op in QUANTIZABLE:
         raise GraphError(f"op {op!r} is quantizable already", hint="one place per op")
     if lower is None and spec.output != "same":
         raise GraphError(f"op {op!r} needs a `lower`, or output='same'")
-    QUANTIZABLE[op] = Quantizable(spec, lower)
+    QUANTIZABLE[op] = Quantizable(spec, lower, bounds, integer_attrs, dynamic)
+
+
+def is_clamp(op: str) -> bool:
+    """Whether the op is nothing but a clamp."""
+    return op in QUANTIZABLE and QUANTIZABLE[op].bounds is not None
 
 
 def bias_on_grid(bias: Operand | FloatOperand | None, grid: Array, size: int) -> Array | None:
-    """The bias as int64 numbers on the accumulator's grid (sx·sw, per channel or one for all); None where there is none."""
+    """The bias as int64 numbers on the accumulator's grid (sx·sw, per channel or one for all); None where there is none.
+
+    On the fine grid of 16-bit inputs and weights it may need more than 32 bits: the accumulator has 64 there.
+    """
     if bias is None:
         return None
     if isinstance(bias, Operand):
@@ -176,8 +241,8 @@ def bias_on_grid(bias: Operand | FloatOperand | None, grid: Array, size: int) ->
         raise NotLowered("its bias is not constant")
     with np.errstate(over="ignore"):
         ints = np.rint(bias.data.astype(np.float32) / grid)
-    if not np.all(np.abs(ints) < 2**31):
-        raise NotLowered("its bias does not fit 32 bits on the accumulator's grid")
+    if not np.all(np.abs(ints) < 2**52):
+        raise NotLowered("its bias does not fit 52 bits on the accumulator's grid")
     return ints.astype(np.int64)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
-from lowbit.ops.quant import QUANTIZABLE, Fixed
+from lowbit.ops.quant import QUANTIZABLE, Fixed, is_clamp
 from lowbit.quantization.rules import QuantNode
 
 
@@ -34,17 +34,13 @@ class Taps:
         return [n for n, t in self.taps.items() if t.fixed is None and t.decided.params is None]
 
 
-def is_clip(node: Node) -> bool:
-    return node.op in ("relu", "clip")
-
-
 def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> Node | None:
     """The relu or clip behind a node that its clamp will hold: then the value between them is never quantized."""
     entry = QUANTIZABLE.get(node.op)
     if entry is None or not entry.spec.fuses_clip or any(v.name == node.output.name for v in graph.outputs.values()):
         return None
     users = graph.users.get(node.output.name, ())
-    if len(users) == 1 and is_clip(users[0]) and decisions[users[0].output.name].mode == "static":
+    if len(users) == 1 and is_clamp(users[0].op) and decisions[users[0].output.name].mode == "static":
         return users[0]
     return None
 

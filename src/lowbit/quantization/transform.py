@@ -22,7 +22,7 @@ from lowbit.ops.quant import QUANTIZABLE, Fixed
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, code_range, quantize
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
 from lowbit.quantization.taps import Tap, Taps, find_taps
-from lowbit.ranges import params_from_data
+from lowbit.ranges import params_from_data, params_from_range
 from lowbit.types import Array
 
 
@@ -78,7 +78,19 @@ class _Apply:
         if len(fixed) == len(group):
             return fixed_params(fixed[0], tap.dtype)
         observed = [m for m in group if self.taps.taps[m].fixed is None]
-        return self.record.shared_params(observed, tap.dtype, tap.decided.activation_scheme)
+        return widened(self.record.shared_params(observed, tap.dtype, tap.decided.activation_scheme), self.constant_sides(group))
+
+    def constant_sides(self, group: tuple[str, ...]) -> list[Array]:
+        """The constants that share the parameters of a group: tables that are gathered from, constant parts of a concat."""
+        found = []
+        for producer in (self.graph.producers.get(name) for name in group):
+            if producer is None or self.decisions[producer.output.name].mode != "static":
+                continue
+            spec = QUANTIZABLE[producer.op].spec
+            if spec.output == "same":
+                sides = (self.graph.constant(producer.inputs[i]) for i in spec.positions(len(producer.inputs)))
+                found += [data for data in sides if data is not None]
+        return found
 
     def static(self, node: Node, decided: QuantNode) -> None:
         """Points the node's quantized inputs at brackets, quantizing constants on the way."""
@@ -139,6 +151,8 @@ class _Apply:
         spec = QUANTIZABLE[node.op].spec
         if i in spec.channel_axis:
             params = weight_params(data, decided, spec.channel_axis[i] % data.ndim, spec.contract_axis.get(i))
+        elif spec.output == "same" and node.output.name in self.params:
+            params = self.params[node.output.name]  # one rounding: the integers are those of the result
         else:
             assert decided.activation is not None
             params = params_from_data(data, decided.activation, decided.activation_scheme)
@@ -173,6 +187,21 @@ def fixed_params(fixed: Fixed, dtype: DType) -> QuantParams:
     low, _ = code_range(dtype, "asymmetric")
     scale = np.float32((fixed.high - fixed.low) / 2**dtype.bits)
     return QuantParams(dtype, scale, low - round(fixed.low / float(scale)), "asymmetric")
+
+
+def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
+    """Parameters that also cover the finite values of the constants: an embedding's rows are not clipped to those calibration saw."""
+    if not isinstance(params.granularity, PerTensor):
+        return params
+    low, high = (float(params.scale) * (q - int(params.zero_point)) for q in params.code_range)
+    least, most = low, high
+    for data in constants:
+        finite = data[np.isfinite(data)]
+        least, most = min(least, float(finite.min(initial=least))), max(most, float(finite.max(initial=most)))
+    half = float(params.scale) / 2  # what rounds into the range is covered already
+    if least >= low - half and most <= high + half:
+        return params
+    return params_from_range(least, most, params.dtype, params.scheme)
 
 
 def weight_params(data: Array, decided: QuantNode, axis: int, contract: int | None) -> QuantParams:
@@ -215,13 +244,17 @@ def quantized_constant(editor: Editor, value: Value, data: Array, params: QuantP
 
 
 def quantized_bias(editor: Editor, value: Value, data: Array, grid: Array) -> Value | None:
-    """The bias as int32 on the accumulator's grid; None where it does not fit, and then it stays float."""
+    """The bias as int32 on the accumulator's grid; None where it does not fit, and then it stays float.
+
+    Groups of a transposed convolution share the scales: the grid then repeats along the bias.
+    """
+    grid = np.tile(grid, data.size // grid.size) if grid.ndim else grid
     with np.errstate(all="ignore"):
         ints = np.rint(data / grid)
     if not np.all(np.abs(ints) < 2**31) or not np.all(np.isfinite(grid) & (grid > 0)):
         return None
     name = f"{value.name}:int32"
-    scale = editor.constant(np.broadcast_to(grid, data.shape) if grid.ndim else grid, name=f"{name}:scale")
+    scale = editor.constant(grid, name=f"{name}:scale")
     stored = editor.constant(ints.astype(np.int32), name=name)
     return editor.add("dequantize_linear", stored, scale, None, out=f"{name}:real", axis=0, block_size=0)
 
