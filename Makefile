@@ -21,7 +21,7 @@ check: .venv/.dev .venv/.native
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror csrc/*.[ch] csrc/kernels/*.c bindings/*.c
+	$(BIN)/clang-format --dry-run -Werror csrc/*.[ch] csrc/kernels/*.c bindings/*.[ch]
 
 # Kernels alone: as they ship, and under the address and undefined-behaviour sanitizers.
 test-csrc: .venv/.build-tools

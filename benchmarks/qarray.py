@@ -48,15 +48,20 @@ def measure(threads: int, repeats: int) -> dict[str, Any]:
 
         return way
 
-    rows = []
-    rng = np.random.default_rng(0)
-    for m, n, k in SHAPES:
+    def row(m: int, n: int, k: int) -> dict[str, float]:
         a, b = rng.normal(size=(m, k)).astype(np.float32), rng.normal(size=(k, n)).astype(np.float32)
         qa, qb = quantize_array(a, "int8"), quantize_array(b, "int8")
-        ways = [lambda: a @ b, with_threads(threads, lambda: qa @ qb), with_threads(1, lambda: qa @ qb), kernel_alone(qa.ints, qb.ints)]
-        giga = 1e-9 * m * n * k
-        names = ("numpy_f32", "int8", "int8_one_thread", "kernel")
-        rows.append({"m": m, "n": n, "k": k} | {name: giga / s for name, s in zip(names, least(ways, repeats))})
+        ways = {
+            "numpy_f32": lambda: a @ b,
+            "int8": with_threads(threads, lambda: qa @ qb),
+            "int8_one_thread": with_threads(1, lambda: qa @ qb),
+            "kernel": kernel_alone(qa.ints, qb.ints),
+        }
+        seconds = least(list(ways.values()), repeats)
+        return {"m": m, "n": n, "k": k} | {name: 1e-9 * m * n * k / s for name, s in zip(ways, seconds)}
+
+    rng = np.random.default_rng(0)
+    rows = [row(*shape) for shape in SHAPES]
     hw = Hardware.detect()
     machine = {"cpu": hw.cpu, "isa": native.best("gemm_s8_f32").isa, "cpus": hw.usable_cpus, "load": hw.load, "numpy": np.__version__}
     return {"threads": threads, "repeats": repeats, "machine": machine, "rows": rows}

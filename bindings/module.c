@@ -5,10 +5,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <limits.h>
 #include <string.h>
 
 #include "lb_cpu.h"
 #include "lb_table.h"
+#include "pool.h"
 
 enum { MAX_ARGS = 16, MAX_PARAMS = 256 };
 
@@ -94,38 +96,113 @@ static PyObject *cpu_features(PyObject *self, PyObject *unused) {
     return tuple;
 }
 
-static PyObject *call(PyObject *self, PyObject *arguments) {
-    (void)self;
+/* One kernel with all that it needs. The params live in a bytes object at any alignment: kernels may assume that of the struct. */
+typedef struct {
+    _Alignas(16) char params[MAX_PARAMS];
+    void *args[MAX_ARGS];
+    lb_call_fn *call;
+} step;
+
+/* (kernel index, params, addresses) -> step; -1 with an exception set if anything is wrong. */
+static int parse_step(PyObject *tuple, step *out) {
     int index;
     const char *params;
     Py_ssize_t size;
     PyObject *addresses;
-    if (!PyArg_ParseTuple(arguments, "iy#O:call", &index, &params, &size, &addresses))
-        return NULL;
-    if (index < 0 || index >= lb_kernel_count)
-        return PyErr_Format(PyExc_IndexError, "kernel %d of %d", index, lb_kernel_count);
+    if (!PyTuple_Check(tuple)) {
+        PyErr_SetString(PyExc_TypeError, "a step is a tuple (kernel index, params, addresses)");
+        return -1;
+    }
+    if (!PyArg_ParseTuple(tuple, "iy#O", &index, &params, &size, &addresses))
+        return -1;
+    if (index < 0 || index >= lb_kernel_count) {
+        PyErr_Format(PyExc_IndexError, "kernel %d of %d", index, lb_kernel_count);
+        return -1;
+    }
     const lb_kernel *k = &lb_kernels[index];
     const lb_contract *c = k->contract;
-    if (size != (Py_ssize_t)c->params_size)
-        return PyErr_Format(PyExc_ValueError, "%s: params of %zd bytes, needs %u", c->name, size, c->params_size);
-    if (!PyTuple_Check(addresses) || PyTuple_Size(addresses) != c->arg_count || c->arg_count > MAX_ARGS)
-        return PyErr_Format(PyExc_ValueError, "%s: needs a tuple of %d addresses", c->name, c->arg_count);
-    if (!usable(k))
-        return PyErr_Format(PyExc_RuntimeError, "%s: this CPU has no %s", c->name, k->isa->name);
-    void *args[MAX_ARGS];
-    for (Py_ssize_t i = 0; i < c->arg_count; i++) {
-        args[i] = PyLong_AsVoidPtr(PyTuple_GetItem(addresses, i));
-        if (!args[i] && PyErr_Occurred())
-            return NULL;
+    if (size != (Py_ssize_t)c->params_size || size > MAX_PARAMS) {
+        PyErr_Format(PyExc_ValueError, "%s: params of %zd bytes, needs %u (and at most %d)", c->name, size, c->params_size, MAX_PARAMS);
+        return -1;
     }
-    /* The params live in a bytes object at any alignment: kernels may assume that of the struct. */
-    _Alignas(16) char aligned[MAX_PARAMS];
-    if (size > MAX_PARAMS)
-        return PyErr_Format(PyExc_ValueError, "%s: params of %zd bytes, at most %d", c->name, size, MAX_PARAMS);
-    memcpy(aligned, params, (size_t)size);
+    if (!PyTuple_Check(addresses) || PyTuple_Size(addresses) != c->arg_count || c->arg_count > MAX_ARGS) {
+        PyErr_Format(PyExc_ValueError, "%s: needs a tuple of %d addresses", c->name, c->arg_count);
+        return -1;
+    }
+    if (!usable(k)) {
+        PyErr_Format(PyExc_RuntimeError, "%s: this CPU has no %s", c->name, k->isa->name);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < c->arg_count; i++) {
+        out->args[i] = PyLong_AsVoidPtr(PyTuple_GetItem(addresses, i));
+        if (!out->args[i] && PyErr_Occurred())
+            return -1;
+    }
+    memcpy(out->params, params, (size_t)size);
+    out->call = k->call;
+    return 0;
+}
+
+static PyObject *call(PyObject *self, PyObject *arguments) {
+    (void)self;
+    step one;
+    if (parse_step(arguments, &one) < 0)
+        return NULL;
     PyThreadState *state = PyEval_SaveThread();
-    k->call(aligned, args);
+    one.call(one.params, one.args);
     PyEval_RestoreThread(state);
+    Py_RETURN_NONE;
+}
+
+/* Sequences of steps: sequence i is steps[first[i]] ... steps[first[i + 1] - 1]. */
+typedef struct {
+    step *steps;
+    Py_ssize_t *first;
+} sequences;
+
+static void run_sequence(int i, void *context) {
+    const sequences *s = context;
+    for (Py_ssize_t at = s->first[i]; at < s->first[i + 1]; at++)
+        s->steps[at].call(s->steps[at].params, s->steps[at].args);
+}
+
+static PyObject *run(PyObject *self, PyObject *arguments) {
+    (void)self;
+    PyObject *given;
+    int threads;
+    if (!PyArg_ParseTuple(arguments, "O!i:run", &PyTuple_Type, &given, &threads))
+        return NULL;
+    const Py_ssize_t count = PyTuple_Size(given);
+    Py_ssize_t total = 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *sequence = PyTuple_GetItem(given, i);
+        if (!PyTuple_Check(sequence))
+            return PyErr_Format(PyExc_TypeError, "sequence %zd of steps is not a tuple", i);
+        total += PyTuple_Size(sequence);
+    }
+    if (count > INT_MAX)
+        return PyErr_Format(PyExc_ValueError, "%zd sequences of steps", count);
+    sequences s = {PyMem_Malloc(sizeof(step) * (size_t)total), PyMem_Malloc(sizeof(Py_ssize_t) * ((size_t)count + 1))};
+    int ok = s.steps && s.first;
+    if (!ok)
+        PyErr_NoMemory();
+    Py_ssize_t at = 0;
+    for (Py_ssize_t i = 0; ok && i < count; i++) {
+        PyObject *sequence = PyTuple_GetItem(given, i);
+        s.first[i] = at;
+        for (Py_ssize_t j = 0; ok && j < PyTuple_Size(sequence); j++)
+            ok = parse_step(PyTuple_GetItem(sequence, j), &s.steps[at++]) == 0;
+    }
+    if (ok) {
+        s.first[count] = at;
+        PyThreadState *state = PyEval_SaveThread();
+        lb_pool_run((int)count, threads, run_sequence, &s);
+        PyEval_RestoreThread(state);
+    }
+    PyMem_Free(s.steps);
+    PyMem_Free(s.first);
+    if (!ok)
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -136,6 +213,7 @@ static PyMethodDef methods[] = {
     {"isas", isas, METH_NOARGS, "Names of the instruction sets with compiled kernels, worst first."},
     {"cpu_features", cpu_features, METH_NOARGS, "Names of the features that CPU and operating system offer."},
     {"call", call, METH_VARARGS, "call(kernel index, params, addresses): runs a kernel without the GIL."},
+    {"run", run, METH_VARARGS, "run(sequences of steps, threads): a step is what call takes; each sequence runs in order, on one thread."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 from collections.abc import Iterator
 from itertools import product
 
@@ -184,16 +187,29 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch, n
     expect_exact(operand(name, fill(name, (3, 40, 50), "random")), operand(name, fill(name, (3, 50, 20), "random")))
 
 
-def test_an_error_in_a_thread_is_raised_when_all_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "count", lambda: 2)
-    done: list[int] = []
+def test_callers_that_share_the_threads_all_get_their_answer() -> None:
+    a, b = operand("int8", fill("int8", (130, 200), "random")), operand("int8", fill("int8", (200, 300), "random"))
+    want, answers = int64(a, b), []
+    callers = [threading.Thread(target=lambda: answers.extend(cpu_accumulate(a, b) for _ in range(20))) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert len(answers) == 80 and all(np.array_equal(x, want) for x in answers)
 
-    def fail() -> None:
-        raise InputError("no")
 
-    with pytest.raises(InputError, match="no"):
-        threads.run_all([lambda: done.append(0), fail, lambda: done.append(2)])
-    assert done == [0, 2]
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_starts_its_own_threads() -> None:
+    a, b = operand("int8", fill("int8", (130, 200), "random")), operand("int8", fill("int8", (200, 300), "random"))
+    expect_exact(a, b)
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            expect_exact(a, b)
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_lowbit_threads_caps_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:

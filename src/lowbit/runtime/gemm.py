@@ -7,10 +7,10 @@ packs the whole of the other side again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import accumulate
+from functools import lru_cache
+from itertools import accumulate, islice
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,19 @@ from numpy.typing import NDArray
 from lowbit.runtime import native, threads
 
 _PANEL = 16  # columns; rows and columns are cut at multiples, so that no job but the last has a ragged tile
+_AT_ONCE = 4  # jobs per thread that are made ready before they run
 _WORTH = 1 << 21  # multiplications that pay for waking a thread: about 30 µs of work
 
 Ints = NDArray[Any]
 Part = tuple[int, slice, slice]  # which matrix, rows of the left, columns of the right
+
+
+@dataclass(frozen=True)
+class Job:
+    """Steps in order, and the arrays whose addresses they hold."""
+
+    steps: tuple[native.Step, ...]
+    memory: tuple[Ints, ...]
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,7 @@ class Side8:
 def s8_s32(a: Side8, b: Side8) -> NDArray[np.int32]:
     """Σ_k (a - za) · (b - zb), exact where it fits int32."""
     out = np.empty((*a.ints.shape[:2], b.ints.shape[2]), np.int32)
-    threads.run_all([partial(_s8, a, b, max(1, a.ints.shape[2]), None, out, part) for part in _parts(a.ints, b.ints)])
+    _run(_s8(a, b, max(1, a.ints.shape[2]), None, out, part) for part in _parts(a.ints, b.ints))
     return out
 
 
@@ -50,14 +59,14 @@ def s8_f32(a: Side8, b: Side8, segment: int, start: float) -> NDArray[np.float32
     `start` is 0.0 or -0.0, which leaves the sign of a single product's zero as it is.
     """
     out = np.empty((*a.ints.shape[:2], b.ints.shape[2]), np.float32)
-    threads.run_all([partial(_s8, a, b, segment, start, out, part) for part in _parts(a.ints, b.ints)])
+    _run(_s8(a, b, segment, start, out, part) for part in _parts(a.ints, b.ints))
     return out
 
 
 def s16_s64(a: NDArray[np.int16], b: NDArray[np.int16]) -> NDArray[np.int64]:
     """Σ_k a · b, exact."""
     out = np.empty((*a.shape[:2], b.shape[2]), np.int64)
-    threads.run_all([partial(_s16, a, b, out, part) for part in _parts(a, b)])
+    _run(_s16(a, b, out, part) for part in _parts(a, b))
     return out
 
 
@@ -65,7 +74,7 @@ def b1_s32(a: Ints, b: Ints) -> NDArray[np.int32]:
     """Σ_k a · b of integers that are -1 and +1: as many as are equal less as many as differ, by XOR and popcount."""
     left, right = _bits(a), _bits(b.swapaxes(1, 2))
     out = np.empty((*a.shape[:2], b.shape[2]), np.int32)
-    threads.run_all([partial(_b1, left, right, a.shape[2], out, part) for part in _parts(a, b)])
+    _run(_b1(left, right, a.shape[2], out, part) for part in _parts(a, b))
     return out
 
 
@@ -84,14 +93,22 @@ def _slices(length: int, pieces: int) -> list[slice]:
     return [slice(at, min(at + step, length)) for at in range(0, length, step)]
 
 
-def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, part: Part) -> None:
+def _run(jobs: Iterable[Job]) -> None:
+    """Runs the jobs, some at a time: a long stack of matrices shall not hold all of its packed sides at once."""
+    workers = threads.count()
+    jobs = iter(jobs)
+    while some := list(islice(jobs, _AT_ONCE * workers)):
+        native.run([job.steps for job in some], workers)
+
+
+def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, part: Part) -> Job:
     i, rows, columns = part
     left, right, to = _dense(a.ints[i, rows], rows_only=True), _dense(b.ints[i, :, columns]), out[i, rows, columns]
     za, zb = (np.ascontiguousarray(v) for v in (a.zero_points[i, :, rows], b.zero_points[i, :, columns]))
     (m, k), n = left.shape, right.shape[1]
     memory, (packed, scratch) = _aligned(*_sizes(native.best("gemm_s8_sizes"), m, k, n, segment))
     layout = {"row_stride": right.strides[0], "column_stride": right.strides[1], "b_unsigned": int(right.dtype == np.uint8)}
-    native.best("gemm_s8_pack").at(layout | {"k": k, "n": n, "segment": segment}, right.ctypes.data, zb.ctypes.data, packed)
+    pack = native.best("gemm_s8_pack").step(layout | {"k": k, "n": n, "segment": segment}, right.ctypes.data, zb.ctypes.data, packed)
     sizes = {
         "a_stride": left.strides[0],
         "out_stride": to.strides[0] // 4,
@@ -101,32 +118,30 @@ def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, part: 
         "a_unsigned": int(left.dtype == np.uint8),
     }
     if start is None:
-        native.best("gemm_s8_s32").at(sizes, left.ctypes.data, za.ctypes.data, packed, to.ctypes.data, scratch)
-    else:
-        assert a.scales is not None and b.scales is not None
-        sa, sb = np.ascontiguousarray(a.scales[i, :, rows]), np.ascontiguousarray(b.scales[i, :, columns])
-        params = sizes | {"segment": segment, "start": start}
-        addresses = left.ctypes.data, za.ctypes.data, sa.ctypes.data, packed, sb.ctypes.data, to.ctypes.data, scratch
-        native.best("gemm_s8_f32").at(params, *addresses)
-    del memory  # it had to live as long as its addresses
+        multiply = native.best("gemm_s8_s32").step(sizes, left.ctypes.data, za.ctypes.data, packed, to.ctypes.data, scratch)
+        return Job((pack, multiply), (left, right, za, zb, memory))
+    assert a.scales is not None and b.scales is not None
+    sa, sb = np.ascontiguousarray(a.scales[i, :, rows]), np.ascontiguousarray(b.scales[i, :, columns])
+    params = sizes | {"segment": segment, "start": start}
+    addresses = left.ctypes.data, za.ctypes.data, sa.ctypes.data, packed, sb.ctypes.data, to.ctypes.data, scratch
+    return Job((pack, native.best("gemm_s8_f32").step(params, *addresses)), (left, right, za, zb, sa, sb, memory))
 
 
-def _s16(a: Ints, b: Ints, out: Ints, part: Part) -> None:
+def _s16(a: Ints, b: Ints, out: Ints, part: Part) -> Job:
     i, rows, columns = part
     left, right, to = _dense(a[i, rows], rows_only=True), _dense(b[i, :, columns], rows_only=True), out[i, rows, columns]
     (m, k), n = left.shape, right.shape[1]
     strides = {"a_stride": left.strides[0] // 2, "b_stride": right.strides[0] // 2, "out_stride": to.strides[0] // 8}
     memory, (scratch,) = _aligned(32 * (k + 1))
-    native.best("gemm_s16_s64").at(strides | {"m": m, "k": k, "n": n}, left.ctypes.data, right.ctypes.data, to.ctypes.data, scratch)
-    del memory  # it had to live as long as its address
+    addresses = left.ctypes.data, right.ctypes.data, to.ctypes.data, scratch
+    return Job((native.best("gemm_s16_s64").step(strides | {"m": m, "k": k, "n": n}, *addresses),), (left, right, memory))
 
 
-def _b1(a: Ints, b: Ints, k: int, out: Ints, part: Part) -> None:
+def _b1(a: Ints, b: Ints, k: int, out: Ints, part: Part) -> Job:
     i, rows, columns = part
     left, right, to = np.ascontiguousarray(a[i, rows]), np.ascontiguousarray(b[i, columns]), out[i, rows, columns]
-    sizes = {"m": left.shape[0], "k": k, "n": right.shape[0], "words": left.shape[1]}
-    params = {"out_stride": to.strides[0] // 4, **sizes}
-    native.best("gemm_b1_s32").at(params, left.ctypes.data, right.ctypes.data, to.ctypes.data)
+    params = {"out_stride": to.strides[0] // 4, "m": left.shape[0], "k": k, "n": right.shape[0], "words": left.shape[1]}
+    return Job((native.best("gemm_b1_s32").step(params, left.ctypes.data, right.ctypes.data, to.ctypes.data),), (left, right))
 
 
 def _bits(ints: Ints) -> NDArray[np.uint64]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import MappingProxyType
@@ -19,6 +19,7 @@ import numpy as np
 from lowbit import _native
 from lowbit.errors import InputError
 
+Step = tuple[int, bytes, tuple[int, ...]]  # a kernel, its params, its addresses
 Scalar = int | float | Sequence[int] | Sequence[float]
 _NUMBER = (int, float, np.number)
 _STRUCT = {"float32": "f", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q"}
@@ -103,7 +104,19 @@ class Kernel:
 
     def at(self, params: Mapping[str, Scalar], *addresses: int) -> None:
         """Runs the kernel on memory that the caller vouches for: parts of arrays with strides, arenas."""
-        _native.call(self.index, self.contract.pack(params), addresses)
+        _native.call(*self.step(params, *addresses))
+
+    def step(self, params: Mapping[str, Scalar], *addresses: int) -> Step:
+        """The same for `run`, later."""
+        return self.index, self.contract.pack(params), addresses
+
+
+def run(sequences: Iterable[Sequence[Step]], threads: int) -> None:
+    """Runs sequences of steps on up to `threads` threads: each sequence in order on one of them. Releases the GIL.
+
+    One caller at a time has the threads; another one meanwhile runs its sequences by itself.
+    """
+    _native.run(tuple(map(tuple, sequences)), threads)
 
 
 @cache

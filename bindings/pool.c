@@ -1,0 +1,98 @@
+#define _POSIX_C_SOURCE 200809L
+#include "pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { MAX_THREADS = 64 };
+
+static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the caller whose jobs run */
+
+static struct {
+    pthread_mutex_t lock; /* guards all but `next` */
+    pthread_cond_t wake;  /* there is work */
+    pthread_cond_t idle;  /* the last thread has left */
+    int forks_known;      /* whether `child` was registered */
+    int threads;          /* started */
+    int wanted;           /* how many more may enter the work at hand; 0 when there is none */
+    int inside;           /* how many are in it */
+    int count;
+    lb_job_fn *job;
+    void *context;
+    atomic_int next; /* the first job that nobody has begun */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER};
+
+static void work(void) {
+    for (;;) {
+        const int i = atomic_fetch_add(&pool.next, 1);
+        if (i >= pool.count)
+            return;
+        pool.job(i, pool.context);
+    }
+}
+
+static void *thread(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&pool.lock);
+    for (;;) {
+        while (!pool.wanted)
+            pthread_cond_wait(&pool.wake, &pool.lock);
+        pool.wanted--;
+        pool.inside++;
+        pthread_mutex_unlock(&pool.lock);
+        work();
+        pthread_mutex_lock(&pool.lock);
+        if (--pool.inside == 0)
+            pthread_cond_signal(&pool.idle);
+    }
+    return NULL;
+}
+
+/* With pool.lock held. Fewer threads than asked for are fewer, not an error. */
+static void start_threads(int threads) {
+    while (pool.threads < threads) {
+        pthread_t id;
+        if (pthread_create(&id, NULL, thread, NULL) != 0)
+            return;
+        pthread_detach(id);
+        pool.threads++;
+    }
+}
+
+/* A child of fork has the memory of the pool but none of its threads, and maybe locks that nobody will release. */
+static void child(void) {
+    pthread_mutex_init(&owner, NULL);
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.wake, NULL);
+    pthread_cond_init(&pool.idle, NULL);
+    pool.threads = pool.wanted = pool.inside = 0;
+}
+
+void lb_pool_run(int count, int threads, lb_job_fn *job, void *context) {
+    threads = threads < count ? threads : count;
+    threads = threads < MAX_THREADS ? threads : MAX_THREADS;
+    if (threads < 2 || pthread_mutex_trylock(&owner) != 0) {
+        for (int i = 0; i < count; i++)
+            job(i, context);
+        return;
+    }
+    pthread_mutex_lock(&pool.lock);
+    if (!pool.forks_known)
+        pool.forks_known = pthread_atfork(NULL, NULL, child) == 0;
+    pool.job = job, pool.context = context, pool.count = count;
+    atomic_store(&pool.next, 0);
+    start_threads(threads - 1);
+    pool.wanted = threads - 1;
+    if (threads == 2)
+        pthread_cond_signal(&pool.wake);
+    else
+        pthread_cond_broadcast(&pool.wake);
+    pthread_mutex_unlock(&pool.lock);
+    work();
+    pthread_mutex_lock(&pool.lock);
+    pool.wanted = 0;
+    while (pool.inside)
+        pthread_cond_wait(&pool.idle, &pool.lock);
+    pthread_mutex_unlock(&pool.lock);
+    pthread_mutex_unlock(&owner);
+}
