@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -244,3 +246,34 @@ def test_onnx_runtimes_own_ops_are_within_one_step(
 def test_channels_last_is_refused() -> None:
     with pytest.raises(UnsupportedOp, match="channels_last=1 is not supported"):
         both("QLinearGlobalAveragePool", [u8(1, 6, 6, 4)], XP | YP, domain=MS, channels_last=1)
+
+
+@pytest.mark.parametrize("form, activations", [("QDQ", "QInt8"), ("QOperator", "QUInt8")])
+def test_a_network_that_onnx_runtime_quantized_loads_and_gives_its_answer(form: str, activations: str, tmp_path: Path) -> None:
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    demo = resources.files("lowbit") / "demo"
+    images = np.load(str(demo / "fashion_test_1000.npz"))["images"][:32].reshape(-1, 1, 28, 28).astype(np.float32) / 255
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        rows = iter([{"image": images[i : i + 1]} for i in range(8)])
+
+        def get_next(self) -> dict[str, Array] | None:
+            return next(self.rows, None)
+
+    path = tmp_path / "q.onnx"
+    options = {
+        "quant_format": QuantFormat[form],
+        "activation_type": QuantType[activations],
+        "per_channel": True,
+        "reduce_range": True,
+    }  # see s8
+    source = tmp_path / "fashion_cnn.onnx"  # a copy: the quantizer writes beside it
+    source.write_bytes((demo / "fashion_cnn.onnx").read_bytes())
+    quantize_static(str(source), str(path), Reader(), **options)
+    session = ort.SessionOptions()
+    session.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    (theirs,) = ort.InferenceSession(str(path), session, providers=["CPUExecutionProvider"]).run(None, {"image": images})
+    (ours,) = run(load_onnx(path), {"image": images}).values()
+    np.testing.assert_array_equal(ours.argmax(1), theirs.argmax(1))
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=0.01 * np.ptp(theirs))  # its float layers may round the other way

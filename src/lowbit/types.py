@@ -15,6 +15,7 @@ from lowbit.errors import ShapeError
 
 Array = NDArray[Any]
 Shape = tuple[Dim, ...]
+MAX_RANK = 32  # of every NumPy; no network comes near it
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class TensorType:
     def __init__(self, shape: Sequence[Dim], dtype_: str | DType | np.dtype[Any]) -> None:
         object.__setattr__(self, "shape", tuple(d if isinstance(d, Sym) else int(d) for d in shape))
         object.__setattr__(self, "dtype", dtype(dtype_))
+        if len(self.shape) > MAX_RANK:
+            raise ShapeError(f"rank {len(self.shape)} given, {MAX_RANK} is the most")
         for d in self.shape:
             if isinstance(d, int) and d < 0:
                 raise ShapeError(f"shape {shape_text(self.shape)} has a negative dimension")

@@ -76,6 +76,8 @@ def run_node(node: Node, inputs: list[Array | None]) -> tuple[Array, ...]:
             outputs = node.definition.run(inputs, node.attrs)
     except LowbitError as e:
         raise e.at(node.where) from None
+    except MemoryError as e:
+        raise ShapeError(f"no memory for its result, {', '.join(str(o.type) for o in node.outputs)}", where=node.where) from e
     for value, array in zip(node.outputs, outputs, strict=True):
         if array.shape != value.type.shape or array.dtype != value.type.dtype.numpy:
             raise ShapeError(f"computed {array.dtype}{list(array.shape)}, its type says {value.type}", where=node.where)
