@@ -1,0 +1,132 @@
+"""q_attention: exact scores, probabilities of 8 bits (16 for wide operands) with each row's largest at the top (docs/arithmetic.md §6).
+
+    u = fl32(Σ (q - q_zero)·(k - k_zero)) × score_scale (+ mask)          p = rne(p_max × lb_exp(u - max u))
+    y = clamp(rne(fl32(Σ p·(v - v_zero)) × (multiplier ÷ fl32(Σ p))) + y_zero)
+
+`bound` is the largest |Σ| of a score; `bound_per_key` times the number of keys is that of the second sum.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowbit.dims import Dim
+from lowbit.errors import DTypeError
+from lowbit.numerics import F32, lb_exp
+from lowbit.ops.attention import infer as infer_attention
+from lowbit.ops.attention import macs as attention_macs
+from lowbit.ops.op import Op, register
+from lowbit.ops.q_matmul import exact_product, need_integers, requantized
+from lowbit.ops.quant import Call, NotLowered, Operand, Operands, QuantSpec, Ref, Result, largest_magnitude, quantizes
+from lowbit.types import Array, TensorType
+
+
+def infer(
+    q: TensorType,
+    k: TensorType,
+    v: TensorType,
+    mask: TensorType | None = None,
+    *,
+    causal: bool,
+    score_scale: float,
+    p_max: int,
+    multiplier: float,
+    q_zero: int,
+    k_zero: int,
+    v_zero: int,
+    y_zero: int,
+    lo: int,
+    hi: int,
+    to: str,
+    bound: int,
+    bound_per_key: int,
+) -> TensorType:
+    need_integers(queries=q, keys=k, values=v)
+    if mask is not None and mask.dtype.name not in ("bool", "float32"):
+        raise DTypeError(f"mask is {mask.dtype}, bool or float32 needed")
+    rq, rk, rv = (t.with_dtype("float32") for t in (q, k, v))
+    return infer_attention(rq, rk, rv, mask, scale=1.0, causal=causal).with_dtype(to)
+
+
+def scores(q: Array, k: Array, mask: Array | None, causal: bool, score_scale: float, bound: int) -> F32:
+    """u, float32 (…, L, S); excluded positions are -inf. q and k have no zero points any more."""
+    u: F32 = exact_product(q, k.swapaxes(-1, -2), bound).astype(np.float32) * np.float32(score_scale)
+    if mask is not None:
+        u = np.where(mask, u, np.float32(-np.inf)) if mask.dtype == bool else u + mask
+    if causal:
+        u = np.where(np.tri(u.shape[-2], u.shape[-1], dtype=bool), u, np.float32(-np.inf))
+    return u
+
+
+def probabilities(u: F32, p_max: int) -> Array:
+    """p as int64: p_max at the largest of each row, 0 where excluded."""
+    top = np.fmax.reduce(u, axis=-1, keepdims=True, initial=np.float32(-np.inf))
+    with np.errstate(invalid="ignore"):  # -inf - -inf: a row with nothing to attend to; lb_exp(NaN) is 0
+        return np.asarray(np.rint(np.float32(p_max) * lb_exp(u - top)), np.int64)
+
+
+def exact(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None = None,
+    *,
+    causal: bool,
+    score_scale: float,
+    p_max: int,
+    multiplier: float,
+    q_zero: int,
+    k_zero: int,
+    v_zero: int,
+    y_zero: int,
+    lo: int,
+    hi: int,
+    to: str,
+    bound: int,
+    bound_per_key: int,
+) -> Array:
+    qs, ks, vs = (x.astype(np.int64) - z for x, z in ((q, q_zero), (k, k_zero), (v, v_zero)))
+    p = probabilities(scores(qs, ks, mask, causal, score_scale, bound), p_max)
+    total = p.sum(axis=-1, keepdims=True)
+    acc = exact_product(p, vs, bound_per_key * k.shape[-2])
+    m = np.float32(multiplier) / np.where(total == 0, 1, total).astype(np.float32)  # nothing to attend to: acc is 0
+    return requantized(acc, m, y_zero, lo, hi, to)
+
+
+def macs(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, causal: bool, **_: Any) -> Dim:
+    rq, rk, rv = (t.with_dtype("float32") for t in (q, k, v))
+    return attention_macs(rq, rk, rv, mask, scale=1.0, causal=causal)
+
+
+def lower(operands: Operands, result: Result, *, scale: float, causal: bool) -> Call:
+    q, k, v = operands[:3]
+    mask = operands[3] if len(operands) > 3 else None
+    assert isinstance(q, Operand) and isinstance(k, Operand) and isinstance(v, Operand)
+    (sq, qz), (sk, kz), (sv, vz) = q.per_tensor("query"), k.per_tensor("key"), v.per_tensor("value")
+    features = q.type.shape[-1]
+    if not isinstance(features, int):
+        raise NotLowered(f"the range of its scores cannot be proved while '{features}' is not bound")
+    score_scale = np.float32(np.float32(sq * sk) * np.float32(scale))
+    bound = features * largest_magnitude(q) * largest_magnitude(k)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.float32(bound) * score_scale):
+            raise NotLowered("its scores leave the range of float32")
+    sy, yz = result.target()
+    p_max = 255 if max(o.params.dtype.bits for o in (q, k, v)) <= 8 else 65535
+    attrs = {
+        "causal": causal,
+        "score_scale": float(score_scale),
+        "p_max": p_max,
+        "multiplier": float(np.float32(sv / sy)),
+        **{"q_zero": qz, "k_zero": kz, "v_zero": vz, "y_zero": yz},
+        **result.clamp,
+        "bound": bound,
+        "bound_per_key": p_max * largest_magnitude(v),
+    }
+    return Call("q_attention", (Ref(0), Ref(1), Ref(2), None if mask is None else Ref(3, "real")), attrs)
+
+
+register(Op("q_attention", infer, exact, macs))
+quantizes("attention", QuantSpec((0, 1, 2)), lower)
