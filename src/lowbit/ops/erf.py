@@ -17,6 +17,7 @@ from lowbit.ops.unary import infer_float
 from lowbit.types import Array
 
 _STEPS, _END, _DEGREE = 16, 6, 8
+_CHUNK = 1 << 13  # a chunk's float64 temporaries stay in the cache
 
 
 @cache
@@ -35,17 +36,23 @@ def _table() -> NDArray[np.float64]:
 
 def erf(x: Array) -> Array:
     """erf(x), computed in float64 to 1e-14 and rounded to the dtype of x; erf(NaN) is NaN."""
-    if x.size <= _STEPS:  # scalars: the library's own
-        return np.array([math.erf(v) for v in x.reshape(-1)], dtype=np.float64).reshape(x.shape).astype(x.dtype)
-    a = np.minimum(np.abs(x.astype(np.float64)), float(_END))
+    flat, out = x.reshape(-1), np.empty(x.size, x.dtype)
+    for i in range(0, x.size, _CHUNK):
+        out[i : i + _CHUNK] = _erf64(flat[i : i + _CHUNK].astype(np.float64)).astype(x.dtype)
+    return out.reshape(x.shape)
+
+
+def _erf64(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    a = np.minimum(np.abs(x), float(_END))
     nearest = np.rint(a * _STEPS)
     k = np.where(np.isnan(nearest), 0.0, nearest).astype(np.intp)
-    d = a - k / _STEPS
+    d = a - k * (1 / _STEPS)
     table = _table()
-    y = table[_DEGREE][k]
+    y = table[_DEGREE].take(k)
     for n in range(_DEGREE - 1, -1, -1):
-        y = y * d + table[n][k]
-    return np.copysign(y, x.astype(np.float64)).astype(x.dtype)
+        y *= d
+        y += table[n].take(k)
+    return np.copysign(y, x)
 
 
 ERF = Op("erf", infer_float, erf)
