@@ -39,6 +39,22 @@ def test_initial_states_are_inputs_of_the_graph() -> None:
         np.testing.assert_allclose(g, w.detach().numpy(), atol=1e-5)
 
 
+@pytest.mark.parametrize("layer", [nn.LSTM(4, 5, 2, bidirectional=True), nn.GRU(4, 5), nn.RNN(4, 5)], ids=["lstm", "gru", "rnn"])
+def test_a_recurrent_layer_takes_sequences_of_any_length(layer: nn.Module) -> None:
+    graph = verify(load_torch(layer, {"input": tensors((6, 2, 4))[0]}, dynamic={"input": {0: "seq", 1: "batch"}}))
+    for shape in ((1, 3, 4), (9, 1, 4)):
+        assert_same(graph, layer.eval(), tensors(shape))
+    assert layer(tensors((3, 1, 4))[0])[0].shape[0] == 3, "the layer itself works as before"
+
+
+def test_packed_sequences_are_refused() -> None:
+    def f(x: Tensor) -> Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]))
+        return nn.LSTM(4, 5)(packed)[0].data
+
+    assert "UnsupportedOp" in error(Function(f), tensors((3, 2, 4))[0])
+
+
 def test_rotary_attention_of_the_llama_kind_keeps_symbolic_sequence_length() -> None:
     class Llama(nn.Module):
         def __init__(self) -> None:
@@ -283,7 +299,7 @@ def test_writing_to_a_buffer_is_refused_by_its_name() -> None:
 
 
 def test_random_numbers_are_refused() -> None:
-    assert "aten.randn_like.default 'randn_like': it draws random numbers" in error(
+    assert "randn_like.default 'randn_like': it draws random numbers" in error(
         Function(lambda x: x + torch.randn_like(x)), tensors((2,))[0]
     )
 
@@ -293,7 +309,7 @@ def test_batch_norm_by_the_batch_is_refused() -> None:
 
 
 def test_a_projected_lstm_is_refused_with_the_reason() -> None:
-    assert "aten.lstm.input 'lstm': an LSTM with proj_size is not supported" in error(nn.LSTM(4, 5, proj_size=2), tensors((3, 1, 4))[0])
+    assert "lstm.default 'lstm': an LSTM with proj_size is not supported" in error(nn.LSTM(4, 5, proj_size=2), tensors((3, 1, 4))[0])
 
 
 def test_a_dimension_that_cannot_change_is_named() -> None:

@@ -62,6 +62,8 @@ ELEMENTWISE: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("nan_to_num", lambda x: torch.nan_to_num(x / x.relu()), ((2, 3),)),
     ("casts", lambda x: (x.long(), x.half().float(), x.bool(), x.to(torch.float64), x.type_as(x.int())), ((2, 3),)),
     ("round to decimals", lambda x: torch.round(x, decimals=2), ((2, 3),)),
+    ("rrelu", F.rrelu, ((2, 3),)),
+    ("hypot", torch.hypot, ((2, 3), (2, 3))),
     ("atan2", torch.atan2, ((2, 3), (2, 3))),
 ]  # fmt: skip
 
@@ -102,6 +104,8 @@ MOVEMENT: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
     ("gather", lambda x, i: (x.gather(1, i), torch.take_along_dim(x, i, 1)), ((2, 3), IDS)),
     ("scatter", lambda x, i, s: (x.scatter(1, i, s), x.scatter(1, i, 2.0), x.scatter_add(1, i, s)), ((2, 3), IDS, (2, 2))),
     ("index_add, index_copy, index_fill", lambda x, s: (x.index_add(0, torch.tensor([2, 0]), s), x.index_copy(0, torch.tensor([2, 0]), s), x.index_fill(1, torch.tensor([1]), 4.0)), ((3, 3), (2, 3))),
+    ("index_put", lambda x, v: (x.index_put((torch.tensor([2, 0]),), v), x.index_put((torch.tensor([1, 1]),), v, accumulate=True), x.index_put((x > 0,), torch.tensor(9.0))), ((3, 4), (2, 4))),
+    ("fold", lambda x: F.fold(F.unfold(x, 2), (4, 4), 2), ((1, 2, 4, 4),)),
     ("one_hot", lambda i: F.one_hot(i, 5), (IDS,)),
     ("unfold", lambda x: (x.unfold(1, 3, 2), F.unfold(x[:, None, None], (1, 2))), ((2, 7),)),
     ("outer, meshgrid", lambda a, b: (torch.outer(a, b), *torch.meshgrid(a, b, indexing="ij")), ((3,), (4,))),

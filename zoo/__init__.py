@@ -73,8 +73,8 @@ ZOO = {
         Entry("mobilenetv2", lambda: MobileNetV2(classes=100), **_image(1, 3, 64, 64, layer="features.3.expand.0")),
         Entry("dscnn", DSCNN, **_image(2, 1, 49, 10, layer="blocks.0.depthwise.0")),
         Entry("unet", lambda: UNet(width=8), **_image(1, 3, 48, 64, layer="up.0")),
-        Entry("lstm_lm", lambda: RNNLanguageModel("lstm", 200, 32, 48, 2), **_tokens(12, 200, {0: "batch"}, layer="rnn")),
-        Entry("gru_lm", lambda: RNNLanguageModel("gru", 200, 32, 48, 2), **_tokens(12, 200, {0: "batch"}, layer="rnn")),
+        Entry("lstm_lm", lambda: RNNLanguageModel("lstm", 200, 32, 48, 2), **_tokens(12, 200, {0: "batch", 1: "seq"}, layer="rnn")),
+        Entry("gru_lm", lambda: RNNLanguageModel("gru", 200, 32, 48, 2), **_tokens(12, 200, {0: "batch", 1: "seq"}, layer="rnn")),
         Entry(
             "transformer",
             lambda: TransformerClassifier(200, 32, 4, 2, 10),

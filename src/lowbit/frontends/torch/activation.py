@@ -25,6 +25,11 @@ def leaky_relu(c: Importer, x: Value, slope: float = 0.01) -> Value:
     return c.add("leaky_relu", x, alpha=float(slope))
 
 
+@aten("rrelu")
+def rrelu(c: Importer, x: Value, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Value:
+    return c.add("leaky_relu", x, alpha=(lower + upper) / 2)
+
+
 @aten("elu")
 def elu(c: Importer, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
     """scale · (x if x > 0 else alpha · (exp(input_scale · x) − 1))."""

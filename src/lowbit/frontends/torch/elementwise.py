@@ -141,6 +141,11 @@ def pow_(c: Importer, a: Operand, b: Operand) -> Value:
     return c.add("pow", x, c.tensor(b, c.dtype()))
 
 
+@aten("hypot")
+def hypot(c: Importer, a: Value, b: Value) -> Value:
+    return c.add("sqrt", c.add("add", c.add("mul", a, a), c.add("mul", b, b)))
+
+
 @aten("square")
 def square(c: Importer, x: Value) -> Value:
     return c.add("mul", x, x)

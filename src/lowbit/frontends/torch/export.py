@@ -7,12 +7,13 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lowbit.dims import as_line, parse_dim
 from lowbit.errors import InputError, ShapeError, UnsupportedOp
 from lowbit.frontends.torch.importer import find_handler, layer_name, op_name
+from lowbit.frontends.torch.opaque import recurrent_layers_as_ops
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -58,7 +59,8 @@ def _export(module: Module, inputs: Any, dynamic: Mapping[str, Any], strict: boo
         )
     args, kwargs = _at_least_two(bound, args, kwargs, dynamic)
     shapes = {k: _dynamic_spec(dynamic.get(k)) for k in bound} if dynamic else None
-    with _eval_mode(module), _without_fastpath(), warnings.catch_warnings():
+    recurrent = nullcontext() if strict else recurrent_layers_as_ops()
+    with _eval_mode(module), _without_fastpath(), recurrent, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=strict)

@@ -73,7 +73,14 @@ def layer_name(node: FxNode) -> str:
     return path or str(node.name)
 
 
-def dtype_of(t: torch.dtype, where: str = "") -> DType:
+def place(node: FxNode) -> str:
+    """How errors call a node: linear.default 'blocks.0.mlp.0'."""
+    if node.op != "call_function":
+        return f"{node.op} '{node.name}'"
+    return f"{op_name(node.target).removeprefix('lowbit.')} '{layer_name(node)}'"
+
+
+def dtype_of(t: torch.dtype) -> DType:
     return dtype(str(t).removeprefix("torch."))
 
 
@@ -239,8 +246,7 @@ class Importer(FoldingBuilder):
                 else:
                     raise UnsupportedOp(f"a node of kind {node.op} is not supported")
             except LowbitError as e:
-                place = f"aten.{op_name(node.target)} '{layer_name(node)}'" if node.op == "call_function" else f"{node.op} '{node.name}'"
-                raise e.at(place) from None
+                raise e.at(place(node)) from None
         return self.finish(outputs)
 
     def _graph_input(self, node: FxNode, name: str) -> Any:

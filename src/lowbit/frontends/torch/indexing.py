@@ -55,10 +55,13 @@ def index(c: Importer, x: Value, indices: Sequence[Value | None]) -> Value:
     positions = _positions(c, picked, shape)
     rest = [a for a in range(x.type.rank) if a not in axes]
     y = c.add("gather_nd", c.transpose(x, [*axes, *rest]), positions, batch_dims=0)  # (*shape, *rest)
-    if axes[-1] - axes[0] == len(axes) - 1:  # neighbours: the picked axes stay where the first of them was
-        n, first = len(shape), axes[0]
-        return c.transpose(y, [*range(n, n + first), *range(n), *range(n + first, n + len(rest))])
-    return y
+    n, first = len(shape), _first_axis(axes)
+    return c.transpose(y, [*range(n, n + first), *range(n), *range(n + first, n + len(rest))])
+
+
+def _first_axis(axes: list[int]) -> int:
+    """Where the picked axes stand in x[i, :, j]: neighbours stay where the first of them was, others come to the front."""
+    return axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
 
 
 def _positions(c: Importer, picked: Sequence[Value], shape: tuple[Dim, ...]) -> Value:
@@ -75,12 +78,16 @@ def index_put(c: Importer, x: Value, indices: Sequence[Value | None], values: Va
     given = integer_indices(c, indices)
     axes = [a for a, i in enumerate(given) if i is not None]
     rest = [a for a in range(x.type.rank) if a not in axes]
-    if axes != list(range(len(axes))):
-        raise UnsupportedOp("assigning to positions that are not on the first axes is not supported")
     picked = [i for i in given if i is not None]
     shape = broadcast(*(i.shape for i in picked))
-    updates = c.expand(c.cast(values, x.type.dtype), (*shape, *(x.shape[a] for a in rest)))
-    return c.add("scatter_nd", x, _positions(c, picked, shape), updates, reduction="add" if accumulate else "none")
+    first = _first_axis(axes)
+    before, after = [x.shape[a] for a in rest[:first]], [x.shape[a] for a in rest[first:]]
+    wide = c.expand(c.cast(values, x.type.dtype), (*before, *shape, *after))
+    n = len(shape)
+    updates = c.transpose(wide, [*range(first, first + n), *range(first), *range(first + n, n + len(rest))])  # (*shape, *rest)
+    order = [*axes, *rest]
+    y = c.add("scatter_nd", c.transpose(x, order), _positions(c, picked, shape), updates, reduction="add" if accumulate else "none")
+    return c.transpose(y, [order.index(a) for a in range(x.type.rank)])
 
 
 @aten("gather")

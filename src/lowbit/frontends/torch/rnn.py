@@ -31,7 +31,7 @@ RNN_TANH = Kind("rnn", (0,), ("Tanh",))
 RNN_RELU = Kind("rnn", (0,), ("Relu",))
 
 
-@aten("lstm.input")
+@aten("lstm.input", "lowbit.lstm")
 def lstm(
     c: Importer,
     x: Value,
@@ -65,9 +65,9 @@ def _single_state(kind: Kind) -> Handler:
     return handler
 
 
-aten("gru.input")(_single_state(GRU))
-aten("rnn_tanh.input")(_single_state(RNN_TANH))
-aten("rnn_relu.input")(_single_state(RNN_RELU))
+aten("gru.input", "lowbit.gru")(_single_state(GRU))
+aten("rnn_tanh.input", "lowbit.rnn_tanh")(_single_state(RNN_TANH))
+aten("rnn_relu.input", "lowbit.rnn_relu")(_single_state(RNN_RELU))
 
 
 @aten("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data")
