@@ -207,6 +207,29 @@ def test_concat_pad_softmax_and_reductions_are_said_for_the_other_order():
     assert "transpose" not in ops(check(net_of(model, (2, 3, 4, 5))))
 
 
+def test_transposes_on_both_sides_of_a_linear_go():
+    g = net_of(lambda n, x: n("transpose", n("linear", n("transpose", x, perm=(1, 0, 2)), f32(6, 4)), perm=(1, 0, 2)), (2, 5, 4))
+    assert ops(check(g)) == ["linear"]
+
+
+def test_a_transpose_moves_past_a_linear_to_the_views_on_its_other_side():
+    def into(n, x):  # (batch, seq, 8) to (heads of seq-first queries)
+        y = n("linear", n("transpose", x, perm=(1, 0, 2)), f32(12, 8), f32(12))
+        return n("exp", n("transpose", n("reshape", y, shape=(5, 2, 3, 4)), perm=(1, 2, 0, 3)))
+
+    def out_of(n, x):
+        y = n("reshape", n("transpose", n("exp", x), perm=(2, 0, 1, 3)), shape=(5, 2, 12))
+        return n("transpose", n("linear", y, f32(8, 12), f32(8)), perm=(1, 0, 2))
+
+    assert ops(check(net_of(into, (2, 5, 8)))) == ["linear", "reshape", "transpose", "exp"]
+    assert ops(check(net_of(out_of, (2, 3, 5, 4)))) == ["exp", "transpose", "reshape", "linear"]
+
+
+def test_a_transpose_that_moves_the_features_stays_where_it_is():
+    g = net_of(lambda n, x: n("reshape", n("linear", n("transpose", x, perm=(0, 2, 1)), f32(6, 5)), shape=(2, 24)), (2, 5, 4))
+    assert ops(check(g)) == ["transpose", "linear", "reshape"]
+
+
 def test_a_mean_that_keeps_its_axes_leaves_less_to_transpose():
     g = net_of(lambda n, x: n("reduce_max", n("transpose", x, perm=(2, 3, 0, 1)), axes=(1,), keepdims=True), (2, 3, 4, 5))
     assert ops(check(g, exact=True)) == ["reduce_max", "transpose"]

@@ -25,13 +25,16 @@ EXPECTED = {
 
 @pytest.mark.parametrize("entry", ZOO.values(), ids=ZOO)
 def test_simplifying_keeps_the_answer(entry: Entry) -> None:
-    graph = load_torch(entry.make(), entry.example(), dynamic=entry.dynamic)
+    model = entry.make()
+    graph = load_torch(model, entry.example(), dynamic=entry.dynamic)
     step = graph
     for p in PASSES:
         step = verify(p(step))
     after = verify(simplify(graph))
     assert simplify(after) is after
     assert len(after) < len(graph)
+    layers = {n.name for n in after if n.definition.macs is not None}
+    assert entry.layer in layers and layers <= {path for path, _ in model.named_modules()}, "layers are called by their module path"
     left = [n.op for n in after]
     for op, count in EXPECTED.get(entry.name, {}).items():
         assert left.count(op) == count, op

@@ -18,6 +18,7 @@ from lowbit.passes.fuse_activations import fuse_activations
 from lowbit.passes.fuse_attention import fuse_attention
 from lowbit.passes.fuse_linear import fuse_linear
 from lowbit.passes.fuse_norms import fuse_norms
+from lowbit.passes.pass_linear import pass_linear
 from lowbit.passes.shorten_views import shorten_views
 
 Pass = Callable[[Graph], Graph]
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     fold_affine,
     fold_pads,
     fold_movement,
+    pass_linear,
     shorten_views,
     cancel_transposes,
 )
