@@ -188,3 +188,31 @@ def lb_exp(x: ArrayLike) -> F32:
         p = p * r + c
     e = ((p * (r * r)) + r) + np.float32(1)
     return np.asarray(np.where(inside, np.ldexp(e, n.astype(np.int32)), np.float32(0)), np.float32)
+
+
+_SQRT_HALF = np.float32(0.70710678)
+_LOG = tuple(
+    np.float32(c)
+    for c in (
+        7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
+        -2.4999993993e-1, 3.3333331174e-1,
+    )
+)  # fmt: skip
+
+
+def lb_log(x: ArrayLike) -> F32:
+    """ln(x) for normal x > 0 in float32 steps that every backend can take (docs/arithmetic.md §4); ln(1) is 0.
+
+    >>> lb_log(np.float32([1.0, 2.0, 10.0]))
+    array([0.       , 0.6931472, 2.3025851], dtype=float32)
+    """
+    m, e = np.frexp(as_float32(x))  # x = m · 2^e, m in [0.5, 1)
+    low = m < _SQRT_HALF
+    n = np.where(low, e - 1, e).astype(np.float32)
+    r = np.where(low, m + m, m) - np.float32(1)  # exact
+    z = r * r
+    p = np.full_like(r, _LOG[0])
+    for c in _LOG[1:]:
+        p = p * r + c
+    y = ((p * r) * z + n * _LN2_LOW) - np.float32(0.5) * z
+    return np.asarray((r + y) + n * _LN2_HIGH)

@@ -71,8 +71,16 @@ def infer_avg(
 
 def avg_pool(x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, count_include_pad: bool) -> Array:
     """The mean of each window. What `ceil_mode` adds beyond the padding never counts; the padding counts on demand."""
+    total, count = window_sums(wide(x), kernel, stride, pads, dilation, ceil_mode, count_include_pad)
+    return np.asarray(total / count).astype(x.dtype)
+
+
+def window_sums(
+    x: Array, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, count_include_pad: bool
+) -> tuple[Array, Array]:
+    """The sum of each window, and how many elements count in it."""
     n = len(kernel)
-    total = _windows(wide(x), kernel, stride, pads, dilation, ceil_mode, 0).sum(axis=-1)
+    total = _windows(x, kernel, stride, pads, dilation, ceil_mode, 0).sum(axis=-1)
     inside = np.ones((1, 1, *x.shape[2:]), total.dtype)
     if count_include_pad:
         padded = np.pad(inside, [(0, 0), (0, 0), *zip(pads[:n], pads[n:], strict=True)], constant_values=1)
@@ -80,7 +88,7 @@ def avg_pool(x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints
         count = windows(padded, kernel, stride, (0,) * 2 * n, dilation, out).reshape(1, 1, *out, -1).sum(axis=-1)
     else:
         count = _windows(inside, kernel, stride, pads, dilation, ceil_mode, 0).sum(axis=-1)
-    return np.asarray(total / count).astype(x.dtype)
+    return total, count
 
 
 def infer_lp(x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, p: int) -> TensorType:
@@ -108,7 +116,7 @@ def infer_adaptive_avg(x: TensorType, *, output_size: Ints) -> TensorType:
     return infer_adaptive(x, output_size=output_size)
 
 
-def _adaptive(x: Array, output_size: Ints, reduce: Any) -> Array:
+def over_bins(x: Array, output_size: Ints, reduce: Any) -> Array:
     """Bin i of n along an axis covers elements floor(i*size/n) up to ceil((i+1)*size/n); axes are independent."""
     for axis, n in enumerate(output_size, 2):
         size = x.shape[axis]
@@ -118,11 +126,11 @@ def _adaptive(x: Array, output_size: Ints, reduce: Any) -> Array:
 
 
 def adaptive_avg_pool(x: Array, *, output_size: Ints) -> Array:
-    return _adaptive(wide(x), output_size, np.mean).astype(x.dtype)
+    return over_bins(wide(x), output_size, np.mean).astype(x.dtype)
 
 
 def adaptive_max_pool(x: Array, *, output_size: Ints) -> Array:
-    return _adaptive(x, output_size, np.max)
+    return over_bins(x, output_size, np.max)
 
 
 def infer_unpool(x: TensorType, indices: TensorType, *, shape: tuple[Any, ...]) -> TensorType:

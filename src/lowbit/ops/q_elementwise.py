@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from lowbit.errors import ShapeError
 from lowbit.numerics import requantize_with, round_clamp
 from lowbit.ops.op import Op, get_op, register
 from lowbit.ops.q_matmul import need_integers, requantized
-from lowbit.ops.quant import Call, Const, Fixed, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import Call, Const, Fixed, Lower, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, broadcast
 
 # -- requantize ---------------------------------------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ def add(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, mx: float,
     return round_clamp(np.asarray(left + right), np.asarray(z_zero), dtype(to), qmin=lo, qmax=hi)
 
 
-def lower_sum(sign: int) -> Any:
+def lower_sum(sign: int) -> Lower:
     def lower(operands: Operands, result: Result) -> Call:
         x, y = operands
         assert isinstance(x, Operand) and isinstance(y, Operand)
@@ -110,26 +111,29 @@ def look_up(x: Array, table: Array) -> Array:
     return table[x.astype(np.int64) - least]
 
 
-def lower_table(op: str) -> Any:
-    """The table of an elementwise op: its own float64 meaning at every one of the 256 (65,536) inputs."""
+def table_call(x: Operand, result: Result, f: Callable[[Array], Array]) -> Call:
+    """A function of one tensor as a table: its float64 meaning at every one of the 256 (65,536) inputs."""
+    sx, xz = x.per_tensor("input")
+    d = x.params.dtype
+    assert d.min is not None and d.max is not None
+    if d.bits > 16:
+        raise NotLowered(f"a table for {d} would have 2^{d.bits} entries")
+    sy, yz = result.per_tensor()
+    target = dtype(result.dtype)
+    with np.errstate(all="ignore"):
+        values = f(np.float64(sx) * (np.arange(d.min, d.max + 1) - xz))
+        ints = np.clip(np.rint(values / np.float64(sy)), result.lo - yz, result.hi - yz)
+    table = (np.where(np.isnan(ints), 0, ints) + yz).astype(target.numpy)
+    return Call("q_table", (Ref(0), Const(table, "table", target.name)))
+
+
+def lower_table(op: str) -> Lower:
+    """The table of an elementwise op."""
 
     def lower(operands: Operands, result: Result, **attrs: Any) -> Call:
         x = operands[0]
         assert isinstance(x, Operand)
-        sx, xz = x.per_tensor("input")
-        d = x.params.dtype
-        assert d.min is not None and d.max is not None
-        if d.bits > 16:
-            raise NotLowered(f"a table for {d} would have 2^{d.bits} entries")
-        reals = np.float64(sx) * (np.arange(d.min, d.max + 1) - xz)
-        with np.errstate(all="ignore"):
-            (values,) = get_op(op).run([reals], attrs)
-        sy, yz = result.per_tensor()
-        target = dtype(result.dtype)
-        with np.errstate(all="ignore"):
-            ints = np.clip(np.rint(values / np.float64(sy)), result.lo - yz, result.hi - yz)
-        table = (np.where(np.isnan(ints), 0, ints) + yz).astype(target.numpy)
-        return Call("q_table", (Ref(0), Const(table, "table", target.name)))
+        return table_call(x, result, lambda reals: get_op(op).run([reals], attrs)[0])
 
     return lower
 

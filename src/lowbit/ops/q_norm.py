@@ -1,0 +1,229 @@
+"""Integer normalizations (docs/arithmetic.md §5): exact sums of the integers, then a few float32 steps for each element.
+
+    d_i = x_i - x_zero;  s1 = Σ d_i;  s2 = Σ d_i²                          exact
+    mean = fl32(s1) ÷ fl32(n);  v = fl32(n·s2 - s1²) ÷ fl32(n²)            RMS: mean = 0, v = fl32(s2) ÷ fl32(n)
+    t_i = (fl32(d_i) - mean) × (1 ÷ √(v + eps))                            eps of the op ÷ (sx × sx)
+    y_i = clamp(rne(t_i × gain + offset) + y_zero)                         gain = gamma ÷ sy, offset = beta ÷ sy
+
+n·s2 fits int64 while n · largest |d| < 2^31.5: shapes and dtype prove it, or the norm stays float.
+A batch norm that no convolution took in has its statistics as constants: y = clamp(rne(fl32(d) × gain[c] + offset[c]) + y_zero).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowbit.dims import Dim, product
+from lowbit.errors import DTypeError
+from lowbit.ops.norm import infer_batch, infer_group, infer_instance, infer_layer, infer_rms
+from lowbit.ops.op import Op, register
+from lowbit.ops.q_matmul import need_integers, rounded
+from lowbit.ops.quant import (
+    Call,
+    Const,
+    FloatOperand,
+    Lower,
+    NotLowered,
+    Operand,
+    Operands,
+    QuantSpec,
+    Ref,
+    Result,
+    largest_magnitude,
+    quantizes,
+)
+from lowbit.types import Array, TensorType, normalize_axis
+
+
+def standardized(d: Array, axes: tuple[int, ...], eps: float, center: bool = True) -> Array:
+    """t_i of the head of this file, for int64 d."""
+    n = int(np.prod([d.shape[a] for a in axes]))
+    s1, s2 = d.sum(axis=axes, keepdims=True), np.square(d).sum(axis=axes, keepdims=True)
+    count = np.asarray(n).astype(np.float32)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if center:
+            centered = d.astype(np.float32) - s1.astype(np.float32) / count
+            v = (n * s2 - s1 * s1).astype(np.float32) / np.asarray(n * n).astype(np.float32)
+        else:
+            centered, v = d.astype(np.float32), s2.astype(np.float32) / count
+        return np.asarray(centered * (np.float32(1) / np.sqrt(v + np.float32(eps))))
+
+
+def affine(t: Array, gain: Array, offset: Array | None, y_zero: int, lo: int, hi: int, to: str) -> Array:
+    y = t * gain
+    return rounded(y if offset is None else y + offset, y_zero, lo, hi, to)
+
+
+def _channels(v: Array | None, rank: int) -> Any:
+    """A vector over the channels (axis 1), ready to broadcast; one number for all as it is."""
+    return v if v is None or v.ndim == 0 else v.reshape(-1, *[1] * (rank - 2))
+
+
+def _reals(*types: TensorType | None) -> list[TensorType | None]:
+    """The types for an `infer` that knows no integers: gain and offset are float32, one number (not a vector) is left out."""
+    x, *vectors = types
+    need_integers(input=x)
+    assert x is not None
+    wrong = next((t for t in vectors if t is not None and t.dtype.name != "float32"), None)
+    if wrong is not None:
+        raise DTypeError(f"{wrong} given, gain and offset are float32")
+    return [x.with_dtype("float32"), *(None if t is not None and t.rank == 0 else t for t in vectors)]
+
+
+def infer_q_layer(
+    x: TensorType,
+    gain: TensorType,
+    offset: TensorType | None = None,
+    *,
+    axis: int,
+    eps: float,
+    x_zero: int,
+    y_zero: int,
+    lo: int,
+    hi: int,
+    to: str,
+) -> TensorType:
+    real, g, b = _reals(x, gain, offset)
+    assert real is not None
+    return infer_layer(real, g, b, axis=axis, eps=eps).with_dtype(to)
+
+
+def layer_norm(
+    x: Array, gain: Array, offset: Array | None = None, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
+) -> Array:
+    axes = tuple(range(normalize_axis(axis, x.ndim), x.ndim))
+    return affine(standardized(x.astype(np.int64) - x_zero, axes, eps), gain, offset, y_zero, lo, hi, to)
+
+
+def infer_q_rms(
+    x: TensorType, gain: TensorType, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
+) -> TensorType:
+    real, g = _reals(x, gain)
+    assert real is not None
+    return infer_rms(real, g, axis=axis, eps=eps).with_dtype(to)
+
+
+def rms_norm(x: Array, gain: Array, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str) -> Array:
+    axes = tuple(range(normalize_axis(axis, x.ndim), x.ndim))
+    return affine(standardized(x.astype(np.int64) - x_zero, axes, eps, center=False), gain, None, y_zero, lo, hi, to)
+
+
+def infer_q_instance(
+    x: TensorType, gain: TensorType, offset: TensorType, *, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
+) -> TensorType:
+    real, g, b = _reals(x, gain, offset)
+    assert real is not None and g is not None and b is not None
+    return infer_instance(real, g, b, eps=eps).with_dtype(to)
+
+
+def instance_norm(x: Array, gain: Array, offset: Array, *, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str) -> Array:
+    t = standardized(x.astype(np.int64) - x_zero, tuple(range(2, x.ndim)), eps)
+    return affine(t, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
+
+
+def infer_q_group(
+    x: TensorType,
+    gain: TensorType,
+    offset: TensorType | None = None,
+    *,
+    groups: int,
+    eps: float,
+    x_zero: int,
+    y_zero: int,
+    lo: int,
+    hi: int,
+    to: str,
+) -> TensorType:
+    real, g, b = _reals(x, gain, offset)
+    assert real is not None
+    return infer_group(real, g, b, groups=groups, eps=eps).with_dtype(to)
+
+
+def group_norm(
+    x: Array, gain: Array, offset: Array | None = None, *, groups: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
+) -> Array:
+    d = (x.astype(np.int64) - x_zero).reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+    t = standardized(d, tuple(range(2, d.ndim)), eps).reshape(x.shape)
+    return affine(t, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
+
+
+def infer_q_batch(
+    x: TensorType, gain: TensorType, offset: TensorType, *, x_zero: int, y_zero: int, lo: int, hi: int, to: str
+) -> TensorType:
+    real, g, b = _reals(x, gain, offset)
+    assert real is not None and g is not None and b is not None
+    return infer_batch(real, g, b, g, g, eps=0.0).with_dtype(to)
+
+
+def batch_norm(x: Array, gain: Array, offset: Array, *, x_zero: int, y_zero: int, lo: int, hi: int, to: str) -> Array:
+    d = (x.astype(np.int32) - x_zero).astype(np.float32)
+    return affine(d, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
+
+
+def over(dims: tuple[Dim, ...], x: Operand) -> None:
+    """NotLowered unless n·s2 - s1² over so many elements is proved to fit int64."""
+    n = product(dims)
+    if not isinstance(n, int):
+        raise NotLowered(f"the range of its sums cannot be proved while '{n}' is not bound")
+    if (n * largest_magnitude(x)) ** 2 >= 2**63:
+        raise NotLowered(f"its sums of squares over {n} elements of {x.params.dtype} do not fit 64 bits")
+
+
+def constant(operand: Any, what: str) -> Array | None:
+    if operand is None:
+        return None
+    if not isinstance(operand, FloatOperand) or operand.data is None:
+        raise NotLowered(f"its {what} is not constant")
+    return operand.data
+
+
+def lower(op: str) -> Lower:
+    def lowered(operands: Operands, result: Result, *, eps: float, **attrs: Any) -> Call:
+        x = operands[0]
+        assert isinstance(x, Operand)
+        (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
+        shape = x.type.shape
+        if "axis" in attrs:
+            over(shape[normalize_axis(attrs["axis"], x.type.rank) :], x)
+        else:
+            over((*shape[2:], shape[1] // attrs["groups"] if "groups" in attrs else 1), x)
+        scale = constant(operands[1] if len(operands) > 1 else None, "scale")
+        bias = constant(operands[2] if len(operands) > 2 else None, "bias")
+        with np.errstate(divide="ignore", over="ignore", under="ignore"):
+            small = np.float32(np.float32(eps) / np.float32(sx * sx))
+        if not np.isfinite(small):
+            raise NotLowered("its eps ÷ (input scale)² leaves the range of float32")
+        gain = np.asarray((np.float32(1) if scale is None else scale.astype(np.float32)) / sy, np.float32)
+        offset = None if bias is None else Const(np.asarray(bias.astype(np.float32) / sy, np.float32), "offset")
+        args = (Ref(0), Const(gain, "gain")) if offset is None else (Ref(0), Const(gain, "gain"), offset)
+        return Call(op, args, {**attrs, "eps": float(small), "x_zero": xz, "y_zero": yz, **result.clamp})
+
+    return lowered
+
+
+def lower_batch(operands: Operands, result: Result, *, eps: float) -> Call:
+    x = operands[0]
+    assert isinstance(x, Operand)
+    (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
+    wide = [constant(o, what) for o, what in zip(operands[1:], ("scale", "bias", "mean", "variance"), strict=True)]
+    scale, bias, mean, var = (np.asarray(t, np.float64) for t in wide)
+    a = scale / np.sqrt(var + eps)
+    gain, offset = (a * float(sx) / float(sy)).astype(np.float32), ((bias - mean * a) / float(sy)).astype(np.float32)
+    if not (np.all(np.isfinite(gain)) and np.all(np.isfinite(offset))):
+        raise NotLowered("its factors leave the range of float32")
+    attrs = {"x_zero": xz, "y_zero": yz, **result.clamp}
+    return Call("q_batch_norm", (Ref(0), Const(gain, "gain"), Const(offset, "offset")), attrs)
+
+
+register(
+    Op("q_layer_norm", infer_q_layer, layer_norm),
+    Op("q_rms_norm", infer_q_rms, rms_norm),
+    Op("q_instance_norm", infer_q_instance, instance_norm),
+    Op("q_group_norm", infer_q_group, group_norm),
+    Op("q_batch_norm", infer_q_batch, batch_norm),
+)
+for _op in ("layer_norm", "rms_norm", "instance_norm", "group_norm"):
+    quantizes(_op, QuantSpec((0,), fuses_clip=True), lower(f"q_{_op}"))
+quantizes("batch_norm", QuantSpec((0,), fuses_clip=True), lower_batch)
