@@ -122,7 +122,10 @@ static inline void lb_pack_rows(const lb_scratch *s, lb_cut cut, const int8_t *a
 
 /* 16 dwords, or the first `count` of them, to any address. */
 static inline void lb_store16(void *out, const void *from, ptrdiff_t count) {
-    memcpy(out, from, count >= LB_PANEL ? 4 * LB_PANEL : 4 * (size_t)count);
+    if (count >= LB_PANEL)
+        memcpy(out, from, 4 * LB_PANEL); /* two stores, where the other is a call */
+    else
+        memcpy(out, from, 4 * (size_t)count);
 }
 
 #endif

@@ -187,6 +187,12 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch, n
     expect_exact(operand(name, fill(name, (3, 40, 50), "random")), operand(name, fill(name, (3, 50, 20), "random")))
 
 
+def test_a_right_side_that_is_packed_in_parts_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm, "_PACKED", 50 * 16)
+    for m in (20, 200):
+        expect_exact(operand("int8", fill("int8", (m, 50), "random")), operand("uint8", fill("uint8", (50, 130), "random"), 3))
+
+
 def test_callers_that_share_the_threads_all_get_their_answer() -> None:
     a, b = operand("int8", fill("int8", (130, 200), "random")), operand("int8", fill("int8", (200, 300), "random"))
     want, answers = int64(a, b), []

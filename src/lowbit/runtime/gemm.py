@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from lowbit.runtime import native, threads
 
 _PANEL = 16  # columns; rows and columns are cut at multiples, so that no job but the last has a ragged tile
-_AT_ONCE = 4  # jobs per thread that are made ready before they run
+_PACKED = 1 << 22  # elements of b that a job packs: 8 MB, however large b is
+_AT_ONCE = 2  # jobs per thread that are made ready before they run
 _WORTH = 1 << 21  # multiplications that pay for waking a thread: about 30 µs of work
 
 Ints = NDArray[Any]
@@ -79,12 +80,13 @@ def b1_s32(a: Ints, b: Ints) -> NDArray[np.int32]:
 
 
 def _parts(a: Ints, b: Ints) -> Iterator[Part]:
-    """The product cut into jobs: matrix by matrix, and each one further while there are threads without work."""
+    """The product cut into jobs: matrix by matrix, each one further while there are threads without work, and by what b takes packed."""
     (count, m, k), n = a.shape, b.shape[2]
     if not m or not n:
         return
     pieces = max(1, min(-(-threads.count() // count), m * k * n // _WORTH)) if count else 1
-    rows, columns = (_slices(m, pieces), [slice(0, n)]) if m > n else ([slice(0, m)], _slices(n, pieces))
+    rows = _slices(m, pieces if m > n else 1)
+    columns = _slices(n, max(1 if m > n else pieces, -(-k * n // _PACKED)))
     yield from ((i, r, c) for i in range(count) for r in rows for c in columns)
 
 
