@@ -16,7 +16,6 @@ from lowbit.passes.fold_affine import per_channel
 from lowbit.passes.match import Const, Match, Num, Pattern, Var, close, either, layer_name, match, op, same_shape, swallows, times
 
 X = Var("x")
-CENTERED = Var("centered")
 
 
 def _square(x: Pattern) -> Pattern:

@@ -91,11 +91,6 @@ def either(*options: Pattern) -> Either:
     return Either(options)
 
 
-def maybe_cast(p: Pattern) -> Either:
-    """The pattern, or a cast of it: half-precision exports compute norms in float32."""
-    return Either((p, Does(("cast",), (p,))))
-
-
 @dataclass(frozen=True)
 class Match:
     """What a pattern's names stand for, and the nodes it covers, the root first."""
