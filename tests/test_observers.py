@@ -28,6 +28,7 @@ from lowbit.calibrate import (
 )
 from lowbit.calibrate.clip import divergence, is_one_threshold, squared_error
 from lowbit.calibrate.histogram import Histogram
+from lowbit.calibrate.reservoir import Reservoir
 from lowbit.calibrate.statistics import as_batch
 from lowbit.dtypes import dtype
 from lowbit.errors import CalibrationError, DTypeError, FormatError, QuantError, ShapeError
@@ -216,6 +217,16 @@ def test_every_value_is_in_its_bin_or_is_a_zero(data: list[np.ndarray]) -> None:
         assert np.abs(k).max() < 8 <= np.abs(nonzero / (b.width / 2)).max()
     assert np.all(np.diff(b.edges) >= 0) and np.all(b.rest >= 0)
     assert not np.any(b.rest[np.diff(b.edges) == 0])
+
+
+@quick
+@given(own.float_arrays())
+def test_a_sample_that_is_not_full_is_the_data_without_its_zeros(x: np.ndarray) -> None:
+    sample = Reservoir(1, 5000)
+    sample.see(as_batch(x, None, False)[0])
+    values, counts = np.unique(x[x != 0], return_counts=True)
+    order = np.argsort(sample.values(0))
+    assert np.array_equal(sample.values(0)[order], values) and np.array_equal(sample.counts[0][order], counts)
 
 
 def test_the_squared_error_on_the_histogram_is_that_of_the_data() -> None:

@@ -126,12 +126,20 @@ def squared_error(b: Bins, params: QuantParams) -> F64:
 
 
 def _affine_integral(x: F64, params: QuantParams) -> F64:
+    """n·s³/12 + r³/3 at each x, as s³/12 · (n + 4·(r/s)³)."""
     s = params.scale.astype(np.float64)[:, None]
     lowest, highest = params.code_range
     zp = params.zero_point.astype(np.float64)[:, None]
-    steps = np.clip(np.rint(x / s), lowest - zp, highest - zp)
-    r = x - steps * s
-    return np.asarray(steps * (s**3 / 12) + r * r * r / 3)
+    r = x / s
+    n = np.rint(r)
+    np.clip(n, lowest - zp, highest - zp, out=n)
+    r -= n
+    cube = r * r
+    cube *= r
+    cube *= 4
+    cube += n
+    cube *= s**3 / 12
+    return cube
 
 
 def _levels(params: QuantParams, i: int) -> F64:
@@ -168,20 +176,20 @@ def search(loss: Loss, b: Bins, one_threshold: bool) -> Range:
         return r * lo, r * hi
     both = _least(lambda r: loss(r * lo, r * hi), b.octaves)
     low, high = both, both
-    for _ in range(2):
-        high = _least(lambda r, low=low: loss(np.full(len(r), low * lo), r * hi), b.octaves, high)  # type: ignore[misc]
-        low = _least(lambda r, high=high: loss(r * lo, np.full(len(r), high * hi)), b.octaves, low)  # type: ignore[misc]
+    for octaves in (b.octaves, 0):  # far and wide once, then near by
+        high = _least(lambda r, low=low: loss(np.full(len(r), low * lo), r * hi), octaves, high)  # type: ignore[misc]
+        low = _least(lambda r, high=high: loss(r * lo, np.full(len(r), high * hi)), octaves, low)  # type: ignore[misc]
     return low * lo, high * hi
 
 
 def _least(f: Callable[[F64], F64], octaves: int, start: float = 1.0) -> float:
-    """A factor in (0, 1] with f(factor) no larger than at `start` and at every quarter octave, the largest among equals."""
+    """A factor in (0, 1] with f(factor) no larger than at `start` and at every quarter of so many octaves, the largest among equals."""
     step = 0.25
     factors = np.unique(np.append(2.0 ** -np.arange(0, octaves, step), start))[::-1]
     values = f(factors)
     best, least = float(factors[np.argmin(values)]), float(values.min())
     for _ in range(3):
-        factors = np.minimum(best * 2.0 ** (np.arange(3, -4, -1) * (step / 4)), 1.0)
+        factors = np.unique(np.minimum(best * 2.0 ** (np.arange(-3, 4) * (step / 4)), 1.0))[::-1]
         values = f(factors)
         if values.min() < least:
             best, least = float(factors[np.argmin(values)]), float(values.min())

@@ -319,7 +319,7 @@ def _weighted(b: Bins, sample: Reservoir, channel: int) -> tuple[F32, F64]:
 
     A bin without any is its middle: the rare values of the tails, which decide about clipping, are counted and not left to chance.
     """
-    values, counts = sample.values[channel], sample.counts[channel].astype(np.float64)
+    values, counts = sample.values(channel), sample.counts[channel].astype(np.float64)
     rest = ~np.isin(values, b.atoms.astype(np.float32))
     values, counts = values[rest], counts[rest]
     where = np.clip(np.searchsorted(b.edges, values, side="right") - 1, 0, max(len(b.rest) - 1, 0))
