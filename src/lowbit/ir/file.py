@@ -14,6 +14,7 @@ from lowbit.files import write_whole
 from lowbit.ir.graph import Graph
 from lowbit.ir.text import parse_graph, print_graph, stands_in_text
 from lowbit.ir.verify import verify
+from lowbit.packing import is_packed, pack, unpack
 
 VERSION = 1
 
@@ -24,8 +25,14 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
 
     tensors = {}
     views = {}
+    packed = {}
     for name, c in graph.constants.items():
-        if not stands_in_text(c.data):
+        if stands_in_text(c.data):
+            continue
+        if is_packed(c.value.type.dtype):
+            tensors[name] = pack(c.data, c.value.type.dtype)
+            packed[name] = [c.value.type.dtype.name, list(c.data.shape)]
+        else:
             native = c.data.dtype.kind in "fiub"
             tensors[name] = c.data if native else np.ascontiguousarray(c.data).reshape(-1).view(np.uint8)
             if not native:
@@ -33,7 +40,7 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
                     c.value.type.dtype.name,
                     list(c.data.shape),
                 ]  # bfloat16, float8, complex: NumPy's safetensors cannot name them, bytes can
-    meta = json.dumps({"version": VERSION, "bytes": views, "graph": print_graph(graph)}, sort_keys=True)
+    meta = json.dumps({"version": VERSION, "bytes": views, "packed": packed, "graph": print_graph(graph)}, sort_keys=True)
     write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
 
 
@@ -53,6 +60,8 @@ def load(path: str | PathLike[str]) -> Graph:
     try:
         for name, (element, shape) in meta["bytes"].items():
             data[name] = data[name].view(dtype(element).numpy).reshape(shape)
+        for name, (element, shape) in meta["packed"].items():
+            data[name] = unpack(data[name], element, shape)
         return verify(parse_graph(meta["graph"], data))
     except (KeyError, TypeError, ValueError) as e:
         raise FormatError(f"the graph in it is damaged ({e})", where=where) from e

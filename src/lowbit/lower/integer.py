@@ -7,6 +7,7 @@ name but the brackets.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ from lowbit.ops.quant import (
     WeightsOnly,
     is_clamp,
 )
-from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize, requantize
+from lowbit.quant_params import QUANT_DTYPES, PerAxis, PerBlock, PerTensor, QuantParams, quantize, requantize
 
 BRACKETS = ("quantize_linear", "dequantize_linear", "quantize_rows", "dequantize_rows")
 
@@ -93,7 +94,7 @@ def _lower_node(editor: Editor, node: Node) -> None:
             return
         lower = entry.lower or _same_as(node)
     target, result = find_result(editor, node, entry.spec.fuses_clip)
-    made = lower(operands, result, **node.attrs)
+    made = lower(operands, result, **node.attrs) or _same_as(node)(operands, result, **node.attrs)
     if isinstance(made, Outputs):
         _emit_outputs(editor, node, made)
     else:
@@ -111,7 +112,7 @@ def _check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
     raise NotLowered(f"its input {floats[0]} is not quantized")
 
 
-def _same_as(node: Node) -> Lower:
+def _same_as(node: Node) -> Callable[..., Call]:
     return lambda operands, result, **_: _same(node, operands, result)
 
 
@@ -157,7 +158,12 @@ def bracket_params(editor: Editor, node: Node) -> QuantParams | None:
     scale, zero = editor.constant_data(node.input(1)), editor.constant_data(node.input(2))
     data = node.inputs[0] if node.op == "dequantize_linear" else node.output
     assert data is not None
-    if scale is None or (zero is None and node.input(2) is not None) or not data.type.dtype.is_integer or scale.dtype != np.float32:
+    if (
+        scale is None
+        or (zero is None and node.input(2) is not None)
+        or data.type.dtype.name not in QUANT_DTYPES
+        or scale.dtype != np.float32
+    ):
         return None
     axis, block = node.attrs["axis"], node.attrs["block_size"]
     assert isinstance(axis, int) and isinstance(block, int)

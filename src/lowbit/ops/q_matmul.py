@@ -26,12 +26,10 @@ from lowbit.ops.quant import (
     NotLowered,
     Operand,
     Operands,
-    QuantSpec,
     Ref,
     Result,
     bias_on_grid,
     largest_magnitude,
-    quantizes,
     symmetric_weights,
 )
 from lowbit.types import Array, TensorType
@@ -60,7 +58,7 @@ def exact_product(a: Array, b: Array, bound: int) -> Array:
 
 def need_integers(**inputs: TensorType | None) -> None:
     for name, t in inputs.items():
-        if t is not None and not t.dtype.is_integer:
+        if t is not None and not t.dtype.is_integer and t.dtype.kind != "binary":
             raise DTypeError(f"{name} is {t.dtype}, integers are needed")
 
 
@@ -123,7 +121,9 @@ def weighted(operands: Operands, result: Result, axis: int, sums: Callable[[Arra
     sx, xz = x.per_tensor("input")
     if w.params.scale.ndim > 1:
         raise NotLowered("its weight has block-wise scales")
-    weights, dtype = symmetric_weights(w, axis)
+    if w.params.axis(w.type.rank) not in (None, axis):
+        raise NotLowered(f"its weight is quantized {w.params.granularity}, axis {axis} is needed")
+    weights, dtype = symmetric_weights(w)
     channels = weights.shape[axis] * groups
     grid = (sx * w.params.scale).astype(np.float32)
     if grid.ndim:
@@ -183,7 +183,9 @@ def lower_matmul(operands: Operands, result: Result) -> Call:
     if not isinstance(k, int):
         raise NotLowered(f"the range of its accumulator cannot be proved while '{k}' is not bound")
     if b.data is not None and b.data.ndim == 2:
-        data, dtype = symmetric_weights(b, 1)
+        if b.params.axis(2) not in (None, 1):
+            raise NotLowered(f"its right operand is quantized {b.params.granularity}, axis 1 is needed")
+        data, dtype = symmetric_weights(b)
         right: Ref | Const = Const(data, "weight", dtype)
         bz, sb = 0, b.params.scale
         bound = int(np.abs(data.astype(np.int64)).sum(axis=0).max(initial=0)) * largest_magnitude(a)
@@ -199,5 +201,3 @@ def lower_matmul(operands: Operands, result: Result) -> Call:
 
 
 register(Op("q_linear", infer_q_linear, q_linear, macs_linear), Op("q_matmul", infer_q_matmul, q_matmul, macs_matmul))
-quantizes("linear", QuantSpec((0, 1), {1: 0}, {1: 1}, bias=2, fuses_clip=True), lower_linear)
-quantizes("matmul", QuantSpec((0, 1), {1: -1}, {1: -2}, fuses_clip=True), lower_matmul)

@@ -164,7 +164,7 @@ class Const:
 Arg = Ref | Const | Call | None
 Operands = tuple[Operand | FloatOperand | None, ...]
 DynamicOperands = tuple[RowsOperand | Operand | FloatOperand | None, ...]
-Lower = Callable[..., Call | Outputs]  # lower(operands: Operands, result: Result, **attrs)
+Lower = Callable[..., Call | Outputs | None]  # lower(operands: Operands, result: Result, **attrs); None: the same op on integers
 Bounds = Callable[..., tuple[float | None, float | None]]  # bounds(**attrs): what a clamp limits reals to
 IntegerAttrs = Callable[..., Mapping[str, Any]]  # integer_attrs(params: QuantParams, **attrs)
 
@@ -253,19 +253,17 @@ def largest_magnitude(operand: Operand) -> int:
     return max(int(d.max - z.min()), int(z.max() - d.min))
 
 
-def symmetric_weights(operand: Operand, axis: int) -> tuple[Array, str]:
+def symmetric_weights(operand: Operand) -> tuple[Array, str]:
     """Weights with their zero points taken off, and the dtype that holds them: an asymmetric uint8 weight may need 16 bits."""
     data = operand.constant("weight").astype(np.int32)
-    z = operand.params.zero_point
-    if np.any(z):
-        shape = [1] * data.ndim
-        if z.ndim == 1:
-            shape[axis] = -1
-        data = data - z.reshape(shape)
+    kept = operand.params.dtype.name
+    if kept == "binary":
+        return data.astype(np.int8), kept
+    if np.any(operand.params.zero_point):
+        data = data - operand.params.expand(data.shape)[1]
     limits = [
         (d, n) for d, n in (("int4", 8), ("int8", 128), ("int16", 1 << 15)) if data.size == 0 or (data.min() >= -n and data.max() < n)
     ]
     names = [d for d, _ in limits]
-    kept = operand.params.dtype.name
     name = kept if kept in names else next(d for d in names if d != "int4" or kept == "uint4")
     return data.astype(np.int16 if name == "int16" else np.int8), name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -129,8 +129,6 @@ class StaticQuantRule(QuantRule):
             raise e.at(f"StaticQuantRule({self.pattern!r})") from None
 
     def create_quant_node(self, node: Node) -> QuantNode:
-        from dataclasses import replace
-
         decided = super().create_quant_node(node)
         return decided if self.per_channel else replace(decided, granularity="tensor")
 
@@ -175,11 +173,20 @@ class RuleMatcher:
         return next((r for r in self.rules if r.matches(node)), None)
 
     def decide(self, node: Node) -> QuantNode:
-        """The decision of the first rule that matches; float where none does, or where the op has no integer form."""
-        if node.op not in QUANTIZABLE:
+        """The decision of the first rule that matches; float where none does, or where the op has no form of that kind."""
+        entry = QUANTIZABLE.get(node.op)
+        if entry is None:
             return _float(f"{node.op} has no integer form")
         rule = self.rule_for(node)
-        return _float("no rule matches") if rule is None else rule.create_quant_node(node)
+        if rule is None:
+            return _float("no rule matches")
+        decided = rule.create_quant_node(node)
+        if decided.mode in ("dynamic", "weights") and not entry.spec.channel_axis:
+            return _float(f"{node.op} has no weights")
+        if decided.mode == "dynamic" and entry.dynamic is None:
+            why = f"{decided.because}; {node.op} has no form for activations quantized at run time, so only its weights are integers"
+            return replace(decided, mode="weights", because=why)
+        return decided
 
     def explain(self, node: Node) -> str:
         """Why this node becomes what it becomes, in a sentence."""

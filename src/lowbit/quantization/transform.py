@@ -51,6 +51,7 @@ class _Apply:
         self.editor = Editor(graph)
         self.params: dict[str, QuantParams] = {}
         self.brackets: dict[tuple[str, DType], Value] = {}
+        self.by_rows: dict[str, Value] = {}
         self.constants: dict[tuple[str, QuantParams], Value] = {}
 
     def run(self) -> Graph:
@@ -165,8 +166,19 @@ class _Apply:
             self.constants[key] = quantized_constant(self.editor, value, data, params)
         return self.constants[key]
 
+    def rows(self, node: Node) -> Value | None:
+        """The node's activation, quantized row by row at run time: once for all nodes that read it."""
+        x = node.inputs[0]
+        if x is None or x.type.dtype.name != "float32":
+            return x
+        if x.name not in self.by_rows:
+            now = self.current(node).inputs[0]
+            ints, scale = self.editor.add_node("quantize_rows", now, outputs=(f"{x.name}:rows", f"{x.name}:rows:scale"))
+            self.by_rows[x.name] = self.editor.add("dequantize_rows", ints, scale, out=f"{x.name}:rows:real")
+        return self.by_rows[x.name]
+
     def weights_only(self, node: Node, decided: QuantNode) -> None:
-        """Weights become integers, activations stay what they are (float, or quantized at run time by the dynamic op)."""
+        """Weights become integers, activations stay what they are (float), or are quantized at run time, row by row."""
         spec = QUANTIZABLE[node.op].spec
         inputs: list[Value | None] = list(self.current(node).inputs)
         for i, axis in spec.channel_axis.items():
@@ -176,9 +188,8 @@ class _Apply:
                 continue
             params = weight_params(data, decided, axis % data.ndim, spec.contract_axis.get(i))
             inputs[i] = self.integers(v, data, params)
-            if decided.mode == "dynamic" and inputs[0] is not None and i != 0:
-                rows, scale = self.editor.add_node("quantize_rows", inputs[0], name=node.name)
-                inputs[0] = self.editor.add("dequantize_rows", rows, scale, name=node.name)
+            if decided.mode == "dynamic":
+                inputs[0] = self.rows(node)
         self.editor.set_inputs(self.current(node), inputs)
 
 
