@@ -24,8 +24,22 @@ _PUBLIC = {
         "lowbit.quantization.rules",
     ),
     **dict.fromkeys(["QuantizationTransform", "insert_q_dq"], "lowbit.quantization.transform"),
+    **dict.fromkeys(
+        [
+            "Observer",
+            "MinMaxObserver",
+            "MovingAverageMinMaxObserver",
+            "PercentileObserver",
+            "EntropyObserver",
+            "MSEObserver",
+            "AdaptiveObserver",
+        ],
+        "lowbit.calibrate.observers",
+    ),
+    **dict.fromkeys(["calibrate_from_samples"], "lowbit.calibrate"),
+    **dict.fromkeys(["auto_quantize", "optimal_params", "estimate_memory_savings"], "lowbit.auto"),
     **dict.fromkeys(["params_from_range", "params_from_data"], "lowbit.ranges"),
-    **dict.fromkeys(["sqnr_db", "max_error", "cosine"], "lowbit.metrics"),
+    **dict.fromkeys(["sqnr_db", "max_error", "cosine", "mse"], "lowbit.metrics"),
     **dict.fromkeys(
         [
             "LowbitError",
@@ -57,6 +71,17 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from lowbit.auto import auto_quantize as auto_quantize
+    from lowbit.auto import estimate_memory_savings as estimate_memory_savings
+    from lowbit.auto import optimal_params as optimal_params
+    from lowbit.calibrate import calibrate_from_samples as calibrate_from_samples
+    from lowbit.calibrate.observers import AdaptiveObserver as AdaptiveObserver
+    from lowbit.calibrate.observers import EntropyObserver as EntropyObserver
+    from lowbit.calibrate.observers import MinMaxObserver as MinMaxObserver
+    from lowbit.calibrate.observers import MovingAverageMinMaxObserver as MovingAverageMinMaxObserver
+    from lowbit.calibrate.observers import MSEObserver as MSEObserver
+    from lowbit.calibrate.observers import Observer as Observer
+    from lowbit.calibrate.observers import PercentileObserver as PercentileObserver
     from lowbit.calibrate.record import CalibrationEntry as CalibrationEntry
     from lowbit.calibrate.record import CalibrationRecord as CalibrationRecord
     from lowbit.errors import CalibrationError as CalibrationError
@@ -74,6 +99,7 @@ if TYPE_CHECKING:
     from lowbit.ir.graph import Value as Value
     from lowbit.metrics import cosine as cosine
     from lowbit.metrics import max_error as max_error
+    from lowbit.metrics import mse as mse
     from lowbit.metrics import sqnr_db as sqnr_db
     from lowbit.ops.op import Op as Op
     from lowbit.ops.op import register as register
