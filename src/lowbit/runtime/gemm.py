@@ -7,9 +7,9 @@ packs the whole of the other side again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, islice
 from typing import Any
 
@@ -24,7 +24,7 @@ _AT_ONCE = 2  # jobs per thread that are made ready before they run
 _WORTH = 1 << 21  # multiplications that pay for waking a thread: about 30 µs of work
 
 Ints = NDArray[Any]
-Part = tuple[int, slice, slice]  # which matrix, rows of the left, columns of the right
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Side8:
 def s8_s32(a: Side8, b: Side8) -> NDArray[np.int32]:
     """Σ_k (a - za) · (b - zb), exact where it fits int32."""
     out = np.empty((*a.ints.shape[:2], b.ints.shape[2]), np.int32)
-    _run(_s8(a, b, max(1, a.ints.shape[2]), None, out, part) for part in _parts(a.ints, b.ints))
+    _run(partial(_s8, a, b, max(1, a.ints.shape[2]), None, out))
     return out
 
 
@@ -60,14 +60,14 @@ def s8_f32(a: Side8, b: Side8, segment: int, start: float) -> NDArray[np.float32
     `start` is 0.0 or -0.0, which leaves the sign of a single product's zero as it is.
     """
     out = np.empty((*a.ints.shape[:2], b.ints.shape[2]), np.float32)
-    _run(_s8(a, b, segment, start, out, part) for part in _parts(a.ints, b.ints))
+    _run(partial(_s8, a, b, segment, start, out))
     return out
 
 
 def s16_s64(a: NDArray[np.int16], b: NDArray[np.int16]) -> NDArray[np.int64]:
     """Σ_k a · b, exact."""
     out = np.empty((*a.shape[:2], b.shape[2]), np.int64)
-    _run(_s16(a, b, out, part) for part in _parts(a, b))
+    _run(partial(_s16, a, b, out))
     return out
 
 
@@ -75,75 +75,98 @@ def b1_s32(a: Ints, b: Ints) -> NDArray[np.int32]:
     """Σ_k a · b of integers that are -1 and +1: as many as are equal less as many as differ, by XOR and popcount."""
     left, right = _bits(a), _bits(b.swapaxes(1, 2))
     out = np.empty((*a.shape[:2], b.shape[2]), np.int32)
-    _run(_b1(left, right, a.shape[2], out, part) for part in _parts(a, b))
+    _run(partial(_b1, left, right, a.shape[2], out))
     return out
 
 
-def _parts(a: Ints, b: Ints) -> Iterator[Part]:
-    """The product cut into jobs: matrix by matrix, each one further while there are threads without work, and by what b takes packed."""
-    (count, m, k), n = a.shape, b.shape[2]
+def _cuts(count: int, m: int, k: int, n: int, workers: int) -> list[tuple[Span, Span]]:
+    """Rows and columns of the jobs of each matrix: more than one while there are threads without work, or if b is too large packed."""
     if not m or not n:
-        return
-    pieces = max(1, min(-(-threads.count() // count), m * k * n // _WORTH)) if count else 1
-    rows = _slices(m, pieces if m > n else 1)
-    columns = _slices(n, max(1 if m > n else pieces, -(-k * n // _PACKED)))
-    yield from ((i, r, c) for i in range(count) for r in rows for c in columns)
+        return []
+    pieces = max(1, min(-(-workers // max(count, 1)), m * k * n // _WORTH))
+    rows = _spans(m, pieces if m > n else 1)
+    columns = _spans(n, max(1 if m > n else pieces, -(-k * n // _PACKED)))
+    return [(r, c) for r in rows for c in columns]
 
 
-def _slices(length: int, pieces: int) -> list[slice]:
+def _spans(length: int, pieces: int) -> list[Span]:
     step = -(-length // (pieces * _PANEL)) * _PANEL
-    return [slice(at, min(at + step, length)) for at in range(0, length, step)]
+    return [(at, min(at + step, length)) for at in range(0, length, step)]
 
 
-def _run(jobs: Iterable[Job]) -> None:
-    """Runs the jobs, some at a time: a long stack of matrices shall not hold all of its packed sides at once."""
+def _run(make_jobs: Callable[[int], Iterator[Job]]) -> None:
+    """Runs the jobs for so many threads, some at a time: a long stack of matrices shall not hold all of its packed sides at once."""
     workers = threads.count()
-    jobs = iter(jobs)
+    jobs = make_jobs(workers)
     while some := list(islice(jobs, _AT_ONCE * workers)):
         native.run([job.steps for job in some], workers)
 
 
-def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, part: Part) -> Job:
-    i, rows, columns = part
-    left, right, to = _dense(a.ints[i, rows], rows_only=True), _dense(b.ints[i, :, columns]), out[i, rows, columns]
-    za, zb = (np.ascontiguousarray(v) for v in (a.zero_points[i, :, rows], b.zero_points[i, :, columns]))
-    (m, k), n = left.shape, right.shape[1]
-    memory, (packed, scratch) = _aligned(*_sizes(native.best("gemm_s8_sizes"), m, k, n, segment))
-    layout = {"row_stride": right.strides[0], "column_stride": right.strides[1], "b_unsigned": int(right.dtype == np.uint8)}
-    pack = native.best("gemm_s8_pack").step(layout | {"k": k, "n": n, "segment": segment}, right.ctypes.data, zb.ctypes.data, packed)
-    sizes = {
-        "a_stride": left.strides[0],
-        "out_stride": to.strides[0] // 4,
-        "m": m,
-        "k": k,
-        "n": n,
-        "a_unsigned": int(left.dtype == np.uint8),
-    }
-    if start is None:
-        multiply = native.best("gemm_s8_s32").step(sizes, left.ctypes.data, za.ctypes.data, packed, to.ctypes.data, scratch)
-        return Job((pack, multiply), (left, right, za, zb, memory))
-    assert a.scales is not None and b.scales is not None
-    sa, sb = np.ascontiguousarray(a.scales[i, :, rows]), np.ascontiguousarray(b.scales[i, :, columns])
-    params = sizes | {"segment": segment, "start": start}
-    addresses = left.ctypes.data, za.ctypes.data, sa.ctypes.data, packed, sb.ctypes.data, to.ctypes.data, scratch
-    return Job((pack, native.best("gemm_s8_f32").step(params, *addresses)), (left, right, za, zb, sa, sb, memory))
+def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, workers: int) -> Iterator[Job]:
+    sizes, pack = native.best("gemm_s8_sizes"), native.best("gemm_s8_pack")
+    multiply = native.best("gemm_s8_s32" if start is None else "gemm_s8_f32")
+    (count, m, k), n = a.ints.shape, b.ints.shape[2]
+    cuts = _cuts(count, m, k, n, workers)
+    for i in range(count):
+        left, right, to = _dense(a.ints[i], rows_only=True), _dense(b.ints[i]), out[i]
+        at_left, at_right, at_out = left.ctypes.data, right.ctypes.data, to.ctypes.data
+        rows = [_Grid(v[i]) for v in (a.zero_points, a.scales) if v is not None]
+        columns = [_Grid(v[i]) for v in (b.zero_points, b.scales) if v is not None]
+        layout = {"row_stride": right.strides[0], "column_stride": right.strides[1], "b_unsigned": int(right.dtype == np.uint8)}
+        common = {"a_stride": left.strides[0], "out_stride": to.strides[0] // 4, "k": k, "a_unsigned": int(left.dtype == np.uint8)}
+        if start is not None:
+            common |= {"segment": segment, "start": start}
+        for (top, bottom), (first, last) in cuts:
+            memory, (packed, scratch) = _aligned(*_sizes(sizes, bottom - top, k, last - first, segment))
+            za, *sa = (grid.part(top, bottom) for grid in rows)
+            zb, *sb = (grid.part(first, last) for grid in columns)
+            here = at_left + top * left.strides[0], za[0], *(at for at, _ in sa)
+            there = at_out + top * to.strides[0] + first * 4, scratch
+            steps = (
+                pack.step(layout | {"k": k, "n": last - first, "segment": segment}, at_right + first * right.strides[1], zb[0], packed),
+                multiply.step(common | {"m": bottom - top, "n": last - first}, *here, packed, *(at for at, _ in sb), *there),
+            )
+            yield Job(steps, (left, right, memory, *(v for _, v in (za, zb, *sa, *sb))))
 
 
-def _s16(a: Ints, b: Ints, out: Ints, part: Part) -> Job:
-    i, rows, columns = part
-    left, right, to = _dense(a[i, rows], rows_only=True), _dense(b[i, :, columns], rows_only=True), out[i, rows, columns]
-    (m, k), n = left.shape, right.shape[1]
-    strides = {"a_stride": left.strides[0] // 2, "b_stride": right.strides[0] // 2, "out_stride": to.strides[0] // 8}
-    memory, (scratch,) = _aligned(32 * (k + 1))
-    addresses = left.ctypes.data, right.ctypes.data, to.ctypes.data, scratch
-    return Job((native.best("gemm_s16_s64").step(strides | {"m": m, "k": k, "n": n}, *addresses),), (left, right, memory))
+def _s16(a: Ints, b: Ints, out: Ints, workers: int) -> Iterator[Job]:
+    multiply = native.best("gemm_s16_s64")
+    (count, m, k), n = a.shape, b.shape[2]
+    cuts = _cuts(count, m, k, n, workers)
+    for i in range(count):
+        left, right, to = _dense(a[i], rows_only=True), _dense(b[i], rows_only=True), out[i]
+        strides = {"a_stride": left.strides[0] // 2, "b_stride": right.strides[0] // 2, "out_stride": to.strides[0] // 8}
+        for (top, bottom), (first, last) in cuts:
+            memory, (scratch,) = _aligned(32 * (k + 1))
+            parts = left[top:bottom], right[:, first:last], to[top:bottom, first:last]
+            sizes = {"m": bottom - top, "k": k, "n": last - first}
+            yield Job((multiply.step(strides | sizes, *(v.ctypes.data for v in parts), scratch),), (left, right, memory))
 
 
-def _b1(a: Ints, b: Ints, k: int, out: Ints, part: Part) -> Job:
-    i, rows, columns = part
-    left, right, to = np.ascontiguousarray(a[i, rows]), np.ascontiguousarray(b[i, columns]), out[i, rows, columns]
-    params = {"out_stride": to.strides[0] // 4, "m": left.shape[0], "k": k, "n": right.shape[0], "words": left.shape[1]}
-    return Job((native.best("gemm_b1_s32").step(params, left.ctypes.data, right.ctypes.data, to.ctypes.data),), (left, right))
+def _b1(a: Ints, b: Ints, k: int, out: Ints, workers: int) -> Iterator[Job]:
+    multiply = native.best("gemm_b1_s32")
+    (count, m, words), n = a.shape, b.shape[1]
+    cuts = _cuts(count, m, words, n, workers)
+    for i in range(count):
+        for (top, bottom), (first, last) in cuts:
+            parts = a[i, top:bottom], b[i, first:last], out[i, top:bottom, first:last]
+            params = {"out_stride": out.strides[1] // 4, "m": bottom - top, "k": k, "n": last - first, "words": words}
+            yield Job((multiply.step(params, *(v.ctypes.data for v in parts)),), parts)
+
+
+class _Grid:
+    """Zero points or scales, (segments, rows or columns), of which a job needs some rows or columns without gaps."""
+
+    def __init__(self, values: Ints) -> None:
+        self.values = np.ascontiguousarray(values)
+        self.address = self.values.ctypes.data
+
+    def part(self, start: int, stop: int) -> tuple[int, Ints]:
+        """The address, and the array that it is an address of."""
+        if len(self.values) == 1:
+            return self.address + start * self.values.itemsize, self.values
+        some = np.ascontiguousarray(self.values[:, start:stop])
+        return some.ctypes.data, some
 
 
 def _bits(ints: Ints) -> NDArray[np.uint64]:
