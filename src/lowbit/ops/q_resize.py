@@ -1,0 +1,126 @@
+"""q_resize: integer interpolation (docs/arithmetic.md §8). Nearest moves, so there the op itself works on integers.
+
+    acc = Σ w1·w2·… ·(x - x_zero)          exact; the weights of an axis are integers that sum to 2^fraction
+    y   = clamp(rne(fl32(acc) × multiplier) + y_zero)          multiplier = 2^(-fraction × resized axes) × (sx ÷ sy)
+
+`fraction` is 11 for tensors of up to 8 bits: two axes then fit int32. Wider ones need int64 anyway, and get finer weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowbit.dims import Dim
+from lowbit.ops.op import Op, register
+from lowbit.ops.q_matmul import need_integers, requantized
+from lowbit.ops.quant import Call, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.resize import Scales, coordinates, interpolation_matrix
+from lowbit.ops.resize import infer as infer_resize
+from lowbit.quant_params import QuantParams, quantize
+from lowbit.types import Array, TensorType
+
+SPAN = (0.0, 1.0)  # no region of interest
+
+
+def infer(
+    x: TensorType,
+    *,
+    sizes: tuple[Dim, ...],
+    scales: Scales,
+    mode: str,
+    coordinate_mode: str,
+    cubic_coeff_a: float,
+    exclude_outside: bool,
+    antialias: bool,
+    axes: tuple[int, ...],
+    fraction: int,
+    x_zero: int,
+    y_zero: int,
+    multiplier: float,
+    lo: int,
+    hi: int,
+    to: str,
+) -> TensorType:
+    need_integers(input=x)
+    return infer_resize(x, sizes=sizes, scales=scales, mode=mode, coordinate_mode=coordinate_mode).with_dtype(to)
+
+
+def exact(
+    x: Array,
+    *,
+    sizes: tuple[int, ...],
+    scales: Scales,
+    mode: str,
+    coordinate_mode: str,
+    cubic_coeff_a: float,
+    exclude_outside: bool,
+    antialias: bool,
+    axes: tuple[int, ...],
+    fraction: int,
+    x_zero: int,
+    y_zero: int,
+    multiplier: float,
+    lo: int,
+    hi: int,
+    to: str,
+) -> Array:
+    acc = x.astype(np.int64) - x_zero
+    for axis in axes:
+        n, out, scale = x.shape[axis], sizes[axis], scales[axis]
+        used = out / n if scale is None else scale
+        at = coordinates(n, out, used, coordinate_mode, SPAN)
+        stretch = min(used, 1.0) if antialias else 1.0
+        weights = whole(interpolation_matrix(at, n, mode, stretch, cubic_coeff_a, exclude_outside), fraction)
+        acc = np.moveaxis(np.tensordot(weights, acc, axes=(1, axis)), 0, axis)
+    return requantized(acc, np.float32(multiplier), y_zero, lo, hi, to)
+
+
+def whole(weights: Array, fraction: int) -> Array:
+    """rne64(2^fraction · w) for each row of weights; the largest of a row (the first of equals) takes what is missing to 2^fraction."""
+    ints = np.rint(weights * 2.0**fraction).astype(np.int64)
+    if ints.size:
+        ints[np.arange(len(ints)), ints.argmax(axis=1)] += (1 << fraction) - ints.sum(axis=1)
+    return ints
+
+
+def nearest_attrs(params: QuantParams, *, extrapolation_value: float, **attrs: Any) -> dict[str, Any]:
+    """What lies outside a region of interest holds the integer of its value."""
+    return {**attrs, "extrapolation_value": float(quantize(np.float32(extrapolation_value), params))}
+
+
+def lower(
+    operands: Operands,
+    result: Result,
+    *,
+    sizes: tuple[Dim, ...],
+    scales: Scales,
+    mode: str,
+    coordinate_mode: str,
+    nearest_mode: str,
+    cubic_coeff_a: float,
+    exclude_outside: bool,
+    antialias: bool,
+    extrapolation_value: float,
+    roi: tuple[float, ...] | None,
+) -> Call | None:
+    x = operands[0]
+    assert isinstance(x, Operand)
+    if mode == "nearest":
+        return None
+    if coordinate_mode == "tf_crop_and_resize":
+        raise NotLowered("it crops (tf_crop_and_resize): integers have no interpolation with a value beyond the edge")
+    (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
+    axes = tuple(i for i, (n, s, f) in enumerate(zip(x.type.shape, sizes, scales, strict=True)) if n != s or f not in (None, 1.0))
+    # 16 bits: the finest weights (at most 20 bits) whose products over all axes fit int64 beside 17 bits and a cubic's overshoot
+    fraction = 11 if x.params.dtype.bits <= 8 else min(20, 40 // max(len(axes), 1))
+    multiplier = np.float32(2.0 ** (-fraction * len(axes))) * np.float32(sx / sy)
+    attrs = {"sizes": sizes, "scales": scales, "mode": mode, "coordinate_mode": coordinate_mode, "cubic_coeff_a": cubic_coeff_a}
+    attrs |= {"exclude_outside": exclude_outside, "antialias": antialias, "axes": axes, "fraction": fraction}
+    return Call("q_resize", (Ref(0),), attrs | {"x_zero": xz, "y_zero": yz, "multiplier": float(multiplier), **result.clamp})
+
+
+register(Op("q_resize", infer, exact))
+# What is interpolated lies between its neighbours (nearly so with a cubic): the parameters of the input fit it.
+quantizes("resize", QuantSpec((0,), output="same"), lower, integer_attrs=nearest_attrs)
