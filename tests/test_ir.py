@@ -216,3 +216,12 @@ def test_broadcast_follows_numpy_and_carries_symbols() -> None:
     assert broadcast((0,), (1,)) == (0,)
     with pytest.raises(ShapeError, match="do not broadcast"):
         broadcast((2,), (3,))
+
+
+def test_notes_are_kept_by_edits_and_files_and_make_no_graph_another_one(tmp_path: Path) -> None:
+    g = replace(mlp(), notes={"relu": "a reason", "rule 2": "matches no layer"})
+    assert g == mlp()
+    save(g, tmp_path / "g.lowbit")
+    edited = rewrite(g, lambda e, n: e.replace(n.output, e.add("sigmoid", *n.inputs)), "relu")
+    for other in (load(tmp_path / "g.lowbit"), bind(g, {"batch": 2}), edited):
+        assert other.notes == g.notes

@@ -40,7 +40,8 @@ def retype(graph: Graph, attrs: Mapping[str, Mapping[str, Attr]] | None = None) 
         outputs = tuple(Value(o.name, t) for o, t in zip(node.outputs, types, strict=True))
         now.update((o.name, o) for o in outputs)
         nodes.append(Node(node.op, inputs, node_attrs, node.name, outputs))
-    return Graph(graph.inputs, {k: now[v.name] for k, v in graph.outputs.items()}, tuple(nodes), graph.constants, graph.name)
+    ends = {k: now[v.name] for k, v in graph.outputs.items()}
+    return Graph(graph.inputs, ends, tuple(nodes), graph.constants, graph.name, graph.notes)
 
 
 def _bind_attrs(attrs: Mapping[str, Attr], binding: Mapping[str, Dim]) -> Mapping[str, Attr]:

@@ -134,7 +134,7 @@ def prune(graph: Graph) -> Graph:
     order = {id(n): i for i, n in enumerate(graph.nodes)}
     ranked = _stable_order(nodes, order)
     constants = {k: c for k, c in graph.constants.items() if k in used}
-    return Graph(graph.inputs, graph.outputs, ranked, constants, graph.name)
+    return Graph(graph.inputs, graph.outputs, ranked, constants, graph.name, graph.notes)
 
 
 def _stable_order(nodes: list[Node], rank: Mapping[int, int]) -> tuple[Node, ...]:

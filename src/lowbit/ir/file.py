@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
                     c.value.type.dtype.name,
                     list(c.data.shape),
                 ]  # bfloat16, float8, complex: NumPy's safetensors cannot name them, bytes can
-    meta = json.dumps({"version": VERSION, "bytes": views, "packed": packed, "graph": print_graph(graph)}, sort_keys=True)
+    meta = json.dumps({"version": VERSION, "bytes": views, "packed": packed, "notes": dict(graph.notes), "graph": print_graph(graph)}, sort_keys=True)
     write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
 
 
@@ -62,6 +63,7 @@ def load(path: str | PathLike[str]) -> Graph:
             data[name] = data[name].view(dtype(element).numpy).reshape(shape)
         for name, (element, shape) in meta["packed"].items():
             data[name] = unpack(data[name], element, shape)
-        return verify(parse_graph(meta["graph"], data))
-    except (KeyError, TypeError, ValueError) as e:
+        notes = {str(k): str(v) for k, v in meta.get("notes", {}).items()}
+        return replace(verify(parse_graph(meta["graph"], data)), notes=notes)
+    except (KeyError, TypeError, AttributeError, ValueError) as e:
         raise FormatError(f"the graph in it is damaged ({e})", where=where) from e

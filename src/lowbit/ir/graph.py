@@ -89,6 +89,8 @@ class Graph:
     nodes: tuple[Node, ...]
     constants: Mapping[str, Constant] = field(default_factory=dict)
     name: str = "graph"
+    # What reports tell and no result depends on: why a node (by its first output's name) is what it is, or remarks on the whole.
+    notes: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @cached_property
     def values(self) -> Mapping[str, Value]:

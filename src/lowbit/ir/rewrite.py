@@ -163,7 +163,7 @@ class Editor(Builder):
         if not self.changed:
             return self._graph
         nodes = sorted(self._nodes.values(), key=lambda n: self._rank[n.output.name])
-        graph = prune(Graph(tuple(self._inputs), self._outputs, tuple(nodes), self._constants, self.name))
+        graph = prune(Graph(tuple(self._inputs), self._outputs, tuple(nodes), self._constants, self.name, self._graph.notes))
         names = {new: old for new, old in self._inherits.items() if new in graph.values and old not in graph.values}
         return renamed(graph, names) if names else graph
 
