@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.runtime import native, threads
+from lowbit.runtime import native, threads, workspace
 
 _PANEL = 16  # columns; rows and columns are cut at multiples, so that no job but the last has a ragged tile
 _PACKED = 1 << 22  # elements of b that a job packs: 8 MB, however large b is
@@ -29,10 +29,11 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Job:
-    """Steps in order, and the arrays whose addresses they hold."""
+    """Steps in order, the arrays whose addresses they hold, and the memory that they need while they run."""
 
     steps: tuple[native.Step, ...]
-    memory: tuple[Ints, ...]
+    arrays: tuple[Ints, ...]
+    blocks: tuple[workspace.Block, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,17 @@ def _run(make_jobs: Callable[[int], Iterator[Job]]) -> None:
     jobs = make_jobs(workers)
     while some := list(islice(jobs, _AT_ONCE * workers)):
         native.run([job.steps for job in some], workers)
+        workspace.give_back(block for job in some for block in job.blocks)
+
+
+def expect(m: int, k: int, n: int) -> None:
+    """Tells the threads that a product of this size comes soon, so that they wake up while it is being prepared."""
+    if m * k * n >= 2 * _WORTH:
+        native.alert(threads.count())
 
 
 def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, workers: int) -> Iterator[Job]:
-    sizes, pack = native.best("gemm_s8_sizes"), native.best("gemm_s8_pack")
+    pack = native.best("gemm_s8_pack")
     multiply = native.best("gemm_s8_s32" if start is None else "gemm_s8_f32")
     (count, m, k), n = a.ints.shape, b.ints.shape[2]
     cuts = _cuts(count, m, k, n, workers)
@@ -117,7 +125,9 @@ def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, worker
         if start is not None:
             common |= {"segment": segment, "start": start}
         for (top, bottom), (first, last) in cuts:
-            memory, (packed, scratch) = _aligned(*_sizes(sizes, bottom - top, k, last - first, segment))
+            bytes_packed, bytes_scratch = _sizes(pack.isa, bottom - top, k, last - first, segment)
+            block = workspace.lend(workspace.room(bytes_packed) + bytes_scratch)
+            packed, scratch = block.split(bytes_packed, bytes_scratch)
             za, *sa = (grid.part(top, bottom) for grid in rows)
             zb, *sb = (grid.part(first, last) for grid in columns)
             here = at_left + top * left.strides[0], za[0], *(at for at, _ in sa)
@@ -126,7 +136,7 @@ def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, worker
                 pack.step(layout | {"k": k, "n": last - first, "segment": segment}, at_right + first * right.strides[1], zb[0], packed),
                 multiply.step(common | {"m": bottom - top, "n": last - first}, *here, packed, *(at for at, _ in sb), *there),
             )
-            yield Job(steps, (left, right, memory, *(v for _, v in (za, zb, *sa, *sb))))
+            yield Job(steps, (left, right, *(v for _, v in (za, zb, *sa, *sb))), (block,))
 
 
 def _s16(a: Ints, b: Ints, out: Ints, workers: int) -> Iterator[Job]:
@@ -137,10 +147,10 @@ def _s16(a: Ints, b: Ints, out: Ints, workers: int) -> Iterator[Job]:
         left, right, to = _dense(a[i], rows_only=True), _dense(b[i], rows_only=True), out[i]
         strides = {"a_stride": left.strides[0] // 2, "b_stride": right.strides[0] // 2, "out_stride": to.strides[0] // 8}
         for (top, bottom), (first, last) in cuts:
-            memory, (scratch,) = _aligned(32 * (k + 1))
+            block = workspace.lend(32 * (k + 1))
             parts = left[top:bottom], right[:, first:last], to[top:bottom, first:last]
             sizes = {"m": bottom - top, "k": k, "n": last - first}
-            yield Job((multiply.step(strides | sizes, *(v.ctypes.data for v in parts), scratch),), (left, right, memory))
+            yield Job((multiply.step(strides | sizes, *(v.ctypes.data for v in parts), block.address),), (left, right), (block,))
 
 
 def _b1(a: Ints, b: Ints, k: int, out: Ints, workers: int) -> Iterator[Job]:
@@ -186,15 +196,8 @@ def _dense(matrix: Ints, *, rows_only: bool = False) -> Ints:
 
 
 @lru_cache(1024)
-def _sizes(kernel: native.Kernel, m: int, k: int, n: int, segment: int) -> tuple[int, int]:
+def _sizes(isa: str, m: int, k: int, n: int, segment: int) -> tuple[int, int]:
     out = np.zeros(2, np.int64)
+    kernel = next(kernel for kernel in native.of("gemm_s8_sizes") if kernel.isa == isa)
     kernel({"m": m, "k": k, "n": n, "segment": segment}, out)
     return int(out[0]), int(out[1])
-
-
-def _aligned(*sizes: int) -> tuple[NDArray[np.uint8], tuple[int, ...]]:
-    """Memory, and in it the addresses of as many bytes as asked for, each a multiple of 64."""
-    rounded = [-(-size // 64) * 64 for size in sizes]
-    block = np.empty(sum(rounded) + 64, np.uint8)
-    first = -(-block.ctypes.data // 64) * 64
-    return block, tuple(accumulate(rounded[:-1], initial=first))

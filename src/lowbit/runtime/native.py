@@ -56,7 +56,7 @@ class Contract:
     def pack(self, params: Mapping[str, Scalar]) -> bytes:
         """The bytes of the params struct; every field must be given, and nothing else."""
         names = self.layout.names or ()
-        if params.keys() != set(names):
+        if len(params) != len(names) or not all(map(params.__contains__, names)):
             raise InputError(f"params {sorted(params)}, needs {sorted(names)}", where=f"kernel {self.name}")
         values: list[Any] = []
         for name in names:
@@ -117,6 +117,11 @@ def run(sequences: Iterable[Sequence[Step]], threads: int) -> None:
     One caller at a time has the threads; another one meanwhile runs its sequences by itself.
     """
     _native.run(tuple(map(tuple, sequences)), threads)
+
+
+def alert(threads: int) -> None:
+    """Wakes the threads of a `run` that follows within 100 µs: waking takes about 30."""
+    _native.alert(threads)
 
 
 @cache
