@@ -3,7 +3,7 @@
     acc = Σ w1·w2·… ·(x - x_zero)          exact; the weights of an axis are integers that sum to 2^fraction
     y   = clamp(rne(fl32(acc) × multiplier) + y_zero)          multiplier = 2^(-fraction × resized axes) × (sx ÷ sy)
 
-`fraction` is 11 for tensors of up to 8 bits: two axes then fit int32. Wider ones need int64 anyway, and get finer weights.
+`fraction` is 11 where input and result have up to 8 bits: two axes then fit int32. Else the weights are finer, the sums int64.
 """
 
 from __future__ import annotations
@@ -113,8 +113,9 @@ def lower(
         raise NotLowered("it crops (tf_crop_and_resize): integers have no interpolation with a value beyond the edge")
     (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
     axes = tuple(i for i, (n, s, f) in enumerate(zip(x.type.shape, sizes, scales, strict=True)) if n != s or f not in (None, 1.0))
-    # 16 bits: the finest weights (at most 20 bits) whose products over all axes fit int64 beside 17 bits and a cubic's overshoot
-    fraction = 11 if x.params.dtype.bits <= 8 else min(20, 40 // max(len(axes), 1))
+    narrow = x.params.dtype.bits <= 8 and result.params is not None and result.params.dtype.bits <= 8
+    # else the finest weights (at most 20 bits) whose products over all axes fit int64 beside 17 bits and a cubic's overshoot
+    fraction = 11 if narrow else min(20, 40 // max(len(axes), 1))
     multiplier = np.float32(2.0 ** (-fraction * len(axes))) * np.float32(sx / sy)
     attrs = {"sizes": sizes, "scales": scales, "mode": mode, "coordinate_mode": coordinate_mode, "cubic_coeff_a": cubic_coeff_a}
     attrs |= {"exclude_outside": exclude_outside, "antialias": antialias, "axes": axes, "fraction": fraction}
