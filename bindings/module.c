@@ -206,15 +206,6 @@ static PyObject *run(PyObject *self, PyObject *arguments) {
     Py_RETURN_NONE;
 }
 
-static PyObject *alert(PyObject *self, PyObject *arguments) {
-    (void)self;
-    int threads;
-    if (!PyArg_ParseTuple(arguments, "i:alert", &threads))
-        return NULL;
-    lb_pool_alert(threads);
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef methods[] = {
     {"contracts", contracts, METH_NOARGS,
      "Per contract: name, params size, fields (name, type, offset, count), args (name, type, is_input)."},
@@ -223,7 +214,6 @@ static PyMethodDef methods[] = {
     {"cpu_features", cpu_features, METH_NOARGS, "Names of the features that CPU and operating system offer."},
     {"call", call, METH_VARARGS, "call(kernel index, params, addresses): runs a kernel without the GIL."},
     {"run", run, METH_VARARGS, "run(sequences of steps, threads): a step is what call takes; each sequence runs in order, on one thread."},
-    {"alert", alert, METH_VARARGS, "alert(threads): wakes the threads of a run that follows within 100 us."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,19 +6,18 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { MAX_THREADS = 64, SPIN_NS = 100000 }; /* waking a thread takes some 30 us: that long, and a little more, waiting is worth it */
+enum { MAX_THREADS = 64, SPIN_NS = 200000 }; /* the caller wakes from sleep in 30 to 100 us; jobs end at about the same time */
 
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the caller whose jobs run */
 
 static struct {
-    pthread_mutex_t lock; /* guards all but `next`; `wanted` may be looked at without it */
+    pthread_mutex_t lock; /* guards all but `next`; the caller looks at `inside` without it */
     pthread_cond_t wake;  /* there is work */
     pthread_cond_t idle;  /* the last thread has left */
     int forks_known;      /* whether `child` was registered */
     int threads;          /* started */
-    int alerted;          /* how many shall wake and look for work, which is about to come */
-    atomic_int wanted;    /* how many more may enter the work at hand; 0 when there is none */
-    int inside;           /* how many are in it */
+    int wanted;           /* how many more may enter the work at hand; 0 when there is none */
+    atomic_int inside;    /* how many are in it */
     int count;
     lb_job_fn *job;
     void *context;
@@ -44,17 +43,8 @@ static void *thread(void *unused) {
     (void)unused;
     pthread_mutex_lock(&pool.lock);
     for (;;) {
-        while (!pool.wanted) {
-            if (!pool.alerted) {
-                pthread_cond_wait(&pool.wake, &pool.lock);
-                continue;
-            }
-            pool.alerted--;
-            pthread_mutex_unlock(&pool.lock);
-            for (const int64_t end = now_ns() + SPIN_NS; !atomic_load(&pool.wanted) && now_ns() < end;)
-                ;
-            pthread_mutex_lock(&pool.lock);
-        }
+        while (!pool.wanted)
+            pthread_cond_wait(&pool.wake, &pool.lock);
         pool.wanted--;
         pool.inside++;
         pthread_mutex_unlock(&pool.lock);
@@ -83,29 +73,7 @@ static void child(void) {
     pthread_mutex_init(&pool.lock, NULL);
     pthread_cond_init(&pool.wake, NULL);
     pthread_cond_init(&pool.idle, NULL);
-    pool.threads = pool.wanted = pool.inside = pool.alerted = 0;
-}
-
-/* With pool.lock held. */
-static void wake(int threads) {
-    if (!pool.forks_known)
-        pool.forks_known = pthread_atfork(NULL, NULL, child) == 0;
-    start_threads(threads);
-    if (threads == 1)
-        pthread_cond_signal(&pool.wake);
-    else
-        pthread_cond_broadcast(&pool.wake);
-}
-
-void lb_pool_alert(int threads) {
-    threads = threads < MAX_THREADS ? threads : MAX_THREADS;
-    if (threads < 2 || pthread_mutex_trylock(&owner) != 0)
-        return;
-    pthread_mutex_lock(&pool.lock);
-    pool.alerted = threads - 1;
-    wake(threads - 1);
-    pthread_mutex_unlock(&pool.lock);
-    pthread_mutex_unlock(&owner);
+    pool.threads = pool.wanted = pool.inside = 0;
 }
 
 void lb_pool_run(int count, int threads, lb_job_fn *job, void *context) {
@@ -117,13 +85,20 @@ void lb_pool_run(int count, int threads, lb_job_fn *job, void *context) {
         return;
     }
     pthread_mutex_lock(&pool.lock);
+    if (!pool.forks_known)
+        pool.forks_known = pthread_atfork(NULL, NULL, child) == 0;
     pool.job = job, pool.context = context, pool.count = count;
     atomic_store(&pool.next, 0);
     pool.wanted = threads - 1;
-    pool.alerted = 0;
-    wake(threads - 1);
+    start_threads(threads - 1);
+    if (threads == 2)
+        pthread_cond_signal(&pool.wake);
+    else
+        pthread_cond_broadcast(&pool.wake);
     pthread_mutex_unlock(&pool.lock);
     work();
+    for (const int64_t end = now_ns() + SPIN_NS; pool.inside && now_ns() < end;)
+        ;
     pthread_mutex_lock(&pool.lock);
     pool.wanted = 0;
     while (pool.inside)

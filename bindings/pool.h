@@ -9,7 +9,4 @@ typedef void lb_job_fn(int index, void *context);
  * caller has the threads, it does everything itself. */
 void lb_pool_run(int count, int threads, lb_job_fn *job, void *context);
 
-/* Wakes the threads for a lb_pool_run that follows within 100 us, so that they are there when it comes. Else they sleep again. */
-void lb_pool_alert(int threads);
-
 #endif

@@ -104,12 +104,6 @@ def _run(make_jobs: Callable[[int], Iterator[Job]]) -> None:
         workspace.give_back(block for job in some for block in job.blocks)
 
 
-def expect(m: int, k: int, n: int) -> None:
-    """Tells the threads that a product of this size comes soon, so that they wake up while it is being prepared."""
-    if m * k * n >= 2 * _WORTH:
-        native.alert(threads.count())
-
-
 def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, workers: int) -> Iterator[Job]:
     pack = native.best("gemm_s8_pack")
     multiply = native.best("gemm_s8_s32" if start is None else "gemm_s8_f32")

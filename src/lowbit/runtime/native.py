@@ -119,11 +119,6 @@ def run(sequences: Iterable[Sequence[Step]], threads: int) -> None:
     _native.run(tuple(map(tuple, sequences)), threads)
 
 
-def alert(threads: int) -> None:
-    """Wakes the threads of a `run` that follows within 100 µs: waking takes about 30."""
-    _native.alert(threads)
-
-
 @cache
 def contracts() -> Mapping[str, Contract]:
     """Every contract of lb.h by name."""
