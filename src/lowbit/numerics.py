@@ -216,3 +216,27 @@ def lb_log(x: ArrayLike) -> F32:
         p = p * r + c
     y = ((p * r) * z + n * _LN2_LOW) - np.float32(0.5) * z
     return np.asarray((r + y) + n * _LN2_HIGH)
+
+
+def lb_sigmoid(x: ArrayLike) -> F32:
+    """1 / (1 + exp(-x)) in float32 steps: e = lb_exp(-|x|), then 1 ÷ (1 + e), or e ÷ (1 + e) where x < 0. NaN gives 1.
+
+    >>> lb_sigmoid(np.float32([0.0, 100.0, -100.0])).tolist()
+    [0.5, 1.0, 0.0]
+    """
+    xf, one = as_float32(x), np.float32(1)
+    e = lb_exp(-np.abs(xf))
+    return np.asarray(np.where(xf < 0, e, one) / (one + e), np.float32)
+
+
+def lb_tanh(x: ArrayLike) -> F32:
+    """tanh in float32 steps: e = lb_exp(-(|x| + |x|)), then (1 - e) ÷ (1 + e), negated where x < 0. NaN gives 1.
+
+    >>> lb_tanh(np.float32([0.0, 100.0, -100.0])).tolist()
+    [0.0, 1.0, -1.0]
+    """
+    xf, one = as_float32(x), np.float32(1)
+    a = np.abs(xf)
+    e = lb_exp(-(a + a))
+    t = (one - e) / (one + e)
+    return np.asarray(np.where(xf < 0, -t, t), np.float32)

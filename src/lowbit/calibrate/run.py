@@ -11,8 +11,8 @@ import numpy as np
 from lowbit.calibrate.observers import Observer, make_observer
 from lowbit.calibrate.record import CalibrationRecord
 from lowbit.errors import CalibrationError, LowbitError
-from lowbit.ir.graph import Graph, Value
-from lowbit.ir.interp import run
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.interp import inner_name, run
 from lowbit.progress import progress
 from lowbit.types import Array
 
@@ -35,7 +35,8 @@ def calibrate(
     `executor` spreads the samples over processes or machines; the record is the same, bit for bit, as without one.
     """
     names = list(taps) if taps is not None else float_values(graph)
-    unknown = [n for n in names if n not in graph.values]
+    known = set(graph.values) | set(inner_names(graph))
+    unknown = [n for n in names if n not in known]
     if unknown:
         raise CalibrationError(f"the graph has no value named {unknown[0]!r}", where=graph.name)
     total: CalibrationRecord | None = None
@@ -46,6 +47,11 @@ def calibrate(
     if total is None:
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     return total
+
+
+def inner_names(graph: Graph) -> dict[str, Node]:
+    """What can be seen inside nodes, by name, and the node."""
+    return {inner_name(n, what): n for n in graph.nodes for what in n.definition.inside}
 
 
 def float_values(graph: Graph) -> list[str]:
@@ -71,21 +77,24 @@ def observe(graph: Graph, sample: Sample, names: Sequence[str], method: str, opt
     observers: dict[str, Observer] = {n: make_observer(method, **options) for n in names}
 
     def see(value: Value, array: Array) -> None:
-        observer = observers.get(value.name)
+        see_named(value.name, array)
+
+    def see_named(name: str, array: Array) -> None:
+        observer = observers.get(name)
         if observer is None:
             return
         try:
             observer.observe(array)
         except LowbitError as e:
-            producer = graph.producers.get(value.name)
-            where = producer.where if producer is not None else f"input {value.name!r}"
+            producer = graph.producers.get(name) or inner_names(graph).get(name)
+            where = producer.where if producer is not None else f"input {name!r}"
             raise CalibrationError(e.message, where=f"sample {index}, {where}", hint=e.hint) from e
 
     try:
         for v in graph.inputs:
             if v.name in sample:
                 see(v, np.asarray(sample[v.name]))
-        run(graph, sample, on_value=see)
+        run(graph, sample, on_value=see, on_inner=see_named if any(n not in graph.values for n in names) else None)
     except CalibrationError:
         raise
     except LowbitError as e:

@@ -12,10 +12,20 @@ from lowbit.ir.graph import Graph, Node, Value
 from lowbit.types import Array
 
 OnValue = Callable[[Value, Array], None]
+OnInner = Callable[[str, Array], None]
 
 
-def run(graph: Graph, inputs: Mapping[str, Array], *, keep: Iterable[str] = (), on_value: OnValue | None = None) -> dict[str, Array]:
+def run(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    *,
+    keep: Iterable[str] = (),
+    on_value: OnValue | None = None,
+    on_inner: OnInner | None = None,
+) -> dict[str, Array]:
     """Outputs by name (and the values named in `keep`). `on_value` sees every value computed by a node, in order.
+
+    `on_inner` sees what happens inside nodes (an LSTM's cells at every step), under the names of `inner_name`.
 
     Values are freed after their last use, so memory is that of the widest point, not of the whole network.
     """
@@ -26,7 +36,12 @@ def run(graph: Graph, inputs: Mapping[str, Array], *, keep: Iterable[str] = (), 
     bound = bind(graph, binding)
     if bound.symbols:
         raise ShapeError(f"dimensions {', '.join(bound.symbols)} are not given by any input's shape")
-    return evaluate(bound, arrays, keep=keep, on_value=on_value)
+    return evaluate(bound, arrays, keep=keep, on_value=on_value, on_inner=on_inner)
+
+
+def inner_name(node: Node, what: str) -> str:
+    """The name of something inside a node."""
+    return f"{node.output.name}:{what}"
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -52,14 +67,22 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     return arrays
 
 
-def evaluate(graph: Graph, arrays: Mapping[str, Array], *, keep: Iterable[str] = (), on_value: OnValue | None = None) -> dict[str, Array]:
+def evaluate(
+    graph: Graph,
+    arrays: Mapping[str, Array],
+    *,
+    keep: Iterable[str] = (),
+    on_value: OnValue | None = None,
+    on_inner: OnInner | None = None,
+) -> dict[str, Array]:
     """Like `run`, for a graph without symbols and inputs that were checked."""
     keep = tuple(keep)
     env: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
     last = last_uses(graph)
     forever = {v.name for v in graph.outputs.values()} | set(keep)
     for i, node in enumerate(graph.nodes):
-        for value, array in zip(node.outputs, run_node(node, [env[v.name] if v is not None else None for v in node.inputs]), strict=True):
+        read = [env[v.name] if v is not None else None for v in node.inputs]
+        for value, array in zip(node.outputs, run_node(node, read, on_inner), strict=True):
             env[value.name] = array
             if on_value is not None:
                 on_value(value, array)
@@ -69,11 +92,16 @@ def evaluate(graph: Graph, arrays: Mapping[str, Array], *, keep: Iterable[str] =
     return {name: env[v.name] for name, v in graph.outputs.items()} | {name: env[name] for name in keep}
 
 
-def run_node(node: Node, inputs: list[Array | None]) -> tuple[Array, ...]:
+def run_node(node: Node, inputs: list[Array | None], on_inner: OnInner | None = None) -> tuple[Array, ...]:
     """The node's outputs; what comes out must be what its types say, so that an op cannot lie."""
     try:
         with np.errstate(all="ignore"):  # inf and NaN are values; a network may divide by zero on purpose
-            outputs = node.definition.run(inputs, node.attrs)
+            if on_inner is None or node.definition.inner is None:
+                outputs = node.definition.run(inputs, node.attrs)
+            else:
+                outputs, inside = node.definition.inner(*inputs, **node.attrs)
+                for what, array in inside.items():
+                    on_inner(inner_name(node, what), array)
     except LowbitError as e:
         raise e.at(node.where) from None
     except MemoryError as e:

@@ -2,7 +2,7 @@
 
 A node is lowered when every input its QuantSpec names comes from a dequantize with constant parameters, and its result goes to one
 quantize (through a relu or clip that its clamp can hold). The op's own `lower` says what to put in its place; this file knows no op by
-name but the brackets.
+name but the brackets, and fill, which is a constant of any shape.
 """
 
 from __future__ import annotations
@@ -319,6 +319,8 @@ def _lower_boundary(editor: Editor, node: Node) -> None:
 
 
 def _touches_integers(editor: Editor, node: Node) -> bool:
-    """Whether a float node stands beside quantized values: only then is it worth telling."""
+    """Whether a float node stands beside quantized values: only then is it worth telling. One that reads nothing is a constant."""
+    if not node.inputs:
+        return False
     before = any(isinstance(operand(editor, v), Operand) for v in node.inputs)
     return before or any(u.op == "quantize_linear" for o in node.outputs for u in editor.users(o))

@@ -34,24 +34,41 @@ Output = Literal["own", "same"] | Fixed
 
 
 @dataclass(frozen=True)
+class State:
+    """A state that a recurrence hands on: the initial one carries its parameters, made (of zeros) where it is left out.
+
+    outputs  the outputs it is seen in, the last of them of its own shape
+    inner    what calibration sees inside the node instead (a state that is no output at every step)
+    dtype    its dtype where it is not that of the activations; its scale is then a power of two, at most `finest`
+    """
+
+    outputs: tuple[int, ...]
+    inner: str | None = None
+    dtype: str | None = None
+    finest: int = 15  # the scale is 2^-15 or larger
+
+
+@dataclass(frozen=True)
 class QuantSpec:
     """Which tensors of a node become integers.
 
     inputs         positions that must be quantized; None: every input
-    channel_axis   of an input that is a weight (when constant): the axis with one scale each
+    channel_axis   of an input that is a weight (when constant): the axis with one scale each, or several that have one together
     contract_axis  of such an input: the axis that is summed over, where block-wise scales lie
     bias           position of the bias, which goes on the accumulator's grid
     output         "own": a range of its own; "same": the parameters of its inputs, which share them; Fixed: known beforehand.
                    Results that are no reals (the indices of argmax and topk) have no parameters and stay what they are
     fuses_clip     a relu or clip behind the node is part of its clamp
+    states         of an input that is the initial state of a recurrence: what that state is on the way
     """
 
     inputs: tuple[int, ...] | None = (0,)
-    channel_axis: Mapping[int, int] = field(default_factory=dict)
+    channel_axis: Mapping[int, int | tuple[int, ...]] = field(default_factory=dict)
     contract_axis: Mapping[int, int] = field(default_factory=dict)
     bias: int | None = None
     output: Output = "own"
     fuses_clip: bool = False
+    states: Mapping[int, State] = field(default_factory=dict)
 
     def positions(self, count: int) -> tuple[int, ...]:
         """Positions that must be quantized, of a node with `count` inputs."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.interp import inner_name
 from lowbit.ops.quant import QUANTIZABLE, Fixed, is_clamp
+from lowbit.quant_params import Scheme
 from lowbit.quantization.rules import QuantNode
 
 
@@ -20,6 +22,10 @@ class Tap:
     decided: QuantNode
     fixed: Fixed | None = None
 
+    @property
+    def scheme(self) -> Scheme:
+        return "symmetric" if self.dtype.name == "int16" else self.decided.activation_scheme
+
 
 @dataclass(frozen=True)
 class Taps:
@@ -27,11 +33,13 @@ class Taps:
 
     taps: Mapping[str, Tap]
     groups: Mapping[str, tuple[str, ...]]
+    states: Mapping[tuple[str, int], tuple[str, ...]]  # (node, position of an initial state): what has the range of that state
 
     @property
     def observed(self) -> list[str]:
-        """Names of the values that calibration must see."""
-        return [n for n, t in self.taps.items() if t.fixed is None and t.decided.params is None]
+        """Names of the values that calibration must see, and of what is inside nodes."""
+        own = [n for n, t in self.taps.items() if t.fixed is None and t.decided.params is None]
+        return list(dict.fromkeys([*own, *(n for names in self.states.values() for n in names)]))
 
 
 def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> Node | None:
@@ -55,6 +63,7 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
         return name
 
     wanted: dict[str, QuantNode] = {}  # value -> the first static node that reads it
+    widest: dict[str, DType] = {}  # value -> the widest dtype that a static node reads it in
     for node in graph.nodes:
         decided = decisions[node.output.name]
         if decided.mode == "static":
@@ -62,6 +71,11 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
                 v = node.inputs[i]
                 if v is not None and v.name not in graph.constants and v.type.dtype.is_float:
                     wanted.setdefault(v.name, decided)
+                    assert decided.activation is not None
+                    widest[v.name] = max(widest.get(v.name, decided.activation), decided.activation, key=lambda d: d.bits)
+            for state in QUANTIZABLE[node.op].spec.states.values():
+                if state.inner is None:  # what a recurrence hands on is quantized, whoever reads it
+                    wanted.setdefault(node.outputs[state.outputs[0]].name, decided)
     taps: dict[str, Tap] = {}
     for name, value in graph.values.items():
         if name not in wanted:
@@ -76,12 +90,26 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
                 decided = own
                 output = QUANTIZABLE[producer.op].spec.output
                 fixed = output if isinstance(output, Fixed) else None
-        assert decided.activation is not None
-        taps[name] = Tap(value, decided.activation, decided, fixed)
-    for node in graph.nodes:  # "same" ops: one set of parameters on all sides
-        if decisions[node.output.name].mode == "static" and QUANTIZABLE[node.op].spec.output == "same":
-            sides = [node.inputs[i] for i in QUANTIZABLE[node.op].spec.positions(len(node.inputs))]
-            names = [v.name for v in (*sides, *node.outputs) if v is not None and v.name in taps]
+        kept = decided.result if producer is not None and decided is decisions[producer.output.name] else widest[name]
+        assert kept is not None
+        taps[name] = Tap(value, kept, decided, fixed)
+    states: dict[tuple[str, int], tuple[str, ...]] = {}
+    for node in graph.nodes:
+        if decisions[node.output.name].mode != "static":
+            continue
+        spec = QUANTIZABLE[node.op].spec
+        shared: list[list[Value | None]] = []  # one set of parameters on all sides
+        if spec.output == "same":
+            shared.append([*(node.inputs[i] for i in spec.positions(len(node.inputs))), *node.outputs])
+        for i, state in spec.states.items():
+            first = node.input(i)
+            if state.inner is None:
+                shared.append([*(node.outputs[o] for o in state.outputs), first])
+            else:
+                given = () if first is None or first.name in graph.constants else (first.name,)
+                states[node.output.name, i] = (inner_name(node, state.inner), *given)
+        for sides in shared:
+            names = [v.name for v in sides if v is not None and v.name in taps]
             for other in names[1:]:
                 if taps[other].dtype == taps[names[0]].dtype:
                     a, b = root(names[0]), root(other)
@@ -89,4 +117,4 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
     members: dict[str, list[str]] = {}
     for name in taps:
         members.setdefault(root(name), []).append(name)
-    return Taps(taps, {n: tuple(group) for group in members.values() for n in group})
+    return Taps(taps, {n: tuple(group) for group in members.values() for n in group}, states)

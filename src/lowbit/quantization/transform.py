@@ -18,7 +18,7 @@ from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
-from lowbit.ops.quant import QUANTIZABLE, Fixed
+from lowbit.ops.quant import QUANTIZABLE, Fixed, State
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, code_range, quantize
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
 from lowbit.quantization.taps import Tap, Taps, find_taps
@@ -79,7 +79,7 @@ class _Apply:
         if len(fixed) == len(group):
             return fixed_params(fixed[0], tap.dtype)
         observed = [m for m in group if self.taps.taps[m].fixed is None]
-        return widened(self.record.shared_params(observed, tap.dtype, tap.decided.activation_scheme), self.constant_sides(group))
+        return widened(self.record.shared_params(observed, tap.dtype, tap.scheme), self.constant_sides(group))
 
     def constant_sides(self, group: tuple[str, ...]) -> list[Array]:
         """The constants that share the parameters of a group: tables that are gathered from, constant parts of a concat."""
@@ -118,7 +118,29 @@ class _Apply:
             if bias is not None and data is not None:
                 on_grid = quantized_bias(self.editor, bias, data, (input_scale * weight_scale).astype(np.float32))
                 inputs[spec.bias] = on_grid if on_grid is not None else bias
+        for i, state in spec.states.items():
+            inputs += [None] * (i + 1 - len(inputs))
+            inputs[i] = self.initial_state(node, i, state, inputs[i], decided)
         self.editor.set_inputs(self.current(node), inputs)
+
+    def initial_state(self, node: Node, i: int, state: State, now: Value | None, decided: QuantNode) -> Value:
+        """The initial state with the parameters that the state has all the way; zeros where none is given."""
+        given = node.input(i)
+        data = self.graph.constant(given)
+        constants = () if data is None else (data,)
+        if state.dtype is None:
+            params = widened(self.params_at(node.outputs[state.outputs[0]], decided), constants)
+        else:
+            seen = self.record.shared_params(list(self.taps.states[node.output.name, i]), state.dtype, "symmetric")
+            params = QuantParams(seen.dtype, power_of_two(widened(seen, constants).scale, state.finest))
+        if given is not None and data is not None:
+            return self.integers(given, data, params)
+        if given is not None and given.name in self.params and now is not None and self.params_at(given, decided) == params:
+            return now
+        if given is None:
+            final = node.outputs[state.outputs[-1]]
+            given = self.editor.add("fill", out=f"{node.output.name}:{i}", shape=final.shape, value=0.0, dtype=final.type.dtype.name)
+        return bracket(self.editor, given, params, rewire=False)
 
     def current(self, node: Node) -> Node:
         now = self.editor.producer(node.output)
@@ -151,7 +173,7 @@ class _Apply:
         """The constant as integers behind a dequantize: per channel or block where it is a weight, per tensor where it is data."""
         spec = QUANTIZABLE[node.op].spec
         if i in spec.channel_axis:
-            params = weight_params(data, decided, spec.channel_axis[i] % data.ndim, spec.contract_axis.get(i))
+            params = weight_params(data, decided, spec.channel_axis[i], spec.contract_axis.get(i))
         elif spec.output == "same" and node.output.name in self.params:
             params = self.params[node.output.name]  # one rounding: the integers are those of the result
         else:
@@ -186,7 +208,7 @@ class _Apply:
             data = self.graph.constant(v)
             if v is None or data is None or data.ndim < 2:
                 continue
-            params = weight_params(data, decided, axis % data.ndim, spec.contract_axis.get(i))
+            params = weight_params(data, decided, axis, spec.contract_axis.get(i))
             inputs[i] = self.integers(v, data, params)
             if decided.mode == "dynamic":
                 inputs[0] = self.rows(node)
@@ -215,15 +237,26 @@ def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
     return params_from_range(least, most, params.dtype, params.scheme)
 
 
-def weight_params(data: Array, decided: QuantNode, axis: int, contract: int | None) -> QuantParams:
-    """Parameters of a weight: symmetric, per tensor, per channel, or per block along the contraction."""
+def weight_params(data: Array, decided: QuantNode, axis: int | tuple[int, ...], contract: int | None) -> QuantParams:
+    """Parameters of a weight: symmetric, per tensor, per channel, or per block along the contraction.
+
+    Channels along several axes (direction and row of a recurrent weight) are blocks as long as the contraction.
+    """
     assert decided.weight is not None
+    axes = [a % data.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
     granularity: PerTensor | PerAxis | PerBlock = PerTensor()
-    if decided.granularity == "channel":
-        granularity = PerAxis(axis)
-    elif isinstance(decided.granularity, int):
-        granularity = PerBlock(contract % data.ndim, decided.granularity) if contract is not None else PerAxis(axis)
+    if isinstance(decided.granularity, int) and contract is not None:
+        granularity = PerBlock(contract % data.ndim, decided.granularity)
+    elif decided.granularity != "tensor":
+        one = all(data.shape[a] == 1 for a in axes[:-1])
+        granularity = PerAxis(axes[-1]) if one or contract is None else PerBlock(contract % data.ndim, data.shape[contract])
     return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
+
+
+def power_of_two(scale: Array, finest: int) -> Array:
+    """The smallest power of two that is not below the scale, nor below 2^-finest."""
+    fraction, exponent = np.frexp(scale)  # scale = fraction · 2^exponent, fraction in [0.5, 1)
+    return np.ldexp(np.float32(1), np.maximum(exponent - (fraction == 0.5), -finest))
 
 
 def bracket(editor: Editor, value: Value, params: QuantParams, *, rewire: bool = True) -> Value:

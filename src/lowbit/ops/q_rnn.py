@@ -1,0 +1,350 @@
+"""q_lstm, q_gru: recurrent layers in integers (docs/arithmetic.md §7).
+
+Input and hidden state are 8 (or 16) bits; weights have a scale for each direction and row; an LSTM's cell, and the state that a GRU
+interpolates, are int16 with the scale 2^-state_bits. Gates are 16 bits, all of them read off one table of tanh.
+
+    pre = (fl32(Σ (x - x_zero)·w) × w_scale + bias) + (fl32(Σ (h - h_zero)·r) × r_scale + r_bias)
+
+`bound_x` and `bound_h` are the largest |Σ| that any input and any state can give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lowbit.dims import Dim
+from lowbit.dtypes import dtype
+from lowbit.errors import DTypeError, ShapeError
+from lowbit.numerics import F32, round_clamp
+from lowbit.ops.op import Op, register
+from lowbit.ops.q_matmul import exact_product, need_integers
+from lowbit.ops.q_rnn_rows import dynamic_gru, dynamic_lstm
+from lowbit.ops.quant import (
+    Call,
+    Const,
+    NotLowered,
+    Operand,
+    Operands,
+    Outputs,
+    QuantSpec,
+    Ref,
+    Result,
+    State,
+    largest_magnitude,
+    quantizes,
+)
+from lowbit.ops.rnn import infer_gru as infer_float_gru
+from lowbit.ops.rnn import infer_lstm as infer_float_lstm
+from lowbit.ops.rnn_common import check_plain, halves, per_row, plain_options, scan
+from lowbit.types import Array, TensorType
+
+NODES = 513  # of the table: 2^-5 apart over -8 … 8
+ONE = 1 << 15  # 1.0 of a gate
+
+
+# -- gates --------------------------------------------------------------------------------------------------------------------
+
+
+def tanh_table() -> Array:
+    """rne(2¹⁵ · tanh) at the nodes, limited to int16."""
+    return np.clip(np.rint(ONE * np.tanh(np.arange(NODES) / 32 - 8)), -ONE, ONE - 1).astype(np.int16)
+
+
+def tanh16(g: Array, table: Array) -> Array:
+    """tanh in Q0.15 of g in Q3.12, by linear interpolation; int64."""
+    at = g.astype(np.int64) + ONE
+    i, part = at >> 7, at & 127
+    t = table.astype(np.int64)
+    return (t[i] * (128 - part) + t[i + 1] * part + 64) >> 7
+
+
+def sigmoid16(g: Array, table: Array) -> Array:
+    """sigmoid(2g) in Q0.15, 0 … 32767, of g in Q3.12: (1 + tanh g) / 2."""
+    return (tanh16(g, table) + ONE) >> 1
+
+
+def clamp16(v: Array) -> Array:
+    return np.clip(v, -ONE, ONE - 1)
+
+
+def q12(pre: F32, factor: int) -> Array:
+    """clamp16(rne(pre × factor)): 4096 gives Q3.12, 2048 half of it, which is what `sigmoid16` takes. NaN gives 0."""
+    return round_clamp(pre * np.float32(factor), np.asarray(0), dtype("int16"))
+
+
+def to_q12(state: Array, bits: int) -> Array:
+    """A state of scale 2^-bits in Q3.12: a rounding shift, saturating."""
+    down = bits - 12
+    return clamp16(state << -down if down <= 0 else (state + (1 << (down - 1))) >> down)
+
+
+def mixed(keep: Array, old: Array, take: Array, new: Array, bits: int) -> Array:
+    """keep·old + take·new as a state of scale 2^-bits; keep, take and new are Q0.15."""
+    return clamp16((keep * old + ((take * new) >> (15 - bits)) + (1 << 14)) >> 15)
+
+
+# -- the recurrence -----------------------------------------------------------------------------------------------------------
+
+
+def check(kinds: dict[str, TensorType], table: TensorType, state_bits: int, **float32: TensorType | None) -> None:
+    need_integers(**kinds)
+    if table != TensorType((NODES,), "int16"):
+        raise ShapeError(f"table {table} given, int16[{NODES}] needed")
+    if not 0 <= state_bits <= 15:
+        raise ShapeError(f"a state of {state_bits} fractional bits given, 0 to 15 needed")
+    rows = kinds["weight"].shape[:2]
+    for what, t in float32.items():
+        if t is not None and t != TensorType(rows, "float32"):
+            raise ShapeError(f"{what} {t} given, {TensorType(rows, 'float32')} needed")
+
+
+def infer_lstm(
+    x: TensorType,
+    w: TensorType,
+    w_scale: TensorType,
+    r: TensorType,
+    r_scale: TensorType,
+    table: TensorType,
+    h0: TensorType,
+    c0: TensorType,
+    bias: TensorType | None = None,
+    *,
+    direction: str,
+    layout: int,
+    x_zero: int,
+    h_zero: int,
+    h_multiplier: float,
+    lo: int,
+    hi: int,
+    state_bits: int,
+    bound_x: int,
+    bound_h: int,
+) -> tuple[TensorType, TensorType, TensorType]:
+    check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, state_bits, scale=w_scale, recurrent=r_scale, bias=bias)
+    if c0.dtype.name != "int16":
+        raise DTypeError(f"the cell is {c0.dtype}, int16 needed")
+    rx, rw, rr, rh, rc = (t.with_dtype("float32") for t in (x, w, r, h0, c0))
+    hidden = r.shape[2]
+    assert isinstance(hidden, int)
+    y, h, c = infer_float_lstm(rx, rw, rr, None, rh, rc, hidden=hidden, layout=layout, **plain_options(4, direction))
+    return y.with_dtype(h0.dtype), h.with_dtype(h0.dtype), c.with_dtype("int16")
+
+
+def q_lstm(
+    x: Array,
+    w: Array,
+    w_scale: Array,
+    r: Array,
+    r_scale: Array,
+    table: Array,
+    h0: Array,
+    c0: Array,
+    bias: Array | None = None,
+    *,
+    direction: str,
+    layout: int,
+    x_zero: int,
+    h_zero: int,
+    h_multiplier: float,
+    lo: int,
+    hi: int,
+    state_bits: int,
+    bound_x: int,
+    bound_h: int,
+) -> tuple[Array, ...]:
+    """Gates i, o, f, c as in ONNX: c' = σf·c + σi·τg, h' = σo·τ(c')."""
+    to = dtype(h0.dtype)
+
+    def step_of(d: int) -> Callable[..., tuple[Array, ...]]:
+        def step(xt: Array, h: Array, c: Array) -> tuple[Array, ...]:
+            acc = exact_product(xt.astype(np.int64) - x_zero, w[d].T, bound_x)
+            px = acc.astype(np.float32) * w_scale[d]
+            px = px if bias is None else px + bias[d]
+            acc = exact_product(h.astype(np.int64) - h_zero, r[d].T, bound_h)
+            i, o, f, g = np.split(px + acc.astype(np.float32) * r_scale[d], 4, axis=-1)
+            si, so, sf = (sigmoid16(q12(v, 2048), table) for v in (i, o, f))
+            cell = mixed(sf, c.astype(np.int64), si, tanh16(q12(g, 4096), table), state_bits)
+            out = so * tanh16(to_q12(cell, state_bits), table)
+            t = out.astype(np.float32) * np.float32(h_multiplier)
+            return round_clamp(t, np.asarray(h_zero), to, qmin=lo, qmax=hi), cell.astype(np.int16)
+
+        return step
+
+    return scan((x,), (h0, c0), direction, layout, step_of)
+
+
+def infer_gru(
+    x: TensorType,
+    w: TensorType,
+    w_scale: TensorType,
+    r: TensorType,
+    r_scale: TensorType,
+    table: TensorType,
+    h0: TensorType,
+    bias: TensorType | None = None,
+    r_bias: TensorType | None = None,
+    *,
+    direction: str,
+    layout: int,
+    linear_before_reset: bool,
+    x_zero: int,
+    h_zero: int,
+    h_scale: float,
+    lo: int,
+    hi: int,
+    state_bits: int,
+    bound_x: int,
+    bound_h: int,
+) -> tuple[TensorType, TensorType]:
+    floats = {"scale": w_scale, "recurrent scale": r_scale, "bias": bias, "recurrent bias": r_bias}
+    check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, state_bits, **floats)
+    rx, rw, rr, rh = (t.with_dtype("float32") for t in (x, w, r, h0))
+    hidden = r.shape[2]
+    assert isinstance(hidden, int)
+    y, h = infer_float_gru(rx, rw, rr, None, rh, hidden=hidden, layout=layout, **plain_options(3, direction))
+    return y.with_dtype(h0.dtype), h.with_dtype(h0.dtype)
+
+
+def q_gru(
+    x: Array,
+    w: Array,
+    w_scale: Array,
+    r: Array,
+    r_scale: Array,
+    table: Array,
+    h0: Array,
+    bias: Array | None = None,
+    r_bias: Array | None = None,
+    *,
+    direction: str,
+    layout: int,
+    linear_before_reset: bool,
+    x_zero: int,
+    h_zero: int,
+    h_scale: float,
+    lo: int,
+    hi: int,
+    state_bits: int,
+    bound_x: int,
+    bound_h: int,
+) -> tuple[Array, ...]:
+    """Gates z, r, h as in ONNX: s' = σz·s + (1 - σz)·τn in 16 bits, of which h is the narrow copy that meets the weights."""
+    to, f32 = dtype(h0.dtype), np.float32
+    unit = f32(2.0**-state_bits) / f32(h_scale)
+    reset_unit = f32(2.0 ** -(state_bits + 15)) / f32(h_scale)
+    zero = np.asarray(h_zero)
+
+    def step_of(d: int) -> Callable[..., tuple[Array, ...]]:
+        n = 2 * r.shape[2]
+
+        def recurrent(h: Array, rows: slice) -> F32:
+            acc = exact_product(h.astype(np.int64) - h_zero, r[d, rows].T, bound_h).astype(f32) * r_scale[d, rows]
+            return acc if r_bias is None else acc + r_bias[d, rows]
+
+        def step(xt: Array, h: Array, s: Array) -> tuple[Array, ...]:
+            px = exact_product(xt.astype(np.int64) - x_zero, w[d].T, bound_x).astype(f32) * w_scale[d]
+            px = px if bias is None else px + bias[d]
+            z, reset = np.split(sigmoid16(q12(px[:, :n] + recurrent(h, slice(0, n)), 2048), table), 2, axis=-1)
+            if linear_before_reset:
+                ph = (reset.astype(f32) * f32(2.0**-15)) * recurrent(h, slice(n, None))
+            else:
+                t = (reset * s).astype(f32) * reset_unit
+                ph = recurrent(round_clamp(t, zero, to, qmin=lo, qmax=hi), slice(n, None))
+            new = mixed(z, s, ONE - z, tanh16(q12(px[:, n:] + ph, 4096), table), state_bits)
+            return round_clamp(new.astype(f32) * unit, zero, to, qmin=lo, qmax=hi), new
+
+        return step
+
+    s0 = clamp16(np.rint((h0.astype(np.int64) - h_zero).astype(f32) * (f32(h_scale) * f32(2.0**state_bits))).astype(np.int64))
+    y, h, _ = scan((x,), (h0, s0), direction, layout, step_of)
+    return y, h
+
+
+def macs(x: TensorType, w: TensorType, w_scale: TensorType, r: TensorType, *_: TensorType | None, **__: Any) -> Dim:
+    return x.shape[0] * x.shape[1] * (w.size + r.size)
+
+
+# -- lowering -----------------------------------------------------------------------------------------------------------------
+
+
+def weighted(operands: Operands, h0: Operand, hidden: int) -> tuple[list[Const], dict[str, Any]]:
+    """Weights and scales, and the attributes that LSTM and GRU share."""
+    x, w, r = operands[:3]
+    assert isinstance(x, Operand) and isinstance(w, Operand) and isinstance(r, Operand)
+    (sx, xz), (sh, hz) = x.per_tensor("input"), h0.per_tensor("state")
+    args: list[Const] = []
+    bounds = []
+    for operand, scale, magnitude, what in ((w, sx, largest_magnitude(x), "weight"), (r, sh, largest_magnitude(h0), "recurrent")):
+        data, name, scales = per_row(operand, what)
+        grid = np.asarray(scale * scales, np.float32)
+        if not np.all(np.isfinite(grid) & (grid > 0)):
+            raise NotLowered("the scale of its products leaves the range of float32")
+        args += [Const(data, what, name), Const(grid, f"{what}:scale")]
+        bounds.append(int(np.abs(data.astype(np.int64)).sum(axis=2).max(initial=0)) * magnitude)
+    lo, hi = h0.params.code_range
+    attrs = {"x_zero": xz, "h_zero": hz, "lo": lo, "hi": hi, "bound_x": bounds[0], "bound_h": bounds[1]}
+    return [*args, Const(tanh_table(), "tanh", "int16")], attrs
+
+
+def initial(operands: Operands, i: int, what: str) -> Operand:
+    found = operands[i] if i < len(operands) else None
+    if not isinstance(found, Operand):
+        raise NotLowered(f"its initial {what} is not quantized, and so the parameters of its {what} are not known")
+    return found
+
+
+def lower_lstm(
+    operands: Operands, result: Result, *, hidden: int, direction: str, layout: int, input_forget: bool, **options: Any
+) -> Outputs:
+    check_plain(operands, 4, direction, **options)
+    if input_forget:
+        raise NotLowered("its input and forget gates are coupled")
+    h0, c0 = initial(operands, 4, "state"), initial(operands, 5, "cell")
+    args, attrs = weighted(operands, h0, hidden)
+    (sh, _), (sc, cz) = h0.per_tensor("state"), c0.per_tensor("cell")
+    fraction, exponent = np.frexp(sc)
+    bits = 1 - int(exponent)
+    if c0.params.dtype.name != "int16" or cz or fraction != 0.5 or not 0 <= bits <= 15:
+        raise NotLowered("its cell is not int16 with a scale of 2^-15 … 1 that is a power of two")
+    b, rb = halves(operands[3], 4 * hidden)
+    bias = None if b is None or rb is None else Const(b + rb, "bias")
+    attrs |= {"direction": direction, "layout": layout, "state_bits": bits, "h_multiplier": float(np.float32(2.0**-30) / sh)}
+    call = Call("q_lstm", (Ref(0), *args, Ref(4), Ref(5), bias), attrs)
+    return Outputs(call, (h0.params, h0.params, c0.params))
+
+
+def lower_gru(
+    operands: Operands, result: Result, *, hidden: int, direction: str, layout: int, linear_before_reset: bool, **options: Any
+) -> Outputs:
+    check_plain(operands, 3, direction, **options)
+    h0 = initial(operands, 4, "state")
+    args, attrs = weighted(operands, h0, hidden)
+    sh, _ = h0.per_tensor("state")
+    reach = largest_magnitude(h0) * float(sh) - float(sh)  # a step less: a range of -1 … 1 may lie a part of one beside its zero point
+    bits = 15 if reach <= 1 else 15 - int(np.ceil(np.log2(reach)))
+    if bits < 0:
+        raise NotLowered("its initial state is too large for 16 bits")
+    b, rb = halves(operands[3], 3 * hidden)
+    attrs |= {
+        "direction": direction,
+        "layout": layout,
+        "linear_before_reset": linear_before_reset,
+        "state_bits": bits,
+        "h_scale": float(sh),
+    }
+    biases = [None if v is None else Const(v, name) for v, name in ((b, "bias"), (rb, "recurrent:bias"))]
+    return Outputs(Call("q_gru", (Ref(0), *args, Ref(4), *biases), attrs), (h0.params, h0.params))
+
+
+register(Op("q_lstm", infer_lstm, q_lstm, macs), Op("q_gru", infer_gru, q_gru, macs))
+_WEIGHTS: dict[str, Any] = {"channel_axis": {1: (0, 1), 2: (0, 1)}, "contract_axis": {1: 2, 2: 2}}
+quantizes(
+    "lstm",
+    QuantSpec((0, 1, 2, 4), **_WEIGHTS, states={4: State((0, 1)), 5: State((2,), inner="cells", dtype="int16")}),
+    lower_lstm,
+    dynamic=dynamic_lstm,
+)
+quantizes("gru", QuantSpec((0, 1, 2, 4), **_WEIGHTS, states={4: State((0, 1))}), lower_gru, dynamic=dynamic_gru)
