@@ -34,6 +34,7 @@ ALLOWED = {
     ("qarray", "matmul"): "`@` runs an integer kernel",
     ("matmul", "runtime"): "the cpu backend calls the compiled kernels",
     ("quantization", "calibrate"): "brackets take their parameters from the calibration record",
+    ("report", "lower"): "tells what each layer became, and runs the integers",
     ("hardware", "runtime"): "reads the CPU features the kernels were built for",
     ("hardware", "matmul"): "measures the integer kernels as users call them",
 }

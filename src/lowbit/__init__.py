@@ -15,6 +15,7 @@ _PUBLIC = {
     **dict.fromkeys(["TensorType"], "lowbit.types"),
     **dict.fromkeys(["Session"], "lowbit.runtime.session"),
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
+    **dict.fromkeys(["compare", "Report"], "lowbit.report.compare"),
     **dict.fromkeys(["QArray", "array", "quantize_array", "load_array", "save_array"], "lowbit.qarray"),
     **dict.fromkeys(["QuantParams", "PerTensor", "PerAxis", "PerBlock"], "lowbit.quant_params"),
     **dict.fromkeys(["Hardware"], "lowbit.hardware"),
@@ -127,6 +128,8 @@ if TYPE_CHECKING:
     from lowbit.quantization.transform import insert_q_dq as insert_q_dq
     from lowbit.ranges import params_from_data as params_from_data
     from lowbit.ranges import params_from_range as params_from_range
+    from lowbit.report.compare import Report as Report
+    from lowbit.report.compare import compare as compare
     from lowbit.report.inspection import inspect as inspect
     from lowbit.runtime.session import Session as Session
     from lowbit.types import TensorType as TensorType

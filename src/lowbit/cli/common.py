@@ -10,6 +10,7 @@ from typing import Any
 from lowbit.errors import InputError
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import Shapes, load
+from lowbit.report.text import size as size
 
 
 def add_model_arguments(p: argparse.ArgumentParser) -> None:
@@ -75,17 +76,3 @@ def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:
 def count(n: int | str) -> str:
     """1234567 as 1,234,567; symbolic numbers as they are; 0 as nothing."""
     return (f"{n:,}" if n else "") if isinstance(n, int) else n
-
-
-def size(n: int) -> str:
-    """Bytes in the unit a person would choose: 2.3 MB.
-
-    >>> size(999), size(1_500), size(2_300_000)
-    ('999 B', '1.5 kB', '2.3 MB')
-    """
-    value, unit = float(n), "B"
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            break
-        value /= 1000
-    return f"{int(value)} B" if unit == "B" else f"{value:.1f} {unit}"

@@ -41,7 +41,9 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
                     c.value.type.dtype.name,
                     list(c.data.shape),
                 ]  # bfloat16, float8, complex: NumPy's safetensors cannot name them, bytes can
-    meta = json.dumps({"version": VERSION, "bytes": views, "packed": packed, "notes": dict(graph.notes), "graph": print_graph(graph)}, sort_keys=True)
+    meta = json.dumps(
+        {"version": VERSION, "bytes": views, "packed": packed, "notes": dict(graph.notes), "graph": print_graph(graph)}, sort_keys=True
+    )
     write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
 
 

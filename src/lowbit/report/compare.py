@@ -1,0 +1,264 @@
+"""A float network against its quantized one, over data: what each layer became, and what that cost.
+
+For each layer two signal-to-noise ratios, in decibels:
+
+    local        the float layer fed with what the quantized network feeds it, against what the quantized layer makes of that
+    accumulated  the value in the float network against the value in the quantized network
+
+The quantized network is its integer graph, run as it is. Data streams: one sample's values live at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError
+from lowbit.files import write_whole
+from lowbit.ir.bind import bind, binding_for
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import check_inputs, evaluate, last_uses, run_node
+from lowbit.ir.samples import as_samples
+from lowbit.progress import progress
+from lowbit.quant_params import dequantize
+from lowbit.report.coverage import Coverage, Kind, Seen, coverage, summary
+from lowbit.report.inspection import node_macs
+from lowbit.report.tally import Tally
+from lowbit.report.text import decibels
+from lowbit.types import Array
+
+BACKEND = "interpreter"
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One layer of the float graph. Decibels are None where nothing of its own is left to measure."""
+
+    layer: str
+    op: str
+    kind: Kind
+    became: str
+    types: str
+    weights: str
+    because: str
+    proof: str
+    macs: int
+    bytes_before: int
+    bytes_after: int
+    local_db: float | None
+    accumulated_db: float | None
+
+
+@dataclass(frozen=True)
+class OutputRow:
+    """One output. Outputs that are no reals (indices) have the share of equal elements alone."""
+
+    name: str
+    sqnr_db: float | None
+    max_error: float | None
+    cosine: float | None
+    same_argmax: float | None  # how often the largest element of the last axis is the same
+    equal: float  # share of elements that are the same number
+
+
+@dataclass(frozen=True)
+class Report:
+    """What quantizing did to a network: prints itself, shows itself in a notebook, saves itself as .json or .html."""
+
+    name: str
+    layers: tuple[LayerRow, ...]
+    outputs: tuple[OutputRow, ...]
+    samples: int
+    bytes_before: int
+    bytes_after: int
+    float_ms: float  # of one sample, on average
+    quantized_ms: float
+    backend: str
+    remarks: tuple[str, ...]
+
+    @property
+    def coverage(self) -> str:
+        """41 of 43 layers integer; float: softmax (rule), …"""
+        return summary((r.layer, r.kind, r.because) for r in self.layers)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of one sample."""
+        return sum(r.macs for r in self.layers)
+
+    @property
+    def integer_macs(self) -> float:
+        """The share of them that is done on integers; 1.0 where there are none."""
+        return sum(r.macs for r in self.layers if r.kind in ("integer", "inside")) / self.macs if self.macs else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able: infinite decibels (equal bits) stand as "inf", those that were not measured as null."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain | {"coverage": self.coverage, "macs": self.macs, "integer_macs": self.integer_macs}
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the report, whole or not at all: a page by itself as .html, all numbers as .json."""
+        from lowbit.report.html import page
+
+        kind = Path(path).suffix
+        if kind not in (".json", ".html"):
+            raise FormatError(f"reports are not written as '{kind}'", where=str(path), hint="report.html or report.json")
+        text = page(self) if kind == ".html" else json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
+        write_whole(path, text.encode())
+
+    def _repr_html_(self) -> str:
+        from lowbit.report.html import fragment
+
+        return fragment(self)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.coverage}"]
+        lines.append(f"{self.bytes_before:,} → {self.bytes_after:,} bytes; {self.integer_macs:.1%} of {self.macs:,} MACs on integers")
+        for o in self.outputs:
+            said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
+            lines.append(said + f"{o.equal:.1%} of elements equal, over {self.samples} samples")
+        for r in self.layers:
+            lines.append(f"  {r.layer}  {r.op} → {r.became or r.kind}  {decibels(r.local_db)} / {decibels(r.accumulated_db)}  {r.because}")
+        return "\n".join([*lines, *(f"note: {r}" for r in self.remarks)])
+
+
+def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
+    """The report on `quantized`, made from `graph`, over `data`: an iterable of {input name: array}, tuples or arrays."""
+    sides = ("inputs", _types(graph.inputs), _types(quantized.inputs)), ("outputs", [*graph.outputs], [*quantized.outputs])
+    for what, ours, theirs in sides:
+        if ours != theirs:
+            raise InputError(f"the graphs have different {what}: {ours} and {theirs}", hint="a graph and what quantize made of it")
+    found = coverage(graph, quantized)
+    walk = _Walk(graph, found)
+    for i, sample in enumerate(progress(as_samples(graph, data), "comparing", _length(data))):
+        try:
+            walk.add(sample)
+        except LowbitError as e:
+            raise e.at(f"sample {i}") from None
+    if not walk.samples:
+        raise CalibrationError("there is no data to compare with", hint="an iterable of {input name: array}, tuples or arrays")
+    return walk.report()
+
+
+class _Walk:
+    """Runs samples through both graphs and adds up."""
+
+    def __init__(self, graph: Graph, found: Coverage) -> None:
+        self.graph, self.found = graph, found
+        measured = [s.value for s in found.layers if s.value]
+        self.local = {v: Tally() for v in measured}
+        self.accumulated = {v: Tally() for v in measured}
+        self.outputs = {name: Tally() for name in graph.outputs}
+        self.equal = {name: [0, 0] for name in graph.outputs}
+        self.samples = 0
+        self.macs: dict[str, int] = {}
+        self.float_seconds = self.quantized_seconds = 0.0
+
+    def add(self, sample: Mapping[str, Array]) -> None:
+        graph, integer = self.graph, self.found.lowered.graph
+        arrays = check_inputs(graph, sample)
+        binding: dict[str, int] = {}
+        for v in graph.inputs:
+            binding_for(v.type, arrays[v.name].shape, binding)
+        bound, lowered = bind(graph, binding), bind(integer, binding)
+        start = time.perf_counter()
+        kept = evaluate(lowered, arrays, keep=dict.fromkeys(s.name for s in self.found.seen.values()))
+        self.quantized_seconds += time.perf_counter() - start
+        self.samples += 1
+        self._walk(bound, arrays, kept)
+        if not self.macs:
+            self.macs = {n.output.name: int(node_macs(n)) for n in bound.nodes}
+
+    def _walk(self, graph: Graph, arrays: Mapping[str, Array], kept: Mapping[str, Array]) -> None:
+        """The float network beside its layers fed by the quantized one."""
+        last, forever = last_uses(graph), {v.name for v in graph.outputs.values()}
+        floats: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
+        fed = dict(floats)  # as the quantized network has it; where it has nothing of the kind, as the layer before makes it
+        for v in graph.inputs:
+            fed[v.name] = self._quantized(v.name, kept, arrays[v.name])
+        for i, node in enumerate(graph.nodes):
+            start = time.perf_counter()
+            made = run_node(node, [floats[v.name] if v is not None else None for v in node.inputs])
+            self.float_seconds += time.perf_counter() - start
+            alone = run_node(node, [fed[v.name] if v is not None else None for v in node.inputs])
+            for o, y, local in zip(node.outputs, made, alone, strict=True):
+                floats[o.name] = y
+                fed[o.name] = self._quantized(o.name, kept, local)
+                if o.name in self.local and o.name in self.found.seen:
+                    self.local[o.name].add(local, fed[o.name])
+                    self.accumulated[o.name].add(y, fed[o.name])
+            for name in last.get(i, ()):
+                if name not in forever and name not in graph.constants:
+                    del floats[name], fed[name]
+        for name, value in graph.outputs.items():
+            self._output(name, floats[value.name], kept[name])
+
+    def _quantized(self, name: str, kept: Mapping[str, Array], otherwise: Array) -> Array:
+        place: Seen | None = self.found.seen.get(name)
+        if place is None:
+            return otherwise
+        return kept[place.name] if place.params is None else dequantize(kept[place.name], place.params)
+
+    def _output(self, name: str, reference: Array, got: Array) -> None:
+        self.equal[name][0] += int(((reference == got) | ((reference != reference) & (got != got))).sum())
+        self.equal[name][1] += reference.size
+        if reference.dtype.kind == "f":
+            self.outputs[name].add(reference, got)
+
+    def report(self) -> Report:
+        rows = []
+        for node, s in zip(self.graph.nodes, self.found.layers, strict=True):
+            decided = {k: v for k, v in asdict(s).items() if k not in ("value", "macs")}
+            measured = s.value and self.local[s.value].elements
+            local, accumulated = (t[s.value].sqnr_db if measured else None for t in (self.local, self.accumulated))
+            rows.append(LayerRow(**decided, macs=self.macs[node.output.name], local_db=local, accumulated_db=accumulated))
+        outputs = []
+        for name, value in self.graph.outputs.items():
+            t, (same, total) = self.outputs[name], self.equal[name]
+            real = value.type.dtype.is_float
+            outputs.append(
+                OutputRow(
+                    name,
+                    t.sqnr_db if real else None,
+                    t.max_error if real else None,
+                    t.cosine if real else None,
+                    t.same_argmax if real else None,
+                    same / total if total else 1.0,
+                )
+            )
+        return Report(
+            self.graph.name,
+            tuple(rows),
+            tuple(outputs),
+            self.samples,
+            self.found.bytes_before,
+            self.found.bytes_after,
+            1000 * self.float_seconds / self.samples,
+            1000 * self.quantized_seconds / self.samples,
+            BACKEND,
+            self.found.remarks,
+        )
+
+
+def _types(values: Iterable[Any]) -> list[str]:
+    return [f"{v.name}: {v.type}" for v in values]
+
+
+def _length(data: Iterable[Any]) -> int | None:
+    return len(data) if isinstance(data, list | tuple | np.ndarray) else None
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {k: _plain(v) for k, v in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(v) for v in x]
+    return str(x) if isinstance(x, float) and not math.isfinite(x) else x

@@ -1,0 +1,239 @@
+"""What each layer of a float graph became in its quantized graph: integers, float weights in few bits, or float, and why.
+
+The layers are the nodes of the float graph. A value keeps its name through quantization: where it is made of integers, the quantized graph
+holds a `quantize_linear` of it, and the integer graph a value of that quantize's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from lowbit.dims import Dim
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.rewrite import Editor
+from lowbit.lower.integer import BRACKETS, Lowered, bracket_params, lower
+from lowbit.quant_params import QUANT_DTYPES, QuantParams
+from lowbit.report.inspection import node_macs
+
+# inside   computed by another layer's integer op: a relu in the clamp of a convolution
+# indices  no reals go in or out: shapes and positions, which quantization does not concern
+Kind = Literal["integer", "weights", "float", "inside", "indices"]
+TOLD = 6  # float layers that the one-line summary names
+SMALL = tuple(d for d in QUANT_DTYPES if d != "int32")  # int32 is also what indices are made of
+
+
+@dataclass(frozen=True)
+class LayerState:
+    """What one layer became."""
+
+    layer: str
+    op: str
+    value: str  # where it is measured: its first output, or that of the clamp it has taken in; "" where nothing of it is left
+    kind: Kind
+    became: str  # the op that stands for it now
+    types: str  # "int8 × int8 → int8"
+    weights: str  # "int8 per axis 0"; "" without quantized weights
+    because: str
+    proof: str  # why no accumulator can overflow; "" where there is none
+    macs: Dim
+    bytes_before: int
+    bytes_after: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Where a value of the float graph is found in the integer graph, and what its integers mean (None: it is float there)."""
+
+    name: str
+    params: QuantParams | None
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Every layer's state, the integer graph, and where values are found in it."""
+
+    layers: tuple[LayerState, ...]
+    lowered: Lowered
+    seen: Mapping[str, Seen]
+    bytes_before: int
+    bytes_after: int
+    remarks: tuple[str, ...]
+
+    @property
+    def macs(self) -> Dim:
+        return _sum(s.macs for s in self.layers)
+
+    @property
+    def integer_macs(self) -> Dim:
+        return _sum(s.macs for s in self.layers if s.kind in ("integer", "inside"))
+
+    def __str__(self) -> str:
+        """41 of 43 layers integer; float: softmax (rule), …"""
+        return summary((s.layer, s.kind, s.because) for s in self.layers)
+
+
+def summary(layers: Iterable[tuple[str, Kind, str]]) -> str:
+    """One line from (layer, kind, reason): how many are integer, and which are not, with their reasons."""
+    counted = [row for row in layers if row[1] != "indices"]
+    integer = sum(kind in ("integer", "inside") for _, kind, _ in counted)
+    text = f"{integer} of {len(counted)} layers integer"
+    weights = sum(kind == "weights" for _, kind, _ in counted)
+    if weights:
+        text += f", {weights} with integer weights"
+    floats = [f"{name} ({because})" for name, kind, because in counted if kind == "float"]
+    if floats:
+        more = len(floats) - TOLD
+        text += "; float: " + ", ".join(floats[:TOLD]) + (f" and {more} more" if more > 0 else "")
+    return text
+
+
+def coverage(graph: Graph, quantized: Graph) -> Coverage:
+    """What every layer of `graph` became in `quantized`."""
+    lowered, editor = lower(quantized), Editor(quantized)
+    seen = find_values(graph, editor, lowered.graph)
+    reasons = {(i.layer, i.op): i.because for i in lowered.islands}
+    only_weights = {(i.layer, i.op): i.because for i in lowered.weights_only}
+    counted: tuple[set[str], set[str]] = (set(), set())
+    owners: dict[str, Node] = {}  # a node of the integer graph, by its first output -> the first layer it stands for
+    layers = []
+    for node in graph.nodes:
+        layer = node.name or node.output.name
+        end = measured_at(graph, seen, node)
+        standing = stands_for(lowered.graph, seen, end)
+        owner = owners.setdefault(standing.output.name, node) if standing is not None else node
+        now = quantized.producers.get(node.output.name)
+        kind: Kind = kind_of(node, standing, (layer, node.op) in only_weights)
+        because = {"weights": only_weights, "float": reasons}.get(kind, {}).get((layer, node.op)) or quantized.notes.get(node.output.name)
+        if kind == "integer" and owner is not node:
+            kind, because = "inside", f"part of {owner.name or owner.output.name}"
+        layers.append(
+            LayerState(
+                layer,
+                node.op,
+                end if end is not None and kind != "inside" else "",
+                kind,
+                standing.op if standing is not None else "",
+                types_text(standing) if standing is not None else "",
+                weights_text(editor, now),
+                because or ("no reason is noted" if kind == "integer" else "not quantized"),
+                proof_text(standing) if kind == "integer" and standing is not None else "",
+                node_macs(node),
+                _fresh_bytes(graph, node, counted[0]),
+                _fresh_bytes(quantized, now, counted[1]),
+            )
+        )
+    values = {*graph.values, *quantized.values}
+    remarks = tuple(f"{name}: {text}" for name, text in quantized.notes.items() if name not in values)
+    return Coverage(tuple(layers), lowered, seen, graph.parameter_bytes, quantized.parameter_bytes, remarks)
+
+
+def find_values(graph: Graph, quantized: Editor, integer: Graph) -> dict[str, Seen]:
+    """Where each value of the float graph is found: its integers first, for they are what the next layers read."""
+    found: dict[str, Seen] = {}
+    for name in graph.values:
+        if name in graph.constants:
+            continue
+        if name in integer.values:
+            found[name] = Seen(name, None)
+        value = graph.values[name]
+        for user in quantized.users(value):
+            params = bracket_params(quantized, user) if user.op == "quantize_linear" else None
+            if params is not None and user.output.name in integer.values:
+                found[name] = Seen(user.output.name, params)
+    return found
+
+
+def measured_at(graph: Graph, seen: Mapping[str, Seen], node: Node) -> str | None:
+    """The value that tells what became of a node: its own, or that of the only reader it was fused with."""
+    while True:
+        found = next((o.name for o in node.outputs if o.name in seen), None)
+        users = graph.users.get(node.output.name, ())
+        if found is not None or len(users) != 1:
+            return found
+        node = users[0]
+
+
+def stands_for(integer: Graph, seen: Mapping[str, Seen], value: str | None) -> Node | None:
+    """The node of the integer graph that computes the value; brackets on the way are passed over."""
+    found = integer.producers.get(seen[value].name) if value is not None else None
+    while found is not None and found.op in BRACKETS and found.inputs[0] is not None:
+        before = integer.producers.get(found.inputs[0].name)
+        if before is None:
+            break
+        found = before
+    return found
+
+
+def kind_of(node: Node, standing: Node | None, weights: bool) -> Kind:
+    reals = [v for v in (*node.inputs, *node.outputs) if v is not None and v.type.dtype.is_float]
+    if not reals:
+        return "indices"
+    if weights:
+        return "weights"
+    if standing is None:
+        return "float"
+    if reads_integers(standing) and [_dtype(v) for v in standing.inputs] != [_dtype(v) for v in node.inputs]:
+        return "integer"
+    return "float"
+
+
+def reads_integers(node: Node) -> bool:
+    return any(v is not None and v.type.dtype.name in SMALL for v in node.inputs)
+
+
+def types_text(node: Node) -> str:
+    """The element types of the tensors that are multiplied or moved, and of the result."""
+    ins = [_dtype(v) for v in node.inputs if v is not None and (v.type.dtype.name in SMALL or not reads_integers(node))]
+    return f"{' × '.join(ins[:3])} → {node.output.type.dtype}"
+
+
+def weights_text(editor: Editor, node: Node | None) -> str:
+    """Type and granularity of the quantized constants that the node reads."""
+    texts = []
+    for v in node.inputs if node is not None else ():
+        before = editor.producer(v)
+        if before is not None and before.op == "dequantize_linear" and editor.constant_data(before.inputs[0]) is not None:
+            params = bracket_params(editor, before)
+            if params is not None and params.dtype.name != "int32":
+                texts.append(f"{params.dtype} {params.granularity}")
+    return ", ".join(dict.fromkeys(texts))
+
+
+def proof_text(node: Node) -> str:
+    """The proof of range that lowering made from the weights: it holds for every input."""
+    bound = node.attrs.get("bound")
+    if not isinstance(bound, int):
+        return ""
+    if bound < 2**31:
+        return f"accumulator ≤ {bound:,} < 2³¹: int32 exact for any input"
+    return f"accumulator ≤ {bound:,} ≥ 2³¹: int64, exact for any input"
+
+
+def _fresh_bytes(graph: Graph, node: Node | None, counted: set[str]) -> int:
+    """Bytes of the constants a node reads, itself or through a bracket, that no node before it has read."""
+    total = 0
+    stack = list(node.inputs) if node is not None else []
+    while stack:
+        v = stack.pop()
+        if v is None:
+            continue
+        before = graph.producers.get(v.name)
+        if v.name in graph.constants and v.name not in counted:
+            counted.add(v.name)
+            total += v.type.nbytes
+        elif before is not None and before.op in BRACKETS:
+            stack += before.inputs
+    return total
+
+
+def _dtype(v: Value | None) -> str:
+    return "" if v is None else v.type.dtype.name
+
+
+def _sum(numbers: Iterable[Dim]) -> Dim:
+    total: Dim = 0
+    for n in numbers:
+        total = total + n
+    return total
