@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from lowbit.calibrate import METHODS, Observer, make_observer
+from lowbit.calibration import METHODS, Observer, make_observer
 
 BLOCK = 1 << 22
 REFERENCE_DTYPES = ("int8", "uint8", "int4")
@@ -82,7 +82,7 @@ def main() -> None:
     print(json.dumps({**machine, "import_mb": idle, "rows": rows}, indent=1))
 
 
-IDLE = "import resource, lowbit.calibrate; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+IDLE = "import resource, lowbit.calibration; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
 
 if __name__ == "__main__":
     main()

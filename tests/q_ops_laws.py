@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowbit.calibrate.run import calibrate
+from lowbit.calibration.run import calibrate
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import run

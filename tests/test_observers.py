@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lowbit.calibrate import (
+from lowbit.calibration import (
     METHODS,
     AdaptiveObserver,
     EntropyObserver,
@@ -26,10 +26,10 @@ from lowbit.calibrate import (
     make_observer,
     observer_from_dict,
 )
-from lowbit.calibrate.clip import divergence, is_one_threshold, squared_error
-from lowbit.calibrate.histogram import Histogram
-from lowbit.calibrate.reservoir import Reservoir
-from lowbit.calibrate.statistics import as_batch
+from lowbit.calibration.clip import divergence, is_one_threshold, squared_error
+from lowbit.calibration.histogram import Histogram
+from lowbit.calibration.reservoir import Reservoir
+from lowbit.calibration.statistics import as_batch
 from lowbit.dtypes import dtype
 from lowbit.errors import CalibrationError, DTypeError, FormatError, QuantError, ShapeError
 from lowbit.quant_params import PerAxis, PerTensor, dequantize, quantize

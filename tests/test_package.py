@@ -21,7 +21,7 @@ LAYERS = [
     {"quant_params", "ranges", "metrics"},
     {"ops"},
     {"ir"},
-    {"frontends", "passes", "calibrate", "qarray", "matmul", "runtime", "report", "auto", "hardware", "quantization", "lower"},
+    {"frontends", "passes", "calibration", "qarray", "matmul", "runtime", "report", "auto", "hardware", "quantization", "lower"},
     {"pipeline"},
     {"cli", "demo"},
     {"__main__"},
@@ -29,11 +29,11 @@ LAYERS = [
 RANK = {name: i for i, layer in enumerate(LAYERS) for name in layer}
 # Stages that stand on another one, each with its reason.
 ALLOWED = {
-    ("auto", "calibrate"): "chooses among the observers",
+    ("auto", "calibration"): "chooses among the observers",
     ("auto", "qarray"): "gives a QArray",
     ("qarray", "matmul"): "`@` runs an integer kernel",
     ("matmul", "runtime"): "the cpu backend calls the compiled kernels",
-    ("quantization", "calibrate"): "brackets take their parameters from the calibration record",
+    ("quantization", "calibration"): "brackets take their parameters from the calibration record",
     ("report", "lower"): "tells what each layer became, and runs the integers",
     ("hardware", "runtime"): "reads the CPU features the kernels were built for",
     ("hardware", "matmul"): "measures the integer kernels as users call them",

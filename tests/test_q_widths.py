@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from q_laws import ACTIVATIONS, Side, both, bracketed, inputs, lowered, off_by, params, rounded, side, the_node, weight
 
-from lowbit.calibrate.run import calibrate
+from lowbit.calibration.run import calibrate
 from lowbit.dims import symbol
 from lowbit.dtypes import dtype
 from lowbit.errors import ShapeError

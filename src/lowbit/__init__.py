@@ -19,7 +19,7 @@ _PUBLIC = {
     **dict.fromkeys(["QArray", "array", "quantize_array", "load_array", "save_array"], "lowbit.qarray"),
     **dict.fromkeys(["QuantParams", "PerTensor", "PerAxis", "PerBlock"], "lowbit.quant_params"),
     **dict.fromkeys(["Hardware"], "lowbit.hardware"),
-    **dict.fromkeys(["CalibrationEntry", "CalibrationRecord"], "lowbit.calibrate.record"),
+    **dict.fromkeys(["CalibrationEntry", "CalibrationRecord"], "lowbit.calibration.record"),
     **dict.fromkeys(
         ["QuantRule", "CalibratedQuantRule", "StaticQuantRule", "DynamicQuantRule", "WeightOnlyRule", "FloatRule", "RuleMatcher"],
         "lowbit.quantization.rules",
@@ -35,9 +35,9 @@ _PUBLIC = {
             "MSEObserver",
             "AdaptiveObserver",
         ],
-        "lowbit.calibrate.observers",
+        "lowbit.calibration.observers",
     ),
-    **dict.fromkeys(["calibrate_from_samples"], "lowbit.calibrate"),
+    **dict.fromkeys(["calibrate_from_samples"], "lowbit.calibration"),
     **dict.fromkeys(["auto_quantize", "optimal_params", "estimate_memory_savings"], "lowbit.auto"),
     **dict.fromkeys(["params_from_range", "params_from_data"], "lowbit.ranges"),
     **dict.fromkeys(["sqnr_db", "max_error", "cosine", "mse"], "lowbit.metrics"),
@@ -75,16 +75,16 @@ if TYPE_CHECKING:
     from lowbit.auto import auto_quantize as auto_quantize
     from lowbit.auto import estimate_memory_savings as estimate_memory_savings
     from lowbit.auto import optimal_params as optimal_params
-    from lowbit.calibrate import calibrate_from_samples as calibrate_from_samples
-    from lowbit.calibrate.observers import AdaptiveObserver as AdaptiveObserver
-    from lowbit.calibrate.observers import EntropyObserver as EntropyObserver
-    from lowbit.calibrate.observers import MinMaxObserver as MinMaxObserver
-    from lowbit.calibrate.observers import MovingAverageMinMaxObserver as MovingAverageMinMaxObserver
-    from lowbit.calibrate.observers import MSEObserver as MSEObserver
-    from lowbit.calibrate.observers import Observer as Observer
-    from lowbit.calibrate.observers import PercentileObserver as PercentileObserver
-    from lowbit.calibrate.record import CalibrationEntry as CalibrationEntry
-    from lowbit.calibrate.record import CalibrationRecord as CalibrationRecord
+    from lowbit.calibration import calibrate_from_samples as calibrate_from_samples
+    from lowbit.calibration.observers import AdaptiveObserver as AdaptiveObserver
+    from lowbit.calibration.observers import EntropyObserver as EntropyObserver
+    from lowbit.calibration.observers import MinMaxObserver as MinMaxObserver
+    from lowbit.calibration.observers import MovingAverageMinMaxObserver as MovingAverageMinMaxObserver
+    from lowbit.calibration.observers import MSEObserver as MSEObserver
+    from lowbit.calibration.observers import Observer as Observer
+    from lowbit.calibration.observers import PercentileObserver as PercentileObserver
+    from lowbit.calibration.record import CalibrationEntry as CalibrationEntry
+    from lowbit.calibration.record import CalibrationRecord as CalibrationRecord
     from lowbit.errors import CalibrationError as CalibrationError
     from lowbit.errors import DTypeError as DTypeError
     from lowbit.errors import FormatError as FormatError

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowbit.calibrate.observers import EntropyObserver, PercentileObserver
+from lowbit.calibration.observers import EntropyObserver, PercentileObserver
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
 from lowbit.errors import CalibrationError, InputError, QuantError

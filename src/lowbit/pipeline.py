@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from lowbit.calibrate.record import CalibrationRecord
+from lowbit.calibration.record import CalibrationRecord
 from lowbit.dims import Sym, substitute
 from lowbit.errors import FormatError, InputError, ShapeError
 from lowbit.ir.bind import bind
@@ -107,7 +107,7 @@ def calibrate(
     method    minmax, moving-average, percentile, entropy, mse or adaptive
     executor  spreads samples over processes or machines; the record is the same, bit for bit
     """
-    from lowbit.calibrate.run import calibrate as run_calibration
+    from lowbit.calibration.run import calibrate as run_calibration
 
     transform = QuantizationTransform(rules if rules is not None else rules_of(recipe))
     return run_calibration(graph, data, transform.taps(graph).observed, method=method, executor=executor)

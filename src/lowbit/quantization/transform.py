@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from lowbit.calibrate.record import CalibrationRecord
+from lowbit.calibration.record import CalibrationRecord
 from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph, Node, Value

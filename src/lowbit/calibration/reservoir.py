@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.calibrate.statistics import I64, Batch
+from lowbit.calibration.statistics import I64, Batch
 from lowbit.errors import CalibrationError
 from lowbit.numerics import F32
 

@@ -20,10 +20,10 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowbit.calibrate import clip
-from lowbit.calibrate.histogram import BINS, Bins, Histogram
-from lowbit.calibrate.reservoir import SIZE, Reservoir
-from lowbit.calibrate.statistics import F64, Extremes, Statistic, Window, as_batch
+from lowbit.calibration import clip
+from lowbit.calibration.histogram import BINS, Bins, Histogram
+from lowbit.calibration.reservoir import SIZE, Reservoir
+from lowbit.calibration.statistics import F64, Extremes, Statistic, Window, as_batch
 from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, FormatError
 from lowbit.numerics import F32
@@ -197,7 +197,7 @@ class MovingAverageMinMaxObserver(Observer):
 
 
 class HistogramObserver(Observer):
-    """An observer whose statistic is a histogram of 2·bins - 1 bins that widens itself (see `lowbit.calibrate.histogram`)."""
+    """An observer whose statistic is a histogram of 2·bins - 1 bins that widens itself (see `lowbit.calibration.histogram`)."""
 
     def __init__(self, *, bins: int = BINS, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
         super().__init__(axis=axis, ignore_nonfinite=ignore_nonfinite)

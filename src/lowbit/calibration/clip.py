@@ -21,8 +21,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lowbit.calibrate.histogram import Bins
-from lowbit.calibrate.statistics import F64
+from lowbit.calibration.histogram import Bins
+from lowbit.calibration.statistics import F64
 from lowbit.dtypes import DType
 from lowbit.quant_params import PerAxis, QuantParams, Scheme, dequantize, quantize
 from lowbit.ranges import params_from_range

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowbit.calibrate.observers import Observer, observer_from_dict
+from lowbit.calibration.observers import Observer, observer_from_dict
 from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, FormatError
 from lowbit.files import write_whole

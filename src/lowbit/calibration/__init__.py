@@ -7,16 +7,16 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from lowbit.calibrate.observers import METHODS as METHODS
-from lowbit.calibrate.observers import AdaptiveObserver as AdaptiveObserver
-from lowbit.calibrate.observers import EntropyObserver as EntropyObserver
-from lowbit.calibrate.observers import MinMaxObserver as MinMaxObserver
-from lowbit.calibrate.observers import MovingAverageMinMaxObserver as MovingAverageMinMaxObserver
-from lowbit.calibrate.observers import MSEObserver as MSEObserver
-from lowbit.calibrate.observers import Observer as Observer
-from lowbit.calibrate.observers import PercentileObserver as PercentileObserver
-from lowbit.calibrate.observers import make_observer as make_observer
-from lowbit.calibrate.observers import observer_from_dict as observer_from_dict
+from lowbit.calibration.observers import METHODS as METHODS
+from lowbit.calibration.observers import AdaptiveObserver as AdaptiveObserver
+from lowbit.calibration.observers import EntropyObserver as EntropyObserver
+from lowbit.calibration.observers import MinMaxObserver as MinMaxObserver
+from lowbit.calibration.observers import MovingAverageMinMaxObserver as MovingAverageMinMaxObserver
+from lowbit.calibration.observers import MSEObserver as MSEObserver
+from lowbit.calibration.observers import Observer as Observer
+from lowbit.calibration.observers import PercentileObserver as PercentileObserver
+from lowbit.calibration.observers import make_observer as make_observer
+from lowbit.calibration.observers import observer_from_dict as observer_from_dict
 from lowbit.dtypes import DType
 from lowbit.quant_params import QuantParams, Scheme
 

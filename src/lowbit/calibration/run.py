@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.calibrate.observers import Observer, make_observer
-from lowbit.calibrate.record import CalibrationRecord
+from lowbit.calibration.observers import Observer, make_observer
+from lowbit.calibration.record import CalibrationRecord
 from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import inner_name, run

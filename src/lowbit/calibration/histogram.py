@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.calibrate.statistics import F64, I64, Batch, Extremes
+from lowbit.calibration.statistics import F64, I64, Batch, Extremes
 from lowbit.errors import CalibrationError
 
 BINS = 2048  # on each side of zero
