@@ -1,7 +1,8 @@
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* affinity, where there is any */
 #include "pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
@@ -16,8 +17,10 @@ static struct {
     pthread_cond_t idle;  /* the last thread has left */
     int forks_known;      /* whether `child` was registered */
     int threads;          /* started */
-    int wanted;           /* how many more may enter the work at hand; 0 when there is none */
-    atomic_int inside;    /* how many are in it */
+    int avoided;          /* the CPU that they keep off, or -1 */
+    pthread_t ids[MAX_THREADS];
+    int wanted;        /* how many more may enter the work at hand; 0 when there is none */
+    atomic_int inside; /* how many are in it */
     int count;
     lb_job_fn *job;
     void *context;
@@ -59,12 +62,26 @@ static void *thread(void *unused) {
 /* With pool.lock held. Fewer threads than asked for are fewer, not an error. */
 static void start_threads(int threads) {
     while (pool.threads < threads) {
-        pthread_t id;
-        if (pthread_create(&id, NULL, thread, NULL) != 0)
+        if (pthread_create(&pool.ids[pool.threads], NULL, thread, NULL) != 0)
             return;
-        pthread_detach(id);
-        pool.threads++;
+        pthread_detach(pool.ids[pool.threads++]);
+        pool.avoided = -1;
     }
+}
+
+/* With pool.lock held: the threads may run on every CPU of the caller but the one that it is on. When all are busy (a BLAS whose
+ * threads wait awake is enough), a thread that wakes is put behind the one that woke it, and would wait for all of its work. */
+static void keep_off_the_callers_cpu(void) {
+#ifdef __linux__
+    const int here = sched_getcpu();
+    cpu_set_t others;
+    if (here < 0 || here == pool.avoided || pthread_getaffinity_np(pthread_self(), sizeof others, &others) != 0)
+        return;
+    CPU_CLR((size_t)here, &others);
+    for (int i = 0; i < pool.threads && CPU_COUNT(&others) > 0; i++)
+        pthread_setaffinity_np(pool.ids[i], sizeof others, &others);
+    pool.avoided = here;
+#endif
 }
 
 /* A child of fork has the memory of the pool but none of its threads, and maybe locks that nobody will release. */
@@ -91,6 +108,7 @@ void lb_pool_run(int count, int threads, lb_job_fn *job, void *context) {
     atomic_store(&pool.next, 0);
     pool.wanted = threads - 1;
     start_threads(threads - 1);
+    keep_off_the_callers_cpu();
     if (threads == 2)
         pthread_cond_signal(&pool.wake);
     else
