@@ -209,3 +209,43 @@ def test_groups_of_a_transposed_convolution_have_their_bias_on_the_repeated_grid
     scale = brackets.constant(bias.inputs[1])
     assert bias.op == "dequantize_linear" and scale is not None
     np.testing.assert_array_equal(scale[:3], scale[3:])
+
+
+@pytest.mark.parametrize("name", ["int8", "int16", "int16-w16"])
+def test_a_dead_channel_beside_its_bias_stays_an_integer_layer(name: str) -> None:
+    b = Builder()
+    w, bias = floats(4, 8), floats(4)
+    w[1] *= F32(1e-30)  # trained networks have such rows; on their own grid the bias would need 100 bits
+    w[2] = 1e-42
+    bias[2] = 0
+    x = b.input("x", TensorType((2, 8), "float32"))
+    graph = b.finish({"y": b.add("linear", x, b.constant(w), b.constant(bias), name="layer")})
+    data = [{"x": floats(2, 8)}]
+    done = lower(quantized(graph, recipe(name), data))
+    assert done.islands == ()
+    node = the_node(done.graph, "q_linear")
+    assert node.inputs[3] is not None and (node.inputs[3].type.dtype.name == "int32") == (name == "int8")
+    assert sqnr(run(graph, data[0])["y"], run(done.graph, data[0])["y"]) > 35
+
+
+@pytest.mark.parametrize("d", ["int8", "uint8"])
+def test_a_float_result_of_a_function_is_a_float_table(d: str) -> None:
+    every = np.arange(int(dtype(d).min or 0), int(dtype(d).max or 0) + 1).astype(d)
+    x = Side(every, params(d, 0.05))
+    graph = lowered(bracketed("sigmoid", [x], [None]))
+    assert [n.op for n in graph.nodes] == ["q_table"]
+    np.testing.assert_array_equal(run(graph, inputs([x]))["y0"], get_op("sigmoid").run([x.reals], {})[0].astype(F32))
+
+
+@pytest.mark.parametrize("d", ["int16", "uint16"])
+def test_a_float_table_of_65536_entries_is_not_made(d: str) -> None:
+    (island,) = lower(bracketed("sigmoid", [side(RNG, (3,), d)], [None])).islands
+    assert island.because == f"its result stays float, and a float table for {d} would have 2^16 entries"
+
+
+@pytest.mark.parametrize("d", ACTIVATIONS)
+@pytest.mark.parametrize("op", ["add", "sub", "mul"])
+def test_sums_and_products_with_a_float_result_are_those_of_the_reals(op: str, d: str) -> None:
+    x, y = side(RNG, (3, 4), d, 0.05), side(RNG, (4,), d, 0.02)
+    fake, exact = both(op, [x, y], None)
+    assert np.abs(fake - exact).max() <= 4 * np.spacing(np.abs(fake).max())

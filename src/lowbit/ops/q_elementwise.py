@@ -9,9 +9,9 @@ import numpy as np
 
 from lowbit.dtypes import dtype
 from lowbit.errors import ShapeError
-from lowbit.numerics import requantize_with, round_clamp
+from lowbit.numerics import requantize_with
 from lowbit.ops.op import Op, get_op, register
-from lowbit.ops.q_matmul import need_integers, requantized
+from lowbit.ops.q_matmul import need_integers, requantized, rounded
 from lowbit.ops.quant import Call, Const, Fixed, Lower, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, broadcast
 
@@ -57,14 +57,14 @@ def add(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, mx: float,
     """clamp(rne(fl32(x - x_zero) × mx + fl32(y - y_zero) × my) + z_zero); a subtraction has my < 0."""
     left = (x.astype(np.int32) - x_zero).astype(np.float32) * np.float32(mx)
     right = (y.astype(np.int32) - y_zero).astype(np.float32) * np.float32(my)
-    return round_clamp(np.asarray(left + right), np.asarray(z_zero), dtype(to), qmin=lo, qmax=hi)
+    return rounded(left + right, z_zero, lo, hi, to)
 
 
 def lower_sum(sign: int) -> Lower:
     def lower(operands: Operands, result: Result) -> Call:
         x, y = operands
         assert isinstance(x, Operand) and isinstance(y, Operand)
-        (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.per_tensor()
+        (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.target()
         scales = {"mx": float(np.float32(sx / sz)), "my": sign * float(np.float32(sy / sz))}
         zeros = {"x_zero": xz, "y_zero": yz, "z_zero": zz}
         return Call("q_add", (Ref(0), Ref(1)), {**zeros, **scales, **result.clamp})
@@ -88,7 +88,7 @@ def mul(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, multiplier
 def lower_mul(operands: Operands, result: Result) -> Call:
     x, y = operands
     assert isinstance(x, Operand) and isinstance(y, Operand)
-    (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.per_tensor()
+    (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.target()
     attrs = {"x_zero": xz, "y_zero": yz, "z_zero": zz, "multiplier": float(np.float32(np.float32(sx * sy) / sz))}
     return Call("q_mul", (Ref(0), Ref(1)), {**attrs, **result.clamp})
 
@@ -112,16 +112,24 @@ def look_up(x: Array, table: Array) -> Array:
 
 
 def table_call(x: Operand, result: Result, f: Callable[[Array], Array]) -> Call:
-    """A function of one tensor as a table: its float64 meaning at every one of the 256 (65,536) inputs."""
+    """A function of one tensor as a table: its float64 meaning at every one of the 256 (65,536) inputs.
+
+    A result that stays float has the values themselves in its table, rounded to float32, if that is not too large.
+    """
     sx, xz = x.per_tensor("input")
     d = x.params.dtype
     assert d.min is not None and d.max is not None
     if d.bits > 16:
         raise NotLowered(f"a table for {d} would have 2^{d.bits} entries")
+    with np.errstate(all="ignore"):
+        values = f(np.float64(sx) * (np.arange(d.min, d.max + 1) - xz))
+    if result.params is None:
+        if d.bits > 8:
+            raise NotLowered(f"its result stays float, and a float table for {d} would have 2^{d.bits} entries")
+        return Call("q_table", (Ref(0), Const(values.astype(np.float32), "table")))
     sy, yz = result.per_tensor()
     target = dtype(result.dtype)
     with np.errstate(all="ignore"):
-        values = f(np.float64(sx) * (np.arange(d.min, d.max + 1) - xz))
         ints = np.clip(np.rint(values / np.float64(sy)), result.lo - yz, result.hi - yz)
     table = (np.where(np.isnan(ints), 0, ints) + yz).astype(target.numpy)
     return Call("q_table", (Ref(0), Const(table, "table", target.name)))

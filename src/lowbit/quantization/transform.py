@@ -106,7 +106,7 @@ class _Apply:
                 continue
             data = self.graph.constant(v)
             if data is not None:
-                inputs[i], p = self.constant(node, i, v, data, decided)
+                inputs[i], p = self.constant(node, i, v, data, decided, input_scale)
                 weight_scale = p.scale if i in spec.channel_axis else weight_scale
             elif v.name in self.params:
                 inputs[i] = self.activation(v, decided)
@@ -169,11 +169,16 @@ class _Apply:
             return fixed_params(tap.fixed, wanted)
         return self.record.shared_params(list(self.taps.groups[value.name]), wanted, decided.activation_scheme)
 
-    def constant(self, node: Node, i: int, value: Value, data: Array, decided: QuantNode) -> tuple[Value, QuantParams]:
+    def constant(
+        self, node: Node, i: int, value: Value, data: Array, decided: QuantNode, input_scale: Array | None
+    ) -> tuple[Value, QuantParams]:
         """The constant as integers behind a dequantize: per channel or block where it is a weight, per tensor where it is data."""
         spec = QUANTIZABLE[node.op].spec
         if i in spec.channel_axis:
             params = weight_params(data, decided, spec.channel_axis[i], spec.contract_axis.get(i))
+            if input_scale is not None and decided.activation is not None:
+                bias = None if spec.bias is None else self.graph.constant(node.input(spec.bias))
+                params = holding(params, bias, input_scale, 30 if decided.activation.bits <= 8 else 50)
         elif spec.output == "same" and node.output.name in self.params:
             params = self.params[node.output.name]  # one rounding: the integers are those of the result
         else:
@@ -257,6 +262,22 @@ def power_of_two(scale: Array, finest: int) -> Array:
     """The smallest power of two that is not below the scale, nor below 2^-finest."""
     fraction, exponent = np.frexp(scale)  # scale = fraction · 2^exponent, fraction in [0.5, 1)
     return np.ldexp(np.float32(1), np.maximum(exponent - (fraction == 0.5), -finest))
+
+
+def holding(params: QuantParams, bias: Array | None, input_scale: Array, bits: int) -> QuantParams:
+    """A weight's parameters with scales so large that the bias needs no more than `bits` bits on the grid input scale × weight scale.
+
+    Only channels whose weights are next to nothing beside their bias (dead ones, in trained networks) have smaller scales.
+    """
+    if params.scale.ndim > 1:
+        return params
+    least = np.full(params.scale.size, 2.0**-110)  # and the grid stays a normal float32
+    if bias is not None and params.scale.size:
+        least = np.maximum(least, np.abs(bias.astype(np.float64)).reshape(-1, params.scale.size).max(axis=0) / 2.0**bits)
+    need = (least / float(input_scale)).reshape(params.scale.shape)
+    if np.all(params.scale >= need):
+        return params
+    return QuantParams(params.dtype, np.maximum(params.scale, need), params.zero_point, params.scheme, params.granularity)
 
 
 def bracket(editor: Editor, value: Value, params: QuantParams, *, rewire: bool = True) -> Value:
