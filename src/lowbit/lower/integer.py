@@ -23,7 +23,6 @@ from lowbit.ops.quant import (
     Const,
     DynamicOperands,
     FloatOperand,
-    Lower,
     NotLowered,
     Operand,
     Operands,

@@ -11,8 +11,7 @@ Rules = list[QuantRule]
 
 # Ops whose weights are worth storing in few bits, and whose activations can be quantized row by row.
 WEIGHTED = ("conv", "conv_transpose", "linear", "matmul", "lstm", "gru")
-RECURRENT = ("lstm", "gru")
-ROWS = ("linear", "matmul", *RECURRENT)
+ROWS = ("linear", "matmul", "lstm", "gru")
 
 
 def _static(activations: str, weights: str, name: str) -> Rules:
@@ -26,14 +25,8 @@ RECIPES: dict[str, Callable[[], Rules]] = {
     "int16-w16": lambda: _static("int16", "int16", "int16-w16"),
     "w4a8": lambda: _static("int8", "int4", "w4a8"),
     "w1a8": lambda: _static("int8", "binary", "w1a8"),
-    "w4a8-block": lambda: [
-        CalibratedQuantRule(".*", "int8", "int4", ops=RECURRENT, because="recipe w4a8-block; recurrent weights have a scale for each row"),
-        CalibratedQuantRule(".*", "int8", "int4", 32, because="recipe w4a8-block"),
-    ],
-    "w4a8-dynamic": lambda: [
-        DynamicQuantRule(".*", "int8", "int4", ops=RECURRENT, because="recipe w4a8-dynamic; recurrent weights have a scale for each row"),
-        DynamicQuantRule(".*", "int8", "int4", 32, ops=ROWS, because="recipe w4a8-dynamic"),
-    ],
+    "w4a8-block": lambda: [CalibratedQuantRule(".*", "int8", "int4", 32, because="recipe w4a8-block")],
+    "w4a8-dynamic": lambda: [DynamicQuantRule(".*", "int8", "int4", 32, ops=ROWS, because="recipe w4a8-dynamic")],
     "int8-dynamic": lambda: [DynamicQuantRule(".*", "int8", ops=ROWS, because="recipe int8-dynamic")],
     "int4-weights": lambda: [WeightOnlyRule(".*", "int4", ops=WEIGHTED, because="recipe int4-weights")],
     "binary-weights": lambda: [WeightOnlyRule(".*", "binary", granularity="channel", ops=WEIGHTED, because="recipe binary-weights")],

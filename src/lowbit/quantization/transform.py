@@ -9,13 +9,15 @@ Where a layer wants another width than the value before it has, a second bracket
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.dtypes import DType
-from lowbit.errors import CalibrationError, LowbitError
+from lowbit.errors import CalibrationError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, Fixed, State
@@ -39,10 +41,19 @@ class QuantizationTransform:
     def taps(self, graph: Graph) -> Taps:
         return find_taps(graph, self.decisions(graph))
 
-    def apply(self, graph: Graph, record: CalibrationRecord | None = None) -> Graph:
-        """The graph with brackets. `record` must know every tap that needs data."""
+    def apply(self, graph: Graph, record: CalibrationRecord | None = None, *, strict: bool = False) -> Graph:
+        """The graph with brackets, and in its notes the reason of every decision. `record` must know every tap that needs data.
+
+        Rules that decide nothing are warned of and noted; with `strict` they are an error.
+        """
+        remarks = self.matcher.remarks(graph)
+        for name, text in remarks.items():
+            if strict:
+                raise QuantError(text, where=name, hint="lowbit inspect shows the layers' names; strict=False only warns")
+            warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
         decisions = self.decisions(graph)
-        return _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({})).run()
+        made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({})).run()
+        return replace(made, notes={**made.notes, **{name: d.because for name, d in decisions.items()}, **remarks})
 
 
 class _Apply:
@@ -72,9 +83,16 @@ class _Apply:
 
     def tap_params(self, name: str, tap: Tap) -> QuantParams:
         group = self.taps.groups[name]
-        given = [p for m in group if (p := self.taps.taps[m].decided.params) is not None]
+        given = [(m, p) for m in group if (p := self.taps.taps[m].decided.params) is not None]
+        for other, params in given[1:]:
+            if params != given[0][1]:
+                one, two = (f"{m!r} by {self.taps.taps[m].decided.because}" for m in (given[0][0], other))
+                raise QuantError(
+                    f"{one} has {given[0][1]}, {two} has {params}, but they must share their parameters",
+                    hint="the same scale and offset for both, or one of the two rules",
+                )
         if given:
-            return given[0]
+            return given[0][1]
         fixed = [f for m in group if (f := self.taps.taps[m].fixed) is not None]
         if len(fixed) == len(group):
             return fixed_params(fixed[0], tap.dtype)
@@ -245,12 +263,13 @@ def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
 def weight_params(data: Array, decided: QuantNode, axis: int | tuple[int, ...], contract: int | None) -> QuantParams:
     """Parameters of a weight: symmetric, per tensor, per channel, or per block along the contraction.
 
-    Channels along several axes (direction and row of a recurrent weight) are blocks as long as the contraction.
+    Channels along several axes (direction and row of a recurrent weight) are blocks as long as the contraction. Integer recurrences have
+    no shorter ones: there a block size asks for channels, as it does of a convolution.
     """
     assert decided.weight is not None
     axes = [a % data.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
     granularity: PerTensor | PerAxis | PerBlock = PerTensor()
-    if isinstance(decided.granularity, int) and contract is not None:
+    if isinstance(decided.granularity, int) and contract is not None and (decided.mode == "weights" or len(axes) == 1):
         granularity = PerBlock(contract % data.ndim, decided.granularity)
     elif decided.granularity != "tensor":
         one = all(data.shape[a] == 1 for a in axes[:-1])
