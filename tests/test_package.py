@@ -21,7 +21,7 @@ LAYERS = [
     {"quant_params", "ranges", "metrics"},
     {"ops"},
     {"ir"},
-    {"frontends", "passes", "calibration", "qarray", "matmul", "runtime", "report", "auto", "hardware", "quantization", "lower"},
+    {"frontends", "passes", "calibration", "qarray", "matmul", "runtime", "report", "auto", "hardware", "quantization", "lower", "export"},
     {"pipeline"},
     {"cli", "demo"},
     {"__main__"},
@@ -35,6 +35,7 @@ ALLOWED = {
     ("matmul", "runtime"): "the cpu backend calls the compiled kernels",
     ("quantization", "calibration"): "brackets take their parameters from the calibration record",
     ("report", "lower"): "tells what each layer became, and runs the integers",
+    ("export", "frontends"): "a file says which nodes spell one op by the digest that the reader checks",
     ("hardware", "runtime"): "reads the CPU features the kernels were built for",
     ("hardware", "matmul"): "measures the integer kernels as users call them",
 }

@@ -17,6 +17,7 @@ from lowbit.ir.graph import Value, attr
 from lowbit.ops import get_op
 from lowbit.types import Array, TensorType
 
+KEPT = ("dims", "quantize_linear", "dequantize_linear")  # what is quantized stays so, however small
 FOLD_ELEMENTS = 1024  # larger results wait for the constant folding pass, which has its own limit
 
 
@@ -29,7 +30,7 @@ class FoldingBuilder(Builder):
 
     def add_node(self, op: str, *inputs: Value | None, name: str = "", outputs: tuple[str, ...] = (), **attrs: Any) -> tuple[Value, ...]:
         known = [self.known(v) for v in inputs if v is not None]
-        if all(k is not None for k in known) and op != "dims":
+        if all(k is not None for k in known) and op not in KEPT:
             folded = self._fold(op, inputs, name, outputs, attrs)
             if folded is not None:
                 return folded
@@ -51,6 +52,10 @@ class FoldingBuilder(Builder):
         self._symbolic[value.name] = array
         return value
 
+    def folds(self, types: tuple[TensorType, ...]) -> bool:
+        """Whether results of these types are computed at once. A frontend may say no."""
+        return True
+
     def _fold(
         self, op: str, inputs: tuple[Value | None, ...], name: str, outs: tuple[str, ...], attrs: dict[str, Any]
     ) -> tuple[Value, ...] | None:
@@ -62,6 +67,8 @@ class FoldingBuilder(Builder):
             types = definition.infer_types([v.type if v is not None else None for v in inputs], complete)
         except LowbitError:
             return None  # add_node reports it, with the node's name
+        if not self.folds(types):
+            return None
         if any(not t.is_static or int(t.size) > FOLD_ELEMENTS for t in types) or any(isinstance(a, Sym) for a in _flat(complete)):
             return None
         arrays = [self.known(v) for v in inputs]

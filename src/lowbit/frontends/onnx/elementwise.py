@@ -6,7 +6,7 @@ from functools import reduce
 
 from lowbit.errors import UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
-from lowbit.frontends.onnx.serialize import OnnxNode, dtype_name
+from lowbit.frontends.onnx.serialize import OnnxNode, dtype_name, number_of
 from lowbit.ir.graph import Value
 
 UNARY = {
@@ -140,7 +140,7 @@ def clip(c: Importer, node: OnnxNode) -> Value:
     low, high = c.optional(node, 1), c.optional(node, 2)
     known = [None if v is None else c.constant_data(v) for v in (low, high)]
     if (low is None) == (known[0] is None) and (high is None) == (known[1] is None):
-        bounds = [None if k is None else k.reshape(-1)[0].item() if k.dtype.kind in "iuf" else float(k.reshape(-1)[0]) for k in known]
+        bounds = [None if k is None else number_of(k) for k in known]
         return c.add("clip", x, min=bounds[0], max=bounds[1])
     x = x if low is None else c.add("maximum", x, low)
     return x if high is None else c.add("minimum", x, high)

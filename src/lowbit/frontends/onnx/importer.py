@@ -12,6 +12,7 @@ import numpy as np
 from lowbit.dims import Dim, Sym, parse_dim, substitute, symbol, symbols
 from lowbit.errors import FormatError, GraphError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.folding import FoldingBuilder
+from lowbit.frontends.onnx.own import respelled
 from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OnnxValue, check_attributes, subgraphs
 from lowbit.ir.graph import Graph, Value
 from lowbit.types import Array, TensorType, shape_text
@@ -46,6 +47,7 @@ class Importer(FoldingBuilder):
 
     def __init__(self, model: OnnxModel) -> None:
         super().__init__(model.graph.name or "graph")
+        model = respelled(model)
         self.model = model
         self.opsets = model.opsets
         self.scope: dict[str, Value] = {}
@@ -80,7 +82,7 @@ class Importer(FoldingBuilder):
             return self.scope[name]
         if name in self._tensors:
             t = self._tensors[name]
-            self.scope[name] = self.constant(t.data, name=name, dtype=t.dtype)
+            self.scope[name] = self.constant(t.data, name=self.named(name), dtype=t.dtype)
             return self.scope[name]
         raise GraphError(f"input {name!r} is not defined before it is used: unsorted, cyclic or missing")
 
@@ -130,9 +132,27 @@ class Importer(FoldingBuilder):
     def add_node(self, op: str, *inputs: Value | None, name: str = "", outputs: tuple[str, ...] = (), **attrs: Any) -> tuple[Value, ...]:
         """Adds a node that carries the name of the ONNX node being imported."""
         if self._node is not None:
-            name = name or layer_name(self._node)
-            outputs = outputs or tuple(o for o in self._node.outputs[:1] if o not in self._names)
+            name = name or self.layer(self._node)
+            outputs = outputs or self.wished(self._node)
         return super().add_node(op, *inputs, name=name, outputs=outputs, **attrs)
+
+    def folds(self, types: tuple[TensorType, ...]) -> bool:
+        """A file that lowbit wrote holds the graph as it was; only sizes are arithmetic in it."""
+        return self.model.own is None or all(t.dtype.name == "int64" for t in types)
+
+    def layer(self, node: OnnxNode) -> str:
+        """The layer's name. A file that lowbit wrote says it."""
+        own = self.model.own
+        return layer_name(node) if own is None else own.layers.get(node.name, node.name)
+
+    def wished(self, node: OnnxNode) -> tuple[str, ...]:
+        """Names for the values that the node defines, where they are free; () when the first is not."""
+        names = [self.named(o) for o in node.outputs]
+        return tuple("" if n in self._names else n for n in names) if names and names[0] not in self._names else ()
+
+    def named(self, name: str) -> str:
+        """What the graph calls a value of the file."""
+        return name if self.model.own is None else self.model.own.names.get(name, name)
 
     # -- the walk ------------------------------------------------------------------------------------------------------
 
@@ -151,6 +171,8 @@ class Importer(FoldingBuilder):
         if not shapes:
             for o in graph.outputs:
                 check_declared(o, outputs[o.name].type, self.model.source)
+        order = {self.named(name): i for i, name in enumerate(graph.initializers)}  # the file's: not that of their first use
+        self._constants = dict(sorted(self._constants.items(), key=lambda c: order.get(c[0], len(order))))
         return self.finish(outputs)
 
     def walk(self, graph: OnnxGraph) -> None:
@@ -172,8 +194,7 @@ class Importer(FoldingBuilder):
     def node(self, node: OnnxNode) -> None:
         outer, self._node = self._node, node
         try:
-            check_attributes(node, self.opsets.get(node.domain, 1))
-            result = HANDLERS[node.domain, node.op_type](self, node)
+            result = self.own_op(node) if node.own else self.standard_op(node)
             values = [result] if isinstance(result, Value) else list(result)
             for name, value in zip(node.outputs, values, strict=False):
                 if name and value is not None:
@@ -187,6 +208,17 @@ class Importer(FoldingBuilder):
             raise GraphError("nested too deeply", where=self.place(node)) from e
         finally:
             self._node = outer
+
+    def standard_op(self, node: OnnxNode) -> Value | Sequence[Value | None]:
+        check_attributes(node, self.opsets.get(node.domain, 1))
+        return HANDLERS[node.domain, node.op_type](self, node)
+
+    def own_op(self, node: OnnxNode) -> Sequence[Value]:
+        """The node as it stands: an op of lowbit's with its attributes."""
+        try:
+            return self.add_node(node.op_type, *self.inputs(node, len(node.inputs)), **node.attrs)
+        except (TypeError, ValueError) as e:
+            raise FormatError(f"lowbit's metadata do not describe it ({e})", hint="export it again") from e
 
     def place(self, node: OnnxNode) -> str:
         return f"{node.op_type} '{node.name or next(iter(node.outputs), '')}' ({self.model.source}, node {node.index})"
@@ -204,7 +236,7 @@ def report_unsupported(model: OnnxModel) -> None:
 
     def scan(graph: OnnxGraph) -> None:
         for n in graph.nodes:
-            if (n.domain, n.op_type) not in HANDLERS:
+            if not n.own and (n.domain, n.op_type) not in HANDLERS:
                 key = f"{n.domain}::{n.op_type}" if n.domain else n.op_type
                 missing[key] += 1
                 first.setdefault(key, n)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lowbit.dims import Dim, Sym, at_least, ceil_div, product
 from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
-from lowbit.frontends.onnx.serialize import OnnxNode
+from lowbit.frontends.onnx.serialize import OnnxNode, number_of
 from lowbit.ir.graph import Value
 from lowbit.types import axis_of, broadcast, normalize_axis, shape_text
 
@@ -151,7 +151,7 @@ def pad(c: Importer, node: OnnxNode) -> Value:
     value = node.attr("value", 0.0) if c.opset < 11 else 0.0
     data = c.const(node, 2, "value") if c.opset >= 11 else None
     if data is not None and data.size:
-        value = data.reshape(-1)[0].item() if data.dtype.kind in "iufb" else float(data.reshape(-1)[0])
+        value = number_of(data)
     return c.add("pad", x, pads=pads, mode=mode, value=value)
 
 

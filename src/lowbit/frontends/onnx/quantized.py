@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lowbit.errors import UnsupportedOp
+import numpy as np
+
+from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.conv import geometry, kernel_of
 from lowbit.frontends.onnx.importer import HANDLERS, Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxNode, dtype_name
 from lowbit.ir.graph import Value
-from lowbit.types import normalize_axis
+from lowbit.types import Array, normalize_axis
 
 MS = "com.microsoft"
 
@@ -45,7 +47,10 @@ def dequantize_linear(c: Importer, node: OnnxNode) -> Value:
 
 def _axis(node: OnnxNode, x: Value, scale: Value) -> int:
     """The axis, which means nothing (and may lie outside) when there is one scale."""
-    return normalize_axis(node.attr("axis", 1), x.type.rank) if scale.type.rank and scale.type.size != 1 else 0
+    axis, rank = node.attr("axis", 1), x.type.rank
+    if not scale.type.rank or (scale.type.size == 1 and not -rank <= axis < rank):
+        return 0
+    return normalize_axis(axis, rank)
 
 
 @onnx_op("DynamicQuantizeLinear")
@@ -175,3 +180,40 @@ def qgemm(c: Importer, node: OnnxNode) -> Value:
         grid = c.add("mul", c.input(node, 1), c.input(node, 4))
         y = c.add("add", y, c.add("mul", c.add("cast", bias, to="float32"), grid))
     return _few_bits(c, y, node, 7, c.input(node, 0)) if c.optional(node, 7) is not None else y
+
+
+@onnx_op("MatMulNBits", domain=MS)
+def matmul_nbits(c: Importer, node: OnnxNode) -> Value:
+    """A linear layer with four-bit codes in blocks along its rows, two a byte; without zero points they are 8."""
+    x, codes, scales = c.input(node, 0), c.needed(node, 1, "weight"), c.needed(node, 2, "scales")
+    rows, columns, block = (node.attr(k) for k in ("N", "K", "block_size"))
+    if node.attr("bits", 4) != 4 or c.optional(node, 4) is not None:
+        raise UnsupportedOp("only four bits without a group index are supported")
+    blocks = -(-columns // block)
+    if codes.size * 2 != rows * blocks * block or scales.size != rows * blocks:
+        raise ShapeError(f"codes {codes.shape} and scales {scales.shape} do not fit {rows} rows of {columns} in blocks of {block}")
+    points = c.const(node, 3, "zero points")
+    if points is not None and points.dtype.kind == "f":
+        raise UnsupportedOp("zero points that are no integers are not supported")
+    if points is not None and points.size != rows * -(-blocks // 2):
+        raise ShapeError(f"zero points {points.shape} do not fit {rows} rows of {blocks} blocks")
+    zeros = np.full((rows, blocks), 8, np.uint8) if points is None else _nibbles(points.reshape(rows, -1))[:, :blocks]
+    signed = bool((zeros == 8).all())  # then the same numbers are int4 around zero
+    q = _nibbles(codes.reshape(rows, -1))[:, :columns].astype(np.int16) - (8 if signed else 0)
+    kind = "int4" if signed else "uint4"
+    stem = c.named(node.inputs[1])
+    w = c.add(
+        "dequantize_linear",
+        c.constant(np.ascontiguousarray(q.astype(np.int8 if signed else np.uint8)), name=f"{stem}:{kind}", dtype=kind),
+        c.constant(scales.reshape(rows, blocks), name=f"{stem}:{kind}:scale"),
+        None if signed else c.constant(zeros, name=f"{stem}:{kind}:zero", dtype=kind),
+        out=f"{stem}:real",
+        axis=1,
+        block_size=block,
+    )
+    return c.add("linear", x, w, c.optional(node, 5))
+
+
+def _nibbles(packed: Array) -> Array:
+    """The four-bit numbers of each row, low nibble first."""
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(len(packed), -1)

@@ -5,9 +5,10 @@ Nothing is allocated by what a file merely declares: a tensor's size is checked 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class OnnxNode:
     attrs: dict[str, Any]
     index: int
     scopes: tuple[str, ...] = ()  # module path, outermost first, where the exporter recorded it
+    own: bool = False  # an op of lowbit's, put here in place of what spelled it (own.py)
 
     def attr(self, name: str, default: Any = None) -> Any:
         return self.attrs.get(name, default)
@@ -70,6 +72,27 @@ class OnnxModel:
     graph: OnnxGraph
     opsets: dict[str, int]  # domain -> version; the default domain is ""
     source: str  # what errors call this model
+    own: OwnNames | None = None  # of a file that lowbit wrote
+
+
+@dataclass(frozen=True)
+class OwnGroup:
+    """Nodes that spell one op of lowbit's, which ONNX lacks, with the op."""
+
+    outputs: tuple[str, ...]  # of the nodes; the last one's are the op's
+    op: str
+    inputs: tuple[str, ...]
+    attrs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OwnNames:
+    """What a file that lowbit wrote says about lowbit's names, where ONNX has others."""
+
+    names: dict[str, str]  # value in the file -> value in the graph
+    layers: dict[str, str]  # node -> layer
+    linears: dict[str, str]  # output of a MatMul -> output of the Add behind it, or "": together one linear layer
+    groups: tuple[OwnGroup, ...]
 
 
 _NAMES = {
@@ -127,7 +150,54 @@ def parse_model(data: bytes, source: str, folder: Path | None = None) -> OnnxMod
 
         proto = inliner.inline_local_functions(proto)
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
-    return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source)
+    return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source, _own(proto))
+
+
+def _own(proto: Any) -> OwnNames | None:
+    """lowbit's metadata; None when there are none or they are not what lowbit writes."""
+    text = next((p.value for p in proto.metadata_props if p.key == "lowbit"), None)
+    try:
+        found = json.loads(text) if text is not None else None
+        if not isinstance(found, dict):
+            return None
+        names, layers, linears = ({str(k): str(v) for k, v in found[key].items()} for key in ("names", "layers", "linears"))
+        return OwnNames(names, layers, linears, _intact_groups(proto.graph, found["groups"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _intact_groups(graph: Any, groups: list[dict[str, Any]]) -> tuple[OwnGroup, ...]:
+    """The groups whose nodes and constants are byte for byte those that were written: another program may have changed the others."""
+    nodes = {o: n for n in graph.node for o in n.output}
+    tensors = {t.name: t for t in graph.initializer}
+    intact = []
+    for g in groups:
+        outputs, constants = [str(o) for o in g["outputs"]], [str(c) for c in g["constants"]]
+        there = all(o in nodes for o in outputs) and all(c in tensors for c in constants)
+        if there and group_digest([nodes[o] for o in outputs], [tensors[c] for c in constants]) == g["digest"]:
+            intact.append(OwnGroup(tuple(outputs), str(g["op"]), tuple(map(str, g["inputs"])), dict(g["attrs"])))
+    return tuple(intact)
+
+
+def group_digest(nodes: Iterable[Any], tensors: Iterable[Any]) -> str:
+    """A name for the bytes of these protobuf messages."""
+    total = hashlib.sha256()
+    for message in (*nodes, *tensors):
+        total.update(hashlib.sha256(message.SerializeToString(deterministic=True)).digest())
+    return total.hexdigest()[:32]
+
+
+def shortest(x: Any) -> float:
+    """The float that a float32 was written from: of the decimals that round to it, the shortest. 1e-5 stays 1e-05."""
+    return float(str(np.float32(x)))
+
+
+def number_of(x: Array) -> float | int | bool:
+    """The first element as a Python number; bfloat16 and float8 by way of float."""
+    v = x.reshape(-1)[0]
+    if x.dtype == np.float32:
+        return shortest(v)
+    return v.item() if x.dtype.kind in "iufb" else float(v)
 
 
 class _Reader:
@@ -168,13 +238,13 @@ class _Reader:
 
         match a.type:
             case A.FLOAT:
-                return float(a.f)
+                return shortest(a.f)
             case A.INT:
                 return int(a.i)
             case A.STRING:
                 return a.s.decode("utf-8", "replace")
             case A.FLOATS:
-                return [float(x) for x in a.floats]
+                return [shortest(x) for x in a.floats]
             case A.INTS:
                 return [int(x) for x in a.ints]
             case A.STRINGS:

@@ -10,7 +10,7 @@ from lowbit.dims import product
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, FormatError, ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
-from lowbit.frontends.onnx.serialize import OnnxNode, OnnxTensor, dtype_name
+from lowbit.frontends.onnx.serialize import OnnxNode, OnnxTensor, dtype_name, number_of
 from lowbit.ir.graph import Value
 from lowbit.types import Array, normalize_axis
 
@@ -53,8 +53,7 @@ def _python(x: Array) -> float | int | bool:
     """The only element, as a Python number; bfloat16 and float8 by way of float."""
     if not x.size:
         raise ShapeError("an empty tensor given, one number needed")
-    v = x.reshape(-1)[0]
-    return v.item() if x.dtype.kind in "iufb" else float(v)
+    return number_of(x)
 
 
 @onnx_op("Range")

@@ -25,10 +25,10 @@ class Kind:
     options: tuple[tuple[str, Any], ...] = ()
 
 
-LSTM = Kind("lstm", (0, 3, 1, 2), ("Sigmoid", "Tanh", "Tanh"), (("input_forget", False),))  # torch i f g o, ONNX i o f c
-GRU = Kind("gru", (1, 0, 2), ("Sigmoid", "Tanh"), (("linear_before_reset", True),))  # torch r z n, ONNX z r h
-RNN_TANH = Kind("rnn", (0,), ("Tanh",))
-RNN_RELU = Kind("rnn", (0,), ("Relu",))
+LSTM = Kind("lstm", (0, 3, 1, 2), ("sigmoid", "tanh", "tanh"), (("input_forget", False),))  # torch i f g o, ONNX i o f c
+GRU = Kind("gru", (1, 0, 2), ("sigmoid", "tanh"), (("linear_before_reset", True),))  # torch r z n, ONNX z r h
+RNN_TANH = Kind("rnn", (0,), ("tanh",))
+RNN_RELU = Kind("rnn", (0,), ("relu",))
 
 
 @aten("lstm.input", "lowbit.lstm")

@@ -1,0 +1,1 @@
+"""Ways out: files that other programs read."""

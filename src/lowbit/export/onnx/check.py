@@ -1,0 +1,129 @@
+"""Tries a file before it is called done: onnx.checker, then a run in ONNX Runtime against lowbit's interpreter."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lowbit.errors import FormatError, LowbitError, UnsupportedOp
+from lowbit.ir.bind import bind
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.types import Array
+
+SIZES = (2, 1, 8, 32)  # tried in turn for symbolic dimensions, because some networks fit some sizes only
+FLOAT_TOLERANCE = 1e-3  # of the output's range: two libraries add in different orders
+STEP_TOLERANCE = (
+    0.1  # root mean square, relative: a sum on the edge between two integers may fall to either side, and layers after it follow
+)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far ONNX Runtime's outputs are from lowbit's on random inputs, the worst of all outputs."""
+
+    runtime: str
+    max_error: float  # the largest difference, of the output's range
+    rms_error: float  # root mean square of the difference, of the output's
+
+    def to_json(self) -> dict[str, Any]:
+        return dict(self.__dict__)
+
+
+def check_bytes(graph: Graph, data: bytes) -> tuple[str, Agreement | None]:
+    """Whether and how the file was run, and how well it agrees. A FormatError when it is no legal model or computes something else."""
+    import onnx
+
+    try:
+        onnx.checker.check_model(onnx.ModelProto.FromString(data), full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as e:
+        raise FormatError(f"onnx.checker refuses the model: {_first_line(e)}", where=graph.name) from e
+    if importlib.util.find_spec("onnxruntime") is None:
+        return "not run: ONNX Runtime is not installed", None
+    import onnxruntime as ort
+
+    bound, inputs = random_inputs(graph)
+    ours = run(bound, inputs)
+    try:
+        theirs = run_onnx(data, inputs)
+    except Exception as e:  # ONNX Runtime's errors have no common base
+        if type(e).__module__.partition(".")[0] not in ("onnxruntime", "builtins"):
+            raise
+        raise UnsupportedOp(
+            f"ONNX Runtime {ort.__version__} does not run the model: {_first_line(e)}",
+            where=graph.name,
+            hint="check=False writes the file without running it",
+        ) from e
+    found = agreement(ours, theirs, f"ONNX Runtime {ort.__version__}")
+    quantized = any(n.op in ("quantize_linear", "dynamic_quantize_linear") for n in graph.nodes)
+    wrong = found.rms_error > STEP_TOLERANCE if quantized else found.max_error > FLOAT_TOLERANCE
+    if wrong:
+        raise FormatError(
+            f"{found.runtime} computes something else: errors up to {found.max_error:.2g} of the range",
+            where=graph.name,
+            hint="report this",
+        )
+    return f"run in {found.runtime}", found
+
+
+def run_onnx(data: bytes, inputs: Mapping[str, Array], *, optimize: bool = False) -> dict[str, Array]:
+    """The model's outputs by name in ONNX Runtime; node by node as the file says, or with its kernels fused (`optimize`)."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    if not optimize:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> tuple[Graph, dict[str, Array]]:
+    """The graph with numbers for its symbols, and inputs for it: normal floats, zeros and ones for integers (legal as indices)."""
+    rng = np.random.default_rng(seed)
+    bound = graph
+    for i, size in enumerate(SIZES):
+        try:
+            bound = bind(graph, dict.fromkeys(graph.symbols, size))
+            break
+        except LowbitError:
+            if i == len(SIZES) - 1:
+                raise
+    inputs = {}
+    for v in bound.inputs:
+        shape = tuple(int(d) for d in v.shape)
+        real = v.type.dtype.is_float
+        x = rng.standard_normal(shape) if real else rng.integers(0, 2, shape)
+        inputs[v.name] = np.asarray(x).astype(v.type.dtype.numpy)
+    return bound, inputs
+
+
+def agreement(ours: Mapping[str, Array], theirs: Mapping[str, Array], runtime: str) -> Agreement:
+    """The worst over all outputs."""
+    largest = rms = 0.0
+    for name, want in ours.items():
+        got = theirs[name]
+        if got.shape != want.shape:
+            return Agreement(runtime, float("inf"), float("inf"))
+        if not want.size:
+            continue
+        a, b = (np.nan_to_num(t.astype(np.float64), nan=0.0, posinf=1e30, neginf=-1e30) for t in (want, got))
+        error = np.abs(a - b)
+        if want.dtype.kind == "b" or (want.dtype.kind in "iu" and want.dtype.itemsize > 2):  # indices: near is not nearly right
+            wrong = float((error != 0).mean())
+            largest, rms = max(largest, wrong), max(rms, wrong)
+            continue
+        scale = float(np.ptp(a)) or float(np.abs(a).max()) or 1.0
+        power = float(np.sqrt(np.square(a).mean())) or 1.0
+        largest, rms = max(largest, float(error.max()) / scale), max(rms, float(np.sqrt(np.square(error).mean())) / power)
+    return Agreement(runtime, largest, rms)
+
+
+def _first_line(e: Exception) -> str:
+    return next((line.strip() for line in str(e).splitlines() if line.strip()), type(e).__name__)

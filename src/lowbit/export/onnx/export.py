@@ -1,0 +1,73 @@
+"""export_onnx: a file that is checked, run and compared before it is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from lowbit.errors import FormatError
+from lowbit.export.onnx.check import Agreement, check_bytes
+from lowbit.export.onnx.writer import Writer
+from lowbit.files import write_whole
+from lowbit.ir.graph import Graph
+
+LIMIT = 2**31 - 2**20  # a protobuf file ends at 2 GiB; the graph itself needs some of that
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written, and how far it was tried.
+
+    `agreement` is None where the file was not run (`ran` says why); else it compares it with lowbit's interpreter on random inputs.
+    """
+
+    path: str
+    opset: int
+    ir_version: int
+    nodes: int
+    bytes: int
+    checked: bool
+    ran: str
+    agreement: Agreement | None
+
+    def to_json(self) -> dict[str, Any]:
+        agreement = None if self.agreement is None else self.agreement.to_json()
+        return {**self.__dict__, "agreement": agreement}
+
+
+def export_onnx(
+    graph: Graph, path: str | PathLike[str], *, check: bool = True, opset: int | None = None, matmul_nbits: bool = False
+) -> ExportReport:
+    """Writes the graph, float or with Q/DQ, as standard ONNX; the same graph gives the same bytes.
+
+    check         validates the file with onnx.checker and, where ONNX Runtime is installed, runs it and compares; nothing is written if
+                  that fails
+    opset         17 to 23; the least that can say the graph if it is left out
+    matmul_nbits  linear layers with four-bit blocks as MatMulNBits of ONNX Runtime, not as DequantizeLinear
+    """
+    target = Path(path)
+    if target.suffix != ".onnx":
+        raise FormatError(f"files of kind '{target.suffix}' are not written", where=target.name, hint="a name that ends in .onnx")
+    weights = sum(c.value.type.nbytes for c in graph.constants.values())
+    if weights > LIMIT:
+        raise FormatError(
+            f"{weights:,} bytes of constants, an ONNX file holds {LIMIT:,}",
+            where=target.name,
+            hint="quantize it (int8 is a quarter), or save it as .lowbit, which has no limit",
+        )
+    model = Writer(graph, opset, matmul_nbits).model()
+    data = model.SerializeToString(deterministic=True)
+    ran, agreement = "not asked for", None
+    if check:
+        ran, agreement = check_bytes(graph, data)
+    write_whole(target, data)
+    version = next(o.version for o in model.opset_import if not o.domain)
+    return ExportReport(str(target), version, model.ir_version, len(model.graph.node), len(data), check, ran, agreement)
+
+
+def onnx_bytes(graph: Graph, *, opset: int | None = None, matmul_nbits: bool = False) -> bytes:
+    """The bytes of the file that `export_onnx` would write, not checked."""
+    data: bytes = Writer(graph, opset, matmul_nbits).model().SerializeToString(deterministic=True)
+    return data

@@ -1,0 +1,82 @@
+"""Quantize and dequantize, and the integer ops of ONNX itself."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from lowbit.dtypes import dtype
+from lowbit.export.onnx.linear import four_bits, turned_constants
+from lowbit.export.onnx.movement import source
+from lowbit.export.onnx.network import window
+from lowbit.export.onnx.tensors import element_type
+from lowbit.export.onnx.writer import Writer, spells
+from lowbit.ir.graph import Node
+
+
+def _since(node: Node) -> int:
+    """int16, int4 and blocks came with opset 21, results of another type than the scale with 23."""
+    if node.op == "dequantize_linear" and dtype(str(node.attrs["to"])) != source(node, 1).type.dtype:
+        return 23
+    integers = node.output if node.op == "quantize_linear" else source(node)
+    return 21 if node.attrs["block_size"] or integers.type.dtype.bits in (4, 16) else 17
+
+
+def _grid(node: Node, turned: bool = False) -> dict[str, Any]:
+    """The axis and blocks, where there is more than one scale."""
+    axis, block = cast("int", node.attrs["axis"]), node.attrs["block_size"]
+    if not source(node, 1).type.rank:
+        return {}
+    return {"axis": 1 - axis if turned else axis, "block_size": block or None}
+
+
+@spells("quantize_linear", since=_since)
+def quantize_linear(w: Writer, node: Node) -> None:
+    x, scale, zero = source(node), source(node, 1), node.input(2)
+    d = node.output.type.dtype
+    given: Any = zero
+    kind = None
+    if zero is None and d.name != "uint8":  # uint8 is what a missing zero point means
+        if w.opset >= 21:
+            kind = element_type(d)
+        else:
+            given = w.constant(np.zeros([int(n) for n in scale.shape], d.numpy), d, hint="zero")
+    saturate = None if node.attrs["saturate"] or w.opset < 19 else 0
+    w.node(node, "QuantizeLinear", x, scale, given, **_grid(node), output_dtype=kind, saturate=saturate)
+
+
+@spells("dequantize_linear", since=_since)
+def dequantize_linear(w: Writer, node: Node) -> None:
+    users = w.graph.users.get(node.output.name, ())
+    if w.matmul_nbits and len(users) == 1 and four_bits(w.graph, users[0]) is not None:
+        return  # the layer holds it
+    turned = bool(users) and users[0].op == "linear" and turned_constants(w.graph, node.output) is not None
+    to = dtype(str(node.attrs["to"]))
+    other = element_type(to) if to != source(node, 1).type.dtype else None
+    w.node(node, "DequantizeLinear", *node.inputs, **_grid(node, turned), output_dtype=other)
+
+
+@spells("dynamic_quantize_linear")
+def dynamic_quantize_linear(w: Writer, node: Node) -> None:
+    w.node(node, "DynamicQuantizeLinear", source(node))
+
+
+@spells("matmul_integer")
+def matmul_integer(w: Writer, node: Node) -> None:
+    w.node(node, "MatMulInteger", *node.inputs)
+
+
+@spells("conv_integer")
+def conv_integer(w: Writer, node: Node) -> None:
+    w.node(node, "ConvInteger", *node.inputs, **window(node), group=node.attrs["groups"])
+
+
+@spells("qlinear_conv")
+def qlinear_conv(w: Writer, node: Node) -> None:
+    w.node(node, "QLinearConv", *node.inputs, **window(node), group=node.attrs["groups"])
+
+
+@spells("qlinear_matmul")
+def qlinear_matmul(w: Writer, node: Node) -> None:
+    w.node(node, "QLinearMatMul", *node.inputs)
