@@ -57,3 +57,7 @@ class GraphError(LowbitError):
 
 class InputError(LowbitError):
     """Arguments of a call that do not fit: a missing input, an unknown name, a wrong dtype."""
+
+
+class LowbitWarning(UserWarning):
+    """Something that is not wrong but hardly what was meant: a rule that matches no layer."""

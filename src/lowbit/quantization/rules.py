@@ -17,13 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowbit.dtypes import DType, dtype
-from lowbit.errors import QuantError
+from lowbit.errors import DTypeError, QuantError
 from lowbit.ir.graph import Graph, Node
 from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quant_params import QuantParams, Scheme, quant_dtype
 
 Mode = Literal["static", "dynamic", "weights", "float"]
 WeightGranularity = Literal["tensor", "channel"] | int  # an int is a block size along the contraction
+
+ACTIVATIONS = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
+WEIGHTS = (*ACTIVATIONS, "binary")
 
 
 @dataclass(frozen=True)
@@ -181,6 +184,9 @@ class RuleMatcher:
         if rule is None:
             return _float("no rule matches")
         decided = rule.create_quant_node(node)
+        for what, chosen, legal in (("activations", decided.activation, ACTIVATIONS), ("weights", decided.weight, WEIGHTS)):
+            if chosen is not None and chosen.name not in legal:
+                raise DTypeError(f"{what} cannot be {chosen} ({decided.because})", where=node.where, hint="one of " + ", ".join(legal))
         if decided.mode in ("dynamic", "weights") and not entry.spec.channel_axis:
             return _float(f"{node.op} has no weights")
         if decided.mode == "dynamic" and entry.dynamic is None:
@@ -197,6 +203,22 @@ class RuleMatcher:
             said += f", weights {decided.weight}" + (f", activations {decided.activation}" if decided.activation else "")
         which = "" if rule is None else f" (rule {self.rules.index(rule)}: {type(rule).__name__} {rule.pattern!r})"
         return f"{said}, because {decided.because}{which}"
+
+    def remarks(self, graph: Graph) -> dict[str, str]:
+        """What a user should know about rules that decide nothing in this graph: {"rule 2": "FloatRule '^hed' matches no layer"}."""
+        said = {}
+        for rule in self.unused(graph):
+            matched = [n for n in graph.nodes if rule.matches(n)]
+            if not matched:
+                why = "matches no layer"
+            elif any(n.op in QUANTIZABLE for n in matched):
+                why = "decides nothing: rules before it match all of its layers"
+            elif rule.mode == "float":
+                continue  # they are float anyway: it is as the rule says
+            else:
+                why = f"matches only what has no integer form ({', '.join(sorted({n.op for n in matched}))})"
+            said[f"rule {next(i for i, r in enumerate(self.rules) if r is rule)}"] = f"{type(rule).__name__} {rule.pattern!r} {why}"
+        return said
 
     def unused(self, graph: Graph) -> list[QuantRule]:
         """Rules that decide nothing in this graph: they match no node, or earlier rules match all of theirs."""

@@ -1,0 +1,188 @@
+"""Every way to run a quantized graph, on the same inputs, compared bit by bit.
+
+Backends that promise the arithmetic of docs/arithmetic.md are *exact*: their outputs, and on request every integer inside, must be the
+same bits as the integer graph's in the interpreter, which is the definition. The Q/DQ graph in floats (fake quantization) promises less:
+there, integers that are off by one, and by more, are counted layer by layer, each layer fed with the exact integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lowbit.errors import CalibrationError, InputError, LowbitError
+from lowbit.ir.bind import bind, binding_for
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import check_inputs, evaluate, run_node
+from lowbit.ir.samples import as_samples
+from lowbit.lower import lower
+from lowbit.progress import progress
+from lowbit.types import Array
+
+Outputs = Mapping[str, Array]
+Run = Callable[[Outputs], Outputs]
+
+REFERENCE = "integer interpreter"
+FAKE = "fake quantization"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A way to run a quantized graph.
+
+    prepare  from the Q/DQ graph, its integer graph and names of values inside, gives a function from inputs to the outputs and to those of
+             the named values that it can show (an empty mapping of them is legal)
+    present  whether it can run here
+    """
+
+    name: str
+    prepare: Callable[[Graph, Graph, tuple[str, ...]], Run]
+    present: Callable[[], bool] = lambda: True
+
+
+BACKENDS: dict[str, Backend] = {}
+
+
+def add_backend(backend: Backend) -> None:
+    """Makes an exact backend known: from now on it must give the reference's bits."""
+    if backend.name in BACKENDS or backend.name in (REFERENCE, FAKE):
+        raise InputError(f"there is a backend {backend.name!r} already")
+    BACKENDS[backend.name] = backend
+
+
+@dataclass
+class Difference:
+    """How the integers (or floats) of one value compare over all inputs."""
+
+    value: str
+    elements: int = 0
+    different: int = 0  # not the same bits
+    off_by_one: int = 0  # of integers: the codes differ by exactly 1
+    largest: float = 0.0
+
+    def add(self, reference: Array, other: Array) -> None:
+        self.elements += reference.size
+        if reference.dtype != other.dtype or reference.shape != other.shape:
+            self.different += reference.size
+            self.largest = float("inf")
+            return
+        bits = np.frombuffer(reference.tobytes(), np.uint8) != np.frombuffer(other.tobytes(), np.uint8)
+        self.different += int(bits.reshape(reference.size, -1).any(axis=1).sum()) if reference.size else 0
+        if reference.dtype.kind in "iuf":
+            wide = np.float64 if reference.dtype.kind == "f" else np.int64
+            with np.errstate(invalid="ignore"):
+                apart = np.abs(reference.astype(wide) - other.astype(wide))
+            self.largest = max(self.largest, float(np.nan_to_num(apart, nan=0.0).max(initial=0)))
+            self.off_by_one += int((apart == 1).sum()) if wide is np.int64 else 0
+
+
+@dataclass
+class BackendResult:
+    """What one backend gave against the reference."""
+
+    backend: str
+    exact: bool  # whether it promises the same bits
+    outputs: list[Difference] = field(default_factory=list)
+    layers: list[Difference] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        return not any(d.different for d in (*self.outputs, *self.layers))
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The results of every backend. `ok` when each exact one gave the reference's bits."""
+
+    name: str
+    samples: int
+    results: tuple[BackendResult, ...]
+    absent: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(r.same for r in self.results if r.exact)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"reference": REFERENCE, "ok": self.ok}
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.samples} samples, reference: {REFERENCE}"]
+        for r in self.results:
+            for what, found in (("outputs", r.outputs), ("layers, each fed alike" if not r.exact else "layers", r.layers)):
+                if found:
+                    lines.append(f"  {r.backend}, {what}: {told(found)}")
+        lines += [f"  {name}: not present" for name in self.absent]
+        return "\n".join(lines)
+
+
+def told(found: Iterable[Difference]) -> str:
+    """The differences of some values in a line."""
+    rows = list(found)
+    elements, different, one = (sum(getattr(d, k) for d in rows) for k in ("elements", "different", "off_by_one"))
+    if not different:
+        return f"the same {elements:,} numbers, bit by bit"
+    worst = max(rows, key=lambda d: (d.largest, d.different))
+    return f"{different:,} of {elements:,} numbers differ, {one:,} by one; the largest difference is {worst.largest:g} ({worst.value})"
+
+
+def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = False) -> Verification:
+    """Runs every backend present on the same inputs. `layers` compares each integer value inside, too.
+
+    Fake quantization is always compared layer by layer, for its outputs alone would hide where the difference comes from.
+    """
+    integer = lower(quantized).graph
+    inside = tuple(o.name for n in integer.nodes for o in n.outputs if o.type.dtype.is_integer and o.name in quantized.values)
+    shown = inside if layers else ()
+    present = [b for b in BACKENDS.values() if b.present()]
+    runs = [(BackendResult(b.name, True), b.prepare(quantized, integer, shown)) for b in present]
+    fake = BackendResult(FAKE, False)
+    tallies: dict[tuple[str, str], Difference] = {}
+
+    def add(result: BackendResult, rows: list[Difference], value: str, reference: Array, other: Array) -> None:
+        key = (f"{result.backend}/{'layer' if rows is result.layers else 'output'}", value)
+        if key not in tallies:
+            tallies[key] = Difference(value)
+            rows.append(tallies[key])
+        tallies[key].add(reference, other)
+
+    samples = 0
+    for i, sample in enumerate(progress(as_samples(quantized, data), "verifying")):
+        try:
+            arrays = check_inputs(quantized, sample)
+            binding: dict[str, int] = {}
+            for v in quantized.inputs:
+                binding_for(v.type, arrays[v.name].shape, binding)
+            reference = evaluate(bind(integer, binding), arrays, keep=inside)
+            for result, run in runs:
+                got = run(arrays)
+                for name in integer.outputs:
+                    add(result, result.outputs, name, reference[name], got[name])
+                for name in shown:
+                    if name in got:
+                        add(result, result.layers, name, reference[name], got[name])
+            floats = evaluate(bind(quantized, binding), arrays)
+            for name in integer.outputs:
+                add(fake, fake.outputs, name, reference[name], floats[name])
+            for name, ints in fed_alike(bind(quantized, binding), arrays, {n: reference[n] for n in inside}):
+                add(fake, fake.layers, name, reference[name], ints)
+        except LowbitError as e:
+            raise e.at(f"sample {i}") from None
+        samples += 1
+    if not samples:
+        raise CalibrationError("there is no data to verify with", hint="an iterable of {input name: array}, tuples or arrays")
+    absent = tuple(b.name for b in BACKENDS.values() if b not in present)
+    return Verification(quantized.name, samples, (*(r for r, _ in runs), fake), absent)
+
+
+def fed_alike(graph: Graph, arrays: Mapping[str, Array], ints: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:
+    """What each bracket of the Q/DQ graph makes of the exact integers before it: so no layer answers for another."""
+    env: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
+    for node in graph.nodes:
+        for value, array in zip(node.outputs, run_node(node, [env[v.name] if v is not None else None for v in node.inputs]), strict=True):
+            env[value.name] = ints.get(value.name, array)
+            if value.name in ints:
+                yield value.name, array
