@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from lowbit.dims import symbol
 from lowbit.dtypes import dtype
 from lowbit.errors import ShapeError
 from lowbit.ir.build import Builder
+from lowbit.ir.file import load, save
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
+from lowbit.ir.text import print_graph
 from lowbit.ir.verify import verify
 from lowbit.lower import lower
 from lowbit.ops import get_op
@@ -86,6 +89,15 @@ def test_a_network_runs_on_integers_from_the_first_layer_to_the_last(name: str, 
     real, fake, exact = (run(g, feed)["y"] for g in (NETWORK, brackets, done.graph))
     assert min(sqnr(real, exact), sqnr(fake, exact)) > floor
     assert run(done.graph, {"x": feed["x"][:0]})["y"].shape == (0, 5)
+
+
+@pytest.mark.parametrize("name", ["int8", "int16-w16", "w4a8"])
+def test_an_integer_graph_is_the_same_after_it_was_saved(name: str, tmp_path: Path) -> None:
+    graph = lower(quantized(NETWORK, recipe(name), DATA)).graph
+    save(graph, tmp_path / "network.lowbit")
+    again = load(tmp_path / "network.lowbit")
+    assert print_graph(again) == print_graph(graph)
+    np.testing.assert_array_equal(run(again, DATA[0])["y"], run(graph, DATA[0])["y"])
 
 
 def test_four_bit_weights_stay_four_bit_constants() -> None:
@@ -200,6 +212,21 @@ def test_rows_of_an_embedding_that_calibration_did_not_see_are_not_clipped() -> 
     assert int(stored.max()) - int(stored.min()) == 255  # the whole range of the table …
     p = params_from_data(table, "int8", "asymmetric")
     np.testing.assert_array_equal(stored, quantize(table, p))  # … rounded once
+
+
+def test_indices_may_come_from_a_node_without_inputs() -> None:
+    b = Builder()
+    table = Side(np.arange(12, dtype=np.int8).reshape(4, 3), params("int8"), True)
+    x = b.input("x", TensorType((symbol("n"), 3), "int8"))
+    scale = b.constant(np.asarray(table.params.scale))
+    rows = b.add("dequantize_linear", b.constant(table.ints), scale, None, axis=0, block_size=0)
+    places = b.add("range", start=0, limit=symbol("n"), step=1, dtype="int64")
+    both_sides = b.add("add", b.add("gather", rows, places, axis=0), b.add("dequantize_linear", x, scale, None, axis=0, block_size=0))
+    zero = b.constant(np.int8(0).reshape(()))
+    done = lower(b.finish({"y": b.add("quantize_linear", both_sides, scale, zero, axis=0, block_size=0, to="int8")}))
+    ints = np.ones((2, 3), np.int8)
+    assert done.islands == () and "gather" in [n.op for n in done.graph.nodes]
+    np.testing.assert_array_equal(run(done.graph, {"x": ints})["y"], table.ints[:2] + ints)
 
 
 def test_groups_of_a_transposed_convolution_have_their_bias_on_the_repeated_grid() -> None:

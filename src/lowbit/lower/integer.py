@@ -134,9 +134,10 @@ def integers(editor: Editor, node: Node, index: int) -> Value:
     value = node.inputs[index]
     assert value is not None
     before = editor.producer(value)
-    if before is not None and before.inputs[0] is not None and isinstance(operand(editor, value), Operand | RowsOperand):
-        return before.inputs[0]
-    return value
+    if before is None or not isinstance(operand(editor, value), Operand | RowsOperand):
+        return value
+    assert before.inputs[0] is not None
+    return before.inputs[0]
 
 
 def referred(editor: Editor, node: Node, ref: Ref) -> Value:
