@@ -276,3 +276,26 @@ def test_sums_and_products_with_a_float_result_are_those_of_the_reals(op: str, d
     x, y = side(RNG, (3, 4), d, 0.05), side(RNG, (4,), d, 0.02)
     fake, exact = both(op, [x, y], None)
     assert np.abs(fake - exact).max() <= 4 * np.spacing(np.abs(fake).max())
+
+
+@pytest.mark.parametrize("d", ACTIVATIONS)
+def test_a_product_over_a_length_that_is_not_known_yet_has_a_64_bit_accumulator(d: str) -> None:
+    b = Builder()
+    scale, zero = b.constant(np.asarray(F32(0.05))), b.constant(np.asarray(3).astype(d))
+    sides = []
+    for name, shape in (("a", (2, symbol("k"))), ("b", (symbol("k"), 3))):
+        sides.append(b.add("dequantize_linear", b.input(name, TensorType(shape, d)), scale, zero, axis=0, block_size=0))
+    graph = b.finish({"y": b.add("quantize_linear", b.add("matmul", *sides), scale, zero, axis=0, block_size=0, to=d)})
+    done = lower(graph)
+    assert done.islands == () and 2**31 <= the_node(done.graph, "q_matmul").attrs["bound"] < 2**63  # type: ignore[operator]
+    for k in (0, 1, 70):
+        feed = {"a": RNG.integers(0, 99, (2, k)).astype(d), "b": RNG.integers(0, 99, (k, 3)).astype(d)}
+        fake, exact = (run(g, feed)["y"].astype(int) for g in (graph, verify(done.graph)))
+        assert np.abs(fake - exact).max() <= 1
+
+
+@pytest.mark.parametrize("d", ACTIVATIONS)
+def test_a_stack_of_constant_matrices_has_a_scale_for_each_column(d: str) -> None:
+    rng = np.random.default_rng(5)
+    x, w = side(rng, (4, 2, 8), d, 0.01 * 256 / 2 ** dtype(d).bits), weight(rng, (4, 8, 3), 2)
+    assert off_by("matmul", [x, w], params(d, 0.1 * 256 / 2 ** dtype(d).bits)) <= 1

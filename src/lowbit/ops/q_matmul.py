@@ -35,6 +35,7 @@ from lowbit.ops.quant import (
 from lowbit.types import Array, TensorType
 
 EXACT_IN_FLOAT64 = 1 << 53
+LONGEST = 2**31 - 1  # no axis is longer: taken for one whose length is not known yet; 16-bit products then still fit 63 bits
 
 
 def requantized(acc: Array, multiplier: Array, y_zero: int, lo: int, hi: int, to: str) -> Array:
@@ -179,20 +180,19 @@ def lower_matmul(operands: Operands, result: Result) -> Call:
     a, b = operands
     assert isinstance(a, Operand) and isinstance(b, Operand)
     sa, az = a.per_tensor("left operand")
-    k = a.type.shape[-1]
-    if not isinstance(k, int):
-        raise NotLowered(f"the range of its accumulator cannot be proved while '{k}' is not bound")
-    if b.data is not None and b.data.ndim == 2:
-        if b.params.axis(2) not in (None, 1):
-            raise NotLowered(f"its right operand is quantized {b.params.granularity}, axis 1 is needed")
+    rank = b.type.rank
+    if b.data is not None and rank >= 2:
+        if b.params.axis(rank) not in (None, rank - 1):
+            raise NotLowered(f"its right operand is quantized {b.params.granularity}, axis {rank - 1} is needed")
         data, dtype = symmetric_weights(b)
         right: Ref | Const = Const(data, "weight", dtype)
         bz, sb = 0, b.params.scale
-        bound = int(np.abs(data.astype(np.int64)).sum(axis=0).max(initial=0)) * largest_magnitude(a)
+        bound = int(np.abs(data.astype(np.int64)).sum(axis=-2).max(initial=0)) * largest_magnitude(a)
     else:
         sb, bz = b.per_tensor("right operand")
         right = Ref(1)
-        bound = k * largest_magnitude(a) * largest_magnitude(b)
+        known = [k for k in (a.type.shape[-1], b.type.shape[-2 if rank > 1 else -1]) if isinstance(k, int)]
+        bound = (known[0] if known else LONGEST) * largest_magnitude(a) * largest_magnitude(b)
     grid = np.asarray(sa * sb, np.float32)
     sy, yz = result.target()
     multiplier = np.asarray(grid / sy, np.float32)
