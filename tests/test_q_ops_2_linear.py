@@ -76,7 +76,7 @@ def test_a_dynamic_layer_is_one_integer_op(op: str, weights: str, granularity: A
     (true,), (bracketed,), (got,) = r.answers(x)
     assert sqnr_db(bracketed, got) >= 110  # the same numbers, other float roundings
     assert sqnr_db(true, got) >= (34 if weights == "int8" else 12)
-    assert r.node("q_linear_rows").inputs[2].type.dtype.name == weights  # type: ignore[union-attr]
+    assert r.node("q_linear_rows").inputs[2].type.dtype.name == weights
 
 
 def test_the_formula_of_dynamic_rows_again_step_by_step() -> None:
@@ -109,6 +109,26 @@ def test_dynamic_layers_take_symbolic_and_empty_batches() -> None:
         _, _, (got,) = r.answers(x)
         alone = [run(r.integers, {"x0": x[i : i + 1]})["y0"][0] for i in range(batch)]
         assert got.shape == (batch, 3, 6) and all(np.array_equal(a, g) for a, g in zip(alone, got, strict=True))
+
+
+def test_a_dynamic_layer_between_static_ones_gives_and_takes_reals() -> None:
+    def make(b: Any, x: Any) -> Any:
+        for name in ("a", "b", "c"):
+            x = b.add("relu", b.add("linear", x, b.constant(normal(8, 8), name=f"w{name}"), name=name), name=f"r{name}")
+        return x
+
+    x = normal(4, 8)
+    r = road(graph_of(make, (4, 8)), [[x]], [DynamicQuantRule("^b"), CalibratedQuantRule(".*")])
+    assert [n for n in r.ops if n.startswith("q")] == [
+        "quantize_linear",
+        "q_linear",
+        "quantize_rows",
+        "q_linear_rows",
+        "quantize_linear",
+        "q_linear",
+    ]
+    (true,), (bracketed,), (got,) = r.answers(x)
+    assert sqnr_db(bracketed, got) >= 40 and sqnr_db(true, got) >= 30
 
 
 def test_a_dynamic_rule_on_a_convolution_keeps_its_weights_only_and_says_so() -> None:
@@ -164,7 +184,7 @@ def test_the_bound_of_blocks_is_reached_by_the_worst_input() -> None:
     r = layer([CalibratedQuantRule(".*", "int8", "int4", 32)], bias=False, behind=True)
     node = r.node("q_linear_blocks")
     a: Any = node.attrs
-    w = r.integers.constants[node.inputs[1].name].data.astype(np.int64)  # type: ignore[union-attr]
+    w = r.integers.constants[node.inputs[1].name].data.astype(np.int64)
     far = -128 if a["x_zero"] >= 0 else 127
     worst = max(np.abs((far - a["x_zero"]) * np.where(w[:, s : s + 32] > 0, w[:, s : s + 32], 0)).sum(1).max() for s in (0, 32, 64))
     every = max(np.abs(w[:, s : s + 32]).sum(1).max() for s in (0, 32, 64)) * max(127 - a["x_zero"], a["x_zero"] + 128)

@@ -154,15 +154,15 @@ def test_the_lstm_formula_again_in_python_integers(direction: str, layout: int) 
     a: Any = r.node("q_lstm").attrs
     k = a["state_bits"]
     if layout:
-        x, h0, c0, y, hn, cn = (v.swapaxes(0, 1) for v in (x, h0, c0, y, hn, cn))  # type: ignore[union-attr]
+        x, h0, c0, y, hn, cn = (v.swapaxes(0, 1) for v in (x, h0, c0, y, hn, cn))
         y = y.transpose(0, 2, 1, 3)
-    for d in range(len(w)):  # type: ignore[arg-type]
+    for d in range(len(w)):
         for n in range(2):
-            h, c = [int(v) for v in h0[d, n]], [int(v) for v in c0[d, n]]  # type: ignore[index]
+            h, c = [int(v) for v in h0[d, n]], [int(v) for v in c0[d, n]]
             backwards = direction == "reverse" or d == 1
             for t in reversed(range(4)) if backwards else range(4):
                 pre = [
-                    row(x[t, n], a["x_zero"], w[d], j, ws[d], bias[d]) + row(np.array(h), a["h_zero"], rw[d], j, rs[d], None)  # type: ignore[index]
+                    row(x[t, n], a["x_zero"], w[d], j, ws[d], bias[d]) + row(np.array(h), a["h_zero"], rw[d], j, rs[d], None)
                     for j in range(32)
                 ]
                 new_h, new_c = [], []
@@ -190,17 +190,17 @@ def test_the_gru_formula_again_in_python_integers(before: bool) -> None:
     assert k == 13  # 2.5 lies beyond 2
     for d in range(2):
         for n in range(2):
-            h = [int(v) for v in h0[d, n]]  # type: ignore[index]
+            h = [int(v) for v in h0[d, n]]
             s = [clamp(int(np.rint(f(v - a["h_zero"]) * (sh * f(2.0**k))))) for v in h]
             for t in reversed(range(4)) if d == 1 else range(4):
-                xp = [row(x[t, n], a["x_zero"], w[d], j, ws[d], bias[d]) for j in range(24)]  # type: ignore[index]
-                hp = [row(np.array(h), a["h_zero"], rw[d], j, rs[d], rb[d]) for j in range(24)]  # type: ignore[index]
+                xp = [row(x[t, n], a["x_zero"], w[d], j, ws[d], bias[d]) for j in range(24)]
+                hp = [row(np.array(h), a["h_zero"], rw[d], j, rs[d], rb[d]) for j in range(24)]
                 z, reset = ([gate(xp[j + o] + hp[j + o], "sigmoid") for j in range(8)] for o in (0, 8))
                 if before:
                     ph = [(f(reset[j]) * f(2.0**-15)) * hp[j + 16] for j in range(8)]
                 else:
                     hr = [code(f(reset[j] * s[j]) * (f(2.0 ** -(k + 15)) / sh), a) for j in range(8)]
-                    ph = [row(np.array(hr), a["h_zero"], rw[d], j + 16, rs[d], rb[d]) for j in range(8)]  # type: ignore[index]
+                    ph = [row(np.array(hr), a["h_zero"], rw[d], j + 16, rs[d], rb[d]) for j in range(8)]
                 tau = [gate(xp[j + 16] + ph[j], "tanh") for j in range(8)]
                 s = [clamp((z[j] * s[j] + (((32768 - z[j]) * tau[j]) >> (15 - k)) + (1 << 14)) >> 15) for j in range(8)]
                 h = [code(f(v) * (f(2.0**-k) / sh), a) for v in s]
@@ -226,10 +226,10 @@ def test_the_dynamic_formula_again_step_by_step(op: str) -> None:
         h = sample[1][0, n]
         c = sample[2][0, n] if op == "lstm" else None
         for t in range(3):
-            xp = np.array([row(x[t, n], 0, w[0], j, xs[t, n, 0] * ws[0], bias[0]) for j in range(GATES[op] * 8)])  # type: ignore[index]
+            xp = np.array([row(x[t, n], 0, w[0], j, xs[t, n, 0] * ws[0], bias[0]) for j in range(GATES[op] * 8)])
             q, s = rows(h)
-            rb = None if op == "lstm" else read[7][0]  # type: ignore[index]
-            hp = np.array([row(q, 0, rw[0], j, s * rs[0], rb) for j in range(GATES[op] * 8)])  # type: ignore[index]
+            rb = None if op == "lstm" else read[7][0]
+            hp = np.array([row(q, 0, rw[0], j, s * rs[0], rb) for j in range(GATES[op] * 8)])
             if op == "lstm":
                 i, o, g, u = np.split(xp + hp, 4)
                 c = lb_sigmoid(g) * c + lb_sigmoid(i) * lb_tanh(u)
@@ -237,7 +237,7 @@ def test_the_dynamic_formula_again_step_by_step(op: str) -> None:
             else:
                 z, reset = np.split(lb_sigmoid(xp[:16] + hp[:16]), 2)
                 q, s = rows(reset * h)
-                hn = np.array([row(q, 0, rw[0], j, s * rs[0], rb) for j in range(16, 24)])  # type: ignore[index]
+                hn = np.array([row(q, 0, rw[0], j, s * rs[0], rb) for j in range(16, 24)])
                 h = (f(1) - z) * lb_tanh(xp[16:] + hn) + z * h
             assert np.array_equal(y[t, 0, n], h)
 
@@ -313,7 +313,7 @@ def test_bounds_are_those_of_the_worst_input() -> None:
     r = road(recurrent("lstm"), [[normal(50, 3, 6)]])
     node = r.node("q_lstm")
     a: Any = node.attrs
-    w, rw = (r.integers.constants[node.inputs[i].name].data.astype(int) for i in (1, 3))  # type: ignore[union-attr]
+    w, rw = (r.integers.constants[node.inputs[i].name].data.astype(int) for i in (1, 3))
     assert a["bound_x"] == np.abs(w).sum(2).max() * max(127 - a["x_zero"], a["x_zero"] + 128)
     assert a["bound_h"] == np.abs(rw).sum(2).max() * max(127 - a["h_zero"], a["h_zero"] + 128)
 

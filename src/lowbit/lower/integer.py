@@ -92,7 +92,10 @@ def _lower_node(editor: Editor, node: Node) -> None:
             _lower_split(editor, node, operands)
             return
         lower = entry.lower or _same_as(node)
-    target, result = find_result(editor, node, entry.spec.fuses_clip)
+    if lower is entry.dynamic:  # the scales of its result are not known before: it is float, and a quantize behind it stays
+        target, result = node.output, Result(node.output.type, None)
+    else:
+        target, result = find_result(editor, node, entry.spec.fuses_clip)
     made = lower(operands, result, **node.attrs) or _same_as(node)(operands, result, **node.attrs)
     if isinstance(made, Outputs):
         _emit_outputs(editor, node, made)
