@@ -206,7 +206,7 @@ def test_products_of_two_are_integer_and_with_floats_are_float() -> None:
     assert np.matmul(a, b, out=out) is out
     x = RNG.normal(size=(7, 3)).astype(np.float32)
     assert (a @ x).tobytes() == (a.dequantize() @ x).tobytes() and (x.T @ a.T).tobytes() == (x.T @ a.T.dequantize()).tobytes()
-    assert np.dot(a[0, 0], b).tobytes() == (a[0, 0].dequantize() * b.dequantize()).tobytes()
+    assert np.dot(a[0, 0], b).tobytes() == np.dot(a[0, 0].dequantize(), b.dequantize()).tobytes()
 
 
 @pytest.mark.parametrize(
