@@ -16,6 +16,7 @@ _PUBLIC = {
     **dict.fromkeys(["Session"], "lowbit.runtime.session"),
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
     **dict.fromkeys(["compare", "Report"], "lowbit.report.compare"),
+    **dict.fromkeys(["verify_backends"], "lowbit.report.verify"),
     **dict.fromkeys(["QArray", "array", "quantize_array", "load_array", "save_array"], "lowbit.qarray"),
     **dict.fromkeys(["QuantParams", "PerTensor", "PerAxis", "PerBlock"], "lowbit.quant_params"),
     **dict.fromkeys(["Hardware"], "lowbit.hardware"),
@@ -24,6 +25,7 @@ _PUBLIC = {
         ["QuantRule", "CalibratedQuantRule", "StaticQuantRule", "DynamicQuantRule", "WeightOnlyRule", "FloatRule", "RuleMatcher"],
         "lowbit.quantization.rules",
     ),
+    **dict.fromkeys(["load_rules"], "lowbit.quantization.rules_file"),
     **dict.fromkeys(["QuantizationTransform", "insert_q_dq"], "lowbit.quantization.transform"),
     **dict.fromkeys(
         [
@@ -52,6 +54,7 @@ _PUBLIC = {
             "FormatError",
             "GraphError",
             "InputError",
+            "LowbitWarning",
         ],
         "lowbit.errors",
     ),
@@ -91,6 +94,7 @@ if TYPE_CHECKING:
     from lowbit.errors import GraphError as GraphError
     from lowbit.errors import InputError as InputError
     from lowbit.errors import LowbitError as LowbitError
+    from lowbit.errors import LowbitWarning as LowbitWarning
     from lowbit.errors import QuantError as QuantError
     from lowbit.errors import ShapeError as ShapeError
     from lowbit.errors import UnsupportedOp as UnsupportedOp
@@ -124,6 +128,7 @@ if TYPE_CHECKING:
     from lowbit.quantization.rules import RuleMatcher as RuleMatcher
     from lowbit.quantization.rules import StaticQuantRule as StaticQuantRule
     from lowbit.quantization.rules import WeightOnlyRule as WeightOnlyRule
+    from lowbit.quantization.rules_file import load_rules as load_rules
     from lowbit.quantization.transform import QuantizationTransform as QuantizationTransform
     from lowbit.quantization.transform import insert_q_dq as insert_q_dq
     from lowbit.ranges import params_from_data as params_from_data
@@ -131,5 +136,6 @@ if TYPE_CHECKING:
     from lowbit.report.compare import Report as Report
     from lowbit.report.compare import compare as compare
     from lowbit.report.inspection import inspect as inspect
+    from lowbit.report.verify import verify_backends as verify_backends
     from lowbit.runtime.session import Session as Session
     from lowbit.types import TensorType as TensorType

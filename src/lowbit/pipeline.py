@@ -120,14 +120,19 @@ def quantize(
     recipe: str = "int8",
     rules: Iterable[QuantRule] | None = None,
     method: str = "minmax",
+    executor: Executor | None = None,
+    strict: bool = False,
 ) -> Graph:
-    """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one."""
+    """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one.
+
+    strict  rules that decide nothing are an error, not a warning
+    """
     chosen = list(rules) if rules is not None else rules_of(recipe)
     record = calibration
     if calibration is not None and not isinstance(calibration, CalibrationRecord):
-        record = calibrate(graph, calibration, method=method, rules=chosen)
+        record = calibrate(graph, calibration, method=method, rules=chosen, executor=executor)
     assert record is None or isinstance(record, CalibrationRecord)
-    return QuantizationTransform(chosen).apply(graph, record)
+    return QuantizationTransform(chosen).apply(graph, record, strict=strict)
 
 
 def compile(graph: Graph) -> Session:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
 
 from lowbit.calibration.observers import Observer, make_observer
 from lowbit.calibration.record import CalibrationRecord
+from lowbit.calibration.spread import spread
 from lowbit.errors import CalibrationError, LowbitError
-from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.graph import Graph, Node
 from lowbit.ir.interp import inner_name, run
+from lowbit.ir.samples import as_samples
 from lowbit.progress import progress
 from lowbit.types import Array
 
 Sample = Mapping[str, Array]
-IN_FLIGHT = 2  # samples waiting per worker: enough to keep it busy, few enough to stay streaming
+CHUNK_SAMPLES, CHUNK_BYTES = 8, 1 << 20  # what a worker gets at once: whichever is reached first
 
 
 def calibrate(
@@ -27,7 +29,6 @@ def calibrate(
     *,
     method: str = "minmax",
     executor: Executor | None = None,
-    workers: int = 2,
     **options: Any,
 ) -> CalibrationRecord:
     """What the taps (default: every float value that a node computes, and the float inputs) held while running over `data`.
@@ -39,14 +40,34 @@ def calibrate(
     unknown = [n for n in names if n not in known]
     if unknown:
         raise CalibrationError(f"the graph has no value named {unknown[0]!r}", where=graph.name)
-    total: CalibrationRecord | None = None
-    samples = (as_sample(graph, s, i) for i, s in enumerate(data))
     count = len(data) if isinstance(data, Sequence | np.ndarray) else None
-    for part in progress(_parts(graph, samples, names, method, options, executor, workers), "calibrating", count):
-        total = part if total is None else total + part
-    if total is None:
+    seen = 0
+
+    def counted(items: Iterable[Sample]) -> Iterator[Sample]:
+        nonlocal seen
+        for item in items:
+            yield item
+            seen += 1
+
+    samples = counted(as_samples(graph, data))
+    if executor is None:
+        total = observe(graph, progress(samples, "calibrating", count), names, method, options)
+    else:
+        tasks = ((first, held, names, method, options) for first, held in chunks(samples))
+        parts = spread(executor, graph, observe_chunk, tasks)
+        total = observe(graph, (), names, method, options)
+        for part in progress(_steps(parts), "calibrating", count):
+            total = total if part is None else total + part
+    if not seen:
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     return total
+
+
+def _steps(parts: Iterator[tuple[int, CalibrationRecord]]) -> Iterator[CalibrationRecord | None]:
+    """One step of the progress bar for each sample; the chunk's record comes with its last."""
+    for size, record in parts:
+        yield from [None] * (size - 1)
+        yield record
 
 
 def inner_names(graph: Graph) -> dict[str, Node]:
@@ -59,27 +80,14 @@ def float_values(graph: Graph) -> list[str]:
     return [n for n, v in graph.values.items() if n not in graph.constants and v.type.dtype.is_float]
 
 
-def as_sample(graph: Graph, sample: Any, index: int) -> dict[str, Array]:
-    """A sample as {input name: array}: from a mapping, from a tuple in the order of the inputs, or from one array."""
-    names = [v.name for v in graph.inputs]
-    if isinstance(sample, Mapping):
-        return {k: np.asarray(v) for k, v in sample.items()}
-    parts = list(sample) if isinstance(sample, tuple | list) else [sample]
-    if len(parts) != len(names):
-        raise CalibrationError(
-            f"{len(parts)} arrays given, the network has {len(names)} inputs", where=f"sample {index}", hint=f"{{name: array}} with {names}"
-        )
-    return {n: np.asarray(p) for n, p in zip(names, parts, strict=True)}
-
-
-def observe(graph: Graph, sample: Sample, names: Sequence[str], method: str, options: Mapping[str, Any], index: int) -> CalibrationRecord:
-    """The record of one sample."""
+def observe(
+    graph: Graph, samples: Iterable[Sample], names: Sequence[str], method: str, options: Mapping[str, Any], first: int = 0
+) -> CalibrationRecord:
+    """The record of some samples; `first` is the number of the first one, for errors."""
     observers: dict[str, Observer] = {n: make_observer(method, **options) for n in names}
+    inside = any(n not in graph.values for n in names)
 
-    def see(value: Value, array: Array) -> None:
-        see_named(value.name, array)
-
-    def see_named(name: str, array: Array) -> None:
+    def see(name: str, array: Array) -> None:
         observer = observers.get(name)
         if observer is None:
             return
@@ -88,42 +96,34 @@ def observe(graph: Graph, sample: Sample, names: Sequence[str], method: str, opt
         except LowbitError as e:
             producer = graph.producers.get(name) or inner_names(graph).get(name)
             where = producer.where if producer is not None else f"input {name!r}"
-            raise CalibrationError(e.message, where=f"sample {index}, {where}", hint=e.hint) from e
+            raise CalibrationError(e.message, where=where, hint=e.hint) from e
 
-    try:
-        for v in graph.inputs:
-            if v.name in sample:
-                see(v, np.asarray(sample[v.name]))
-        run(graph, sample, on_value=see, on_inner=see_named if any(n not in graph.values for n in names) else None)
-    except CalibrationError:
-        raise
-    except LowbitError as e:
-        raise e.at(f"sample {index}") from None
+    for index, sample in enumerate(samples, first):
+        try:
+            for v in graph.inputs:
+                if v.name in sample:
+                    see(v.name, sample[v.name])
+            run(graph, sample, on_value=lambda value, array: see(value.name, array), on_inner=see if inside else None)
+        except LowbitError as e:
+            raise e.at(f"sample {index}") from None
     return CalibrationRecord(observers)
 
 
-def _parts(
-    graph: Graph,
-    samples: Iterator[Sample],
-    names: Sequence[str],
-    method: str,
-    options: Mapping[str, Any],
-    executor: Executor | None,
-    workers: int,
-) -> Iterator[CalibrationRecord]:
-    """The records of the samples, in order."""
-    if executor is None:
-        for i, s in enumerate(samples):
-            yield observe(graph, s, names, method, options, i)
-        return
-    waiting: list[Future[CalibrationRecord]] = []
-    try:
-        for i, s in enumerate(samples):
-            waiting.append(executor.submit(observe, graph, s, names, method, options, i))
-            if len(waiting) >= workers * IN_FLIGHT:
-                yield waiting.pop(0).result()
-        while waiting:
-            yield waiting.pop(0).result()
-    finally:
-        for f in waiting:
-            f.cancel()
+def chunks(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
+    """The samples in lists small enough to send, each with the number of its first."""
+    first, held, held_bytes = 0, [], 0
+    for index, sample in enumerate(samples):
+        held.append(sample)
+        held_bytes += sum(a.nbytes for a in sample.values())
+        if len(held) == CHUNK_SAMPLES or held_bytes >= CHUNK_BYTES:
+            yield first, held
+            first, held, held_bytes = index + 1, [], 0
+    if held:
+        yield first, held
+
+
+def observe_chunk(
+    graph: Graph, first: int, samples: Sequence[Sample], names: Sequence[str], method: str, options: Mapping[str, Any]
+) -> tuple[int, CalibrationRecord]:
+    """A worker's task: how many samples it has seen, and their record."""
+    return len(samples), observe(graph, samples, names, method, options, first)

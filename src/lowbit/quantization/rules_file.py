@@ -1,0 +1,100 @@
+"""Rules from a TOML file: one [[rule]] table each, in order, first match wins.
+
+    [[rule]]
+    kind = "float"             # static, calibrated, dynamic, weights or float
+    pattern = "^head"
+    because = "two classes are close"
+
+The keys are the arguments of the rule's class; a key or kind that does not exist is an error that says the table and its line.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from lowbit.errors import FormatError, LowbitError
+from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, FloatRule, QuantRule, StaticQuantRule, WeightOnlyRule
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+KINDS: dict[str, type[QuantRule]] = {
+    "static": StaticQuantRule,
+    "calibrated": CalibratedQuantRule,
+    "dynamic": DynamicQuantRule,
+    "weights": WeightOnlyRule,
+    "float": FloatRule,
+}
+
+
+def load_rules(path: str | PathLike[str]) -> list[QuantRule]:
+    """The rules of a file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as e:
+        raise FormatError(f"not a readable rules file ({e})", where=str(path)) from e
+    try:
+        return parse_rules(text)
+    except LowbitError as e:
+        raise e.at(Path(path).name) from None
+
+
+def parse_rules(text: str) -> list[QuantRule]:
+    """The rules of a TOML text."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise FormatError(f"not TOML ({e})", hint="examples/rules.toml") from e
+    tables = document.pop("rule", None)
+    if document:
+        raise FormatError(f"{next(iter(document))!r} is not known here", hint="a rules file holds [[rule]] tables and nothing else")
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):
+        raise FormatError("there are no rules in it", hint="[[rule]] with kind and pattern; see examples/rules.toml")
+    lines = [i for i, line in enumerate(text.split("\n"), 1) if line.strip().replace(" ", "").startswith("[[rule]]")]
+    rules = []
+    for i, table in enumerate(tables):
+        try:
+            rules.append(as_rule(table))
+        except LowbitError as e:
+            line = f", line {lines[i]}" if len(lines) == len(tables) else ""  # a header inside a string: then no line is better
+            raise e.at(f"rule {i}{line}") from None
+    return rules
+
+
+def as_rule(table: dict[str, Any]) -> QuantRule:
+    """The rule of one table."""
+    given = dict(table)
+    kind = given.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise FormatError(f"kind {kind!r} is not known" if kind is not None else "kind is missing", hint="one of " + ", ".join(KINDS))
+    legal = [f.name for f in fields(KINDS[kind])]
+    unknown = [k for k in given if k not in legal]
+    if unknown:
+        raise FormatError(f"{unknown[0]!r} is not known in a rule of kind {kind!r}", hint="kind, " + ", ".join(legal))
+    if "pattern" not in given:
+        raise FormatError("pattern is missing", hint='pattern = ".*" matches every layer')
+    for name, value in given.items():
+        _check(name, value)
+    if "ops" in given:
+        given["ops"] = tuple(given["ops"])
+    return KINDS[kind](**given)
+
+
+def _check(name: str, value: Any) -> None:
+    """A FormatError when a key has a value of another kind than its rule takes."""
+    numbers = value if isinstance(value, list) else [value]
+    fits, need = {
+        "granularity": (value in ("tensor", "channel") or (type(value) is int and value > 0), '"tensor", "channel" or a block size'),
+        "ops": (isinstance(value, list) and all(isinstance(v, str) for v in value), "a list of op names"),
+        "scale": (all(type(v) in (int, float) for v in numbers), "a number or a list of them"),
+        "offset": (all(type(v) is int for v in numbers), "a whole number or a list of them"),
+        "per_channel": (isinstance(value, bool), "true or false"),
+    }.get(name, (isinstance(value, str), "a text"))
+    if not fits:
+        raise FormatError(f"{name} = {value!r}, {need} is needed")
