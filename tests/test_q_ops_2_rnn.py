@@ -16,6 +16,7 @@ from lowbit.errors import CalibrationError
 from lowbit.ir.file import load
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
+from lowbit.lower import lower
 from lowbit.metrics import sqnr_db
 from lowbit.numerics import lb_sigmoid, lb_tanh
 from lowbit.ops.op import get_op
@@ -437,6 +438,18 @@ def test_a_cell_that_was_not_calibrated_is_named() -> None:
     record = calibrate(graph, [[normal(50, 3, 6)]], taps[:2])
     with pytest.raises(CalibrationError, match="no calibration for 'rec:cells'"):
         transform.apply(graph, record)
+
+
+@pytest.mark.parametrize("method", ["percentile", "entropy", "mse", "moving-average"])
+def test_a_cell_is_never_clipped_whatever_the_method(method: str) -> None:
+    graph = recurrent("lstm")
+    data = [[normal(50, 3, 6)] for _ in range(3)]
+    transform = QuantizationTransform([CalibratedQuantRule(".*")])
+    taps = transform.taps(graph).observed
+    records = [calibrate(graph, data, taps, method=m) for m in ("minmax", method)]
+    graphs = [lower(transform.apply(graph, r)).graph for r in records]
+    a, b = (next(n.attrs["state_bits"] for n in g.nodes if n.op == "q_lstm") for g in graphs)
+    assert a == b
 
 
 def test_nan_in_a_cell_names_the_layer() -> None:

@@ -21,6 +21,7 @@ from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, FormatError
 from lowbit.files import write_whole
 from lowbit.quant_params import PerAxis, PerTensor, QuantParams, Scheme
+from lowbit.ranges import params_from_range
 
 VERSION = 1
 
@@ -60,8 +61,11 @@ class CalibrationRecord:
         """Parameters of a tap for a dtype; CalibrationError when the tap was not seen."""
         return self.shared_params([tap], dtype, scheme)
 
-    def shared_params(self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None) -> QuantParams:
-        """One set of parameters for several taps: that of all their values together (fixed entries win over observed ones)."""
+    def shared_params(self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None, *, whole: bool = False) -> QuantParams:
+        """One set of parameters for several taps: that of all their values together (fixed entries win over observed ones).
+
+        `whole` covers every value seen, whatever the method would clip: in a state that is handed on, a clipped value lives on.
+        """
         missing = [t for t in taps if t not in self.taps]
         if missing:
             raise CalibrationError(f"no calibration for {missing[0]!r}", hint="calibrate the same graph with the same rules")
@@ -74,6 +78,8 @@ class CalibrationRecord:
         for o in observers[1:]:
             total = total + o
         try:
+            if whole and total.seen is not None:
+                return params_from_range(total.seen.lo.min(), total.seen.hi.max(), dtype, scheme)
             return total.params(dtype, scheme)
         except CalibrationError as e:
             raise e.at(f"tap {taps[0]!r}") from None

@@ -317,8 +317,8 @@ def _lower_boundary(editor: Editor, node: Node) -> None:
         call = requantize_call(Ref(0), x, Result(node.output.type, params, lo, hi))
     except NotLowered:
         return
-    same = x.params == params
-    editor.replace(node.output, integers(editor, node, 0) if same else emit(editor, call, node, node.output.name))
+    ints = integers(editor, node, 0) if x.params == params else emit(editor, call, node, node.output.name)
+    editor.replace(node.output, ints, inherit=editor.producer(ints) is not None)
 
 
 def _touches_integers(editor: Editor, node: Node) -> bool:

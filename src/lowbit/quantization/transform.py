@@ -149,7 +149,7 @@ class _Apply:
         if state.dtype is None:
             params = widened(self.params_at(node.outputs[state.outputs[0]], decided), constants)
         else:
-            seen = self.record.shared_params(list(self.taps.states[node.output.name, i]), state.dtype, "symmetric")
+            seen = self.record.shared_params(list(self.taps.states[node.output.name, i]), state.dtype, "symmetric", whole=True)
             params = QuantParams(seen.dtype, power_of_two(widened(seen, constants).scale, state.finest))
         if given is not None and data is not None:
             return self.integers(given, data, params)
