@@ -82,6 +82,9 @@ def _lower_node(editor: Editor, node: Node) -> None:
     if entry is None:
         raise NotLowered(f"{node.op} has no integer form")
     operands = tuple(operand(editor, v) for v in node.inputs)
+    unfit = None if entry.unfit is None else entry.unfit(tuple(v is not None for v in node.inputs), **node.attrs)
+    if unfit is not None and not _weights_only(entry.spec, operands):
+        raise NotLowered(unfit)
     if any(isinstance(o, RowsOperand) for o in operands):
         if entry.dynamic is None:
             raise NotLowered("it has no integer form for rows that are quantized at run time")
@@ -108,10 +111,16 @@ def _check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
     floats = [i for i in spec.positions(len(operands)) if not isinstance(operands[i], Operand)]
     if not floats:
         return
-    weights = [o for i in spec.channel_axis if i < len(operands) and isinstance(o := operands[i], Operand) and o.data is not None]
-    if weights and floats == [i for i in spec.positions(len(operands)) if i not in spec.channel_axis]:
-        raise WeightsOnly(f"weights only: stored as {weights[0].params.dtype}, multiplied as floats")
+    if (weights := _weights_only(spec, operands)) is not None:
+        raise WeightsOnly(f"weights only: stored as {weights.params.dtype}, multiplied as floats")
     raise NotLowered(f"its input {floats[0]} is not quantized")
+
+
+def _weights_only(spec: QuantSpec, operands: DynamicOperands) -> Operand | None:
+    """The weight, where constant weights are all that is quantized of the operands."""
+    weights = [o for i in spec.channel_axis if i < len(operands) and isinstance(o := operands[i], Operand) and o.data is not None]
+    others = [operands[i] for i in spec.positions(len(operands)) if i not in spec.channel_axis]
+    return weights[0] if weights and all(isinstance(o, FloatOperand | None) for o in others) else None
 
 
 def _same_as(node: Node) -> Callable[..., Call]:

@@ -38,7 +38,7 @@ from lowbit.ops.quant import (
 )
 from lowbit.ops.rnn import infer_gru as infer_float_gru
 from lowbit.ops.rnn import infer_lstm as infer_float_lstm
-from lowbit.ops.rnn_common import check_plain, halves, per_row, plain_options, scan
+from lowbit.ops.rnn_common import halves, per_row, plain_options, scan, unusual
 from lowbit.types import Array, TensorType
 
 NODES = 513  # of the table: 2^-5 apart over -8 … 8
@@ -296,15 +296,10 @@ def initial(operands: Operands, i: int, what: str) -> Operand:
     return found
 
 
-def lower_lstm(
-    operands: Operands, result: Result, *, hidden: int, direction: str, layout: int, input_forget: bool, **options: Any
-) -> Outputs:
-    check_plain(operands, 4, direction, **options)
-    if input_forget:
-        raise NotLowered("its input and forget gates are coupled")
+def lower_lstm(operands: Operands, result: Result, *, hidden: int, direction: str, layout: int, **_: Any) -> Outputs:
     h0, c0 = initial(operands, 4, "state"), initial(operands, 5, "cell")
     args, attrs = weighted(operands, h0, hidden)
-    (sh, _), (sc, cz) = h0.per_tensor("state"), c0.per_tensor("cell")
+    sh, (sc, cz) = h0.per_tensor("state")[0], c0.per_tensor("cell")
     fraction, exponent = np.frexp(sc)
     bits = 1 - int(exponent)
     if c0.params.dtype.name != "int16" or cz or fraction != 0.5 or not 0 <= bits <= 15:
@@ -317,12 +312,11 @@ def lower_lstm(
 
 
 def lower_gru(
-    operands: Operands, result: Result, *, hidden: int, direction: str, layout: int, linear_before_reset: bool, **options: Any
+    operands: Operands, result: Result, *, hidden: int, direction: str, layout: int, linear_before_reset: bool, **_: Any
 ) -> Outputs:
-    check_plain(operands, 3, direction, **options)
     h0 = initial(operands, 4, "state")
     args, attrs = weighted(operands, h0, hidden)
-    sh, _ = h0.per_tensor("state")
+    sh = h0.per_tensor("state")[0]
     reach = largest_magnitude(h0) * float(sh) - float(sh)  # a step less: a range of -1 … 1 may lie a part of one beside its zero point
     bits = 15 if reach <= 1 else 15 - int(np.ceil(np.log2(reach)))
     if bits < 0:
@@ -346,5 +340,6 @@ quantizes(
     QuantSpec((0, 1, 2, 4), **_WEIGHTS, states={4: State((0, 1)), 5: State((2,), inner="cells", dtype="int16")}),
     lower_lstm,
     dynamic=dynamic_lstm,
+    unfit=unusual(4),
 )
-quantizes("gru", QuantSpec((0, 1, 2, 4), **_WEIGHTS, states={4: State((0, 1))}), lower_gru, dynamic=dynamic_gru)
+quantizes("gru", QuantSpec((0, 1, 2, 4), **_WEIGHTS, states={4: State((0, 1))}), lower_gru, dynamic=dynamic_gru, unfit=unusual(3))

@@ -22,7 +22,7 @@ from lowbit.ops.quant import Call, Const, DynamicOperands, NotLowered, Operand, 
 from lowbit.ops.quantize_rows import quantize_rows
 from lowbit.ops.rnn import infer_gru as infer_float_gru
 from lowbit.ops.rnn import infer_lstm as infer_float_lstm
-from lowbit.ops.rnn_common import check_plain, halves, per_row, plain_options, scan
+from lowbit.ops.rnn_common import halves, per_row, plain_options, scan
 from lowbit.types import Array, TensorType
 
 
@@ -184,12 +184,7 @@ def real(operands: DynamicOperands, i: int) -> Ref | None:
     return Ref(i, "real") if i < len(operands) and operands[i] is not None else None
 
 
-def dynamic_lstm(
-    operands: DynamicOperands, result: Result, *, hidden: int, direction: str, layout: int, input_forget: bool, **options: Any
-) -> Outputs:
-    check_plain(operands, 4, direction, **options)
-    if input_forget:
-        raise NotLowered("its input and forget gates are coupled")
+def dynamic_lstm(operands: DynamicOperands, result: Result, *, hidden: int, direction: str, layout: int, **_: Any) -> Outputs:
     args, attrs = weighted(operands)
     b, rb = halves(operands[3] if len(operands) > 3 else None, 4 * hidden)
     bias = None if b is None or rb is None else Const(b + rb, "bias")
@@ -202,9 +197,8 @@ def dynamic_lstm(
 
 
 def dynamic_gru(
-    operands: DynamicOperands, result: Result, *, hidden: int, direction: str, layout: int, linear_before_reset: bool, **options: Any
+    operands: DynamicOperands, result: Result, *, hidden: int, direction: str, layout: int, linear_before_reset: bool, **_: Any
 ) -> Outputs:
-    check_plain(operands, 3, direction, **options)
     args, attrs = weighted(operands)
     b, rb = halves(operands[3] if len(operands) > 3 else None, 3 * hidden)
     biases = [None if v is None else Const(v, name) for v, name in ((b, "bias"), (rb, "recurrent:bias"))]

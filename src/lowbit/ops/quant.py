@@ -184,6 +184,7 @@ DynamicOperands = tuple[RowsOperand | Operand | FloatOperand | None, ...]
 Lower = Callable[..., Call | Outputs | None]  # lower(operands: Operands, result: Result, **attrs); None: the same op on integers
 Bounds = Callable[..., tuple[float | None, float | None]]  # bounds(**attrs): what a clamp limits reals to
 IntegerAttrs = Callable[..., Mapping[str, Any]]  # integer_attrs(params: QuantParams, **attrs)
+Unfit = Callable[..., str | None]  # unfit(given: tuple[bool, ...], **attrs): `given` says which inputs are there
 
 
 class NotLowered(Exception):
@@ -206,6 +207,7 @@ class Quantizable:
     bounds         of an op that is nothing but a clamp (relu, clip): its limits, which the clamp of the op before it can take over
     integer_attrs  of a "same" op with attributes that are reals (a pad's value): those attributes as integers by the parameters
     dynamic        like `lower`, for an activation that is quantized row by row at run time (its operand is a RowsOperand)
+    unfit          why a node cannot be lowered with any parameters (an option without integer form), or None: it is not quantized at all
     """
 
     spec: QuantSpec
@@ -213,6 +215,7 @@ class Quantizable:
     bounds: Bounds | None = None
     integer_attrs: IntegerAttrs | None = None
     dynamic: Lower | None = None
+    unfit: Unfit | None = None
 
 
 QUANTIZABLE: dict[str, Quantizable] = {}
@@ -226,13 +229,14 @@ def quantizes(
     bounds: Bounds | None = None,
     integer_attrs: IntegerAttrs | None = None,
     dynamic: Lower | None = None,
+    unfit: Unfit | None = None,
 ) -> None:
     """Says that an op can be quantized. Without `lower` it must be a "same" op: it means the same on integers as on reals."""
     if op in QUANTIZABLE:
         raise GraphError(f"op {op!r} is quantizable already", hint="one place per op")
     if lower is None and spec.output != "same":
         raise GraphError(f"op {op!r} needs a `lower`, or output='same'")
-    QUANTIZABLE[op] = Quantizable(spec, lower, bounds, integer_attrs, dynamic)
+    QUANTIZABLE[op] = Quantizable(spec, lower, bounds, integer_attrs, dynamic, unfit)
 
 
 def is_clamp(op: str) -> bool:

@@ -8,24 +8,28 @@ from typing import Any
 import numpy as np
 
 from lowbit.numerics import F32
-from lowbit.ops.quant import DynamicOperands, FloatOperand, NotLowered, Operand, RowsOperand, symmetric_weights
+from lowbit.ops.quant import FloatOperand, NotLowered, Operand, RowsOperand, Unfit, symmetric_weights
 from lowbit.quant_params import PerAxis, PerBlock
 from lowbit.types import Array
 
 
-def check_plain(
-    operands: DynamicOperands, gates: int, direction: str, *, activations: tuple[str, ...], clip: float | None, **_: Any
-) -> None:
-    """NotLowered with what is not the usual LSTM (4 gates) or GRU (3)."""
-    usual = plain_options(gates, direction)["activations"]
-    if tuple(a.lower() for a in activations) != usual:
-        raise NotLowered(f"its activations are {', '.join(activations)}; integers have {', '.join(usual)}")
-    if clip is not None:
-        raise NotLowered(f"it clips its gates to ±{clip}")
+def unusual(gates: int) -> Unfit:
+    """What is not the usual LSTM (4 gates) or GRU (3) about a node, in words."""
     extra = {4: {6: "has peepholes", 7: "has rows of different lengths"}, 3: {5: "has rows of different lengths"}}[gates]
-    for i, what in extra.items():
-        if i < len(operands) and operands[i] is not None:
-            raise NotLowered(f"it {what}")
+
+    def unfit(
+        given: tuple[bool, ...], *, direction: str, activations: tuple[str, ...], clip: float | None, input_forget: bool = False, **_: Any
+    ) -> str | None:
+        usual = plain_options(gates, direction)["activations"]
+        if tuple(a.lower() for a in activations) != usual:
+            return f"its activations are {', '.join(activations)}; integers have {', '.join(usual)}"
+        if clip is not None:
+            return f"it clips its gates to ±{clip}"
+        if input_forget:
+            return "its input and forget gates are coupled"
+        return next((f"it {what}" for i, what in extra.items() if i < len(given) and given[i]), None)
+
+    return unfit
 
 
 def per_row(w: Operand, what: str) -> tuple[Array, str, F32]:

@@ -47,6 +47,12 @@ class QuantNode:
     weight_scheme: Scheme
     because: str
     params: QuantParams | None = None  # of the output, where the user gave them
+    output: DType | None = None  # of the result, where it is another one than that of the operands
+
+    @property
+    def result(self) -> DType | None:
+        """The dtype in which the result is kept."""
+        return self.output or self.activation
 
 
 @dataclass(frozen=True)
@@ -189,9 +195,12 @@ class RuleMatcher:
                 raise DTypeError(f"{what} cannot be {chosen} ({decided.because})", where=node.where, hint="one of " + ", ".join(legal))
         if decided.mode in ("dynamic", "weights") and not entry.spec.channel_axis:
             return _float(f"{node.op} has no weights")
-        if decided.mode == "dynamic" and entry.dynamic is None:
-            why = f"{decided.because}; {node.op} has no form for activations quantized at run time, so only its weights are integers"
-            return replace(decided, mode="weights", because=why)
+        unfit = None if entry.unfit is None else entry.unfit(tuple(v is not None for v in node.inputs), **node.attrs)
+        if unfit is not None and decided.mode == "static":
+            return _float(unfit)
+        if decided.mode == "dynamic" and (entry.dynamic is None or unfit is not None):
+            why = unfit or f"{node.op} has no form for activations quantized at run time"
+            return replace(decided, mode="weights", because=f"{decided.because}; {why}, so only its weights are integers")
         return decided
 
     def explain(self, node: Node) -> str:
