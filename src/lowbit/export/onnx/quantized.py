@@ -20,7 +20,7 @@ def _since(node: Node) -> int:
     if node.op == "dequantize_linear" and dtype(str(node.attrs["to"])) != source(node, 1).type.dtype:
         return 23
     integers = node.output if node.op == "quantize_linear" else source(node)
-    return 21 if node.attrs["block_size"] or integers.type.dtype.bits in (4, 16) else 17
+    return 21 if node.attrs["block_size"] or integers.type.dtype.bits not in (8, 32) else 17
 
 
 def _grid(node: Node, turned: bool = False) -> dict[str, Any]:
@@ -80,3 +80,29 @@ def qlinear_conv(w: Writer, node: Node) -> None:
 @spells("qlinear_matmul")
 def qlinear_matmul(w: Writer, node: Node) -> None:
     w.node(node, "QLinearMatMul", *node.inputs)
+
+
+@spells("quantize_rows")
+def quantize_rows(w: Writer, node: Node) -> None:
+    """scale = max |x| ÷ 127 (1 where that is 0 or not finite), q = clamp(rne(x ÷ scale), -127, 127); NaN is 0."""
+    x, (q, scale) = source(node), node.outputs
+    zero, one = w.scalar(0, like=x), w.scalar(1, like=x)
+    known = w.step(node, "Where", w.step(node, "IsNaN", x), zero, x)
+    size = w.step(node, "Abs", known)
+    last = x.type.rank - 1
+    if w.opset >= 18:
+        largest = w.step(node, "ReduceMax", size, w.ints([last]), keepdims=1)
+    else:
+        largest = w.step(node, "ReduceMax", size, axes=[last], keepdims=1)
+    found = w.step(node, "Div", largest, w.scalar(127, like=x))
+    usable = w.step(node, "And", w.step(node, "Greater", found, zero), w.step(node, "Not", w.step(node, "IsInf", found)))
+    w.define(node, scale, "Where", usable, found, one)
+    steps = w.step(node, "Round", w.step(node, "Div", known, scale))
+    clamped = w.step(node, "Clip", steps, w.scalar(-127, like=x), w.scalar(127, like=x))
+    w.define(node, q, "Cast", clamped, to=element_type(q.type.dtype))
+
+
+@spells("dequantize_rows")
+def dequantize_rows(w: Writer, node: Node) -> None:
+    q, scale = source(node), source(node, 1)
+    w.node(node, "Mul", w.step(node, "Cast", q, to=element_type(node.output.type.dtype)), scale)

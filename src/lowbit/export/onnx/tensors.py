@@ -12,7 +12,7 @@ from lowbit.errors import DTypeError
 from lowbit.packing import is_packed, pack
 from lowbit.types import Array, TensorType
 
-_OTHER_NAMES = {"float32": "FLOAT", "float64": "DOUBLE"}
+_OTHER_NAMES = {"float32": "FLOAT", "float64": "DOUBLE", "binary": "INT4"}  # -1 and 1 in the smallest type that holds them
 
 
 def element_type(d: DType) -> int:
@@ -21,7 +21,7 @@ def element_type(d: DType) -> int:
 
     name = _OTHER_NAMES.get(d.name, d.name.upper().replace("_", ""))
     if name not in TensorProto.DataType.keys():  # noqa: SIM118 (it is no mapping)
-        raise DTypeError(f"ONNX has no element type for {d}", hint="int4 weights can be exported")
+        raise DTypeError(f"ONNX has no element type for {d}")
     return int(TensorProto.DataType.Value(name))
 
 
@@ -31,7 +31,7 @@ def tensor_proto(name: str, data: Array, d: DType) -> Any:
 
     t = TensorProto(name=name, data_type=element_type(d), dims=data.shape)
     if is_packed(d):
-        t.raw_data = pack(data, d).tobytes()
+        t.raw_data = pack(data, "int4" if d.name == "binary" else d).tobytes()
     else:
         plain = data.dtype.kind in "fiuc" and data.dtype.itemsize > 1
         t.raw_data = np.ascontiguousarray(data.astype(data.dtype.newbyteorder("<"), copy=False) if plain else data).tobytes()

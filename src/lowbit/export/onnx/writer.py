@@ -116,6 +116,10 @@ class Writer:
         """Adds the node that defines the outputs of the graph's node. Attributes that are None are left out."""
         self._add(op_type, [self.name(x) for x in inputs], [self._names[o.name] for o in node.outputs], node.name, attrs)
 
+    def define(self, node: Node, output: Value, op_type: str, *inputs: str | Value | None, **attrs: Any) -> None:
+        """Adds the node that defines one of several outputs of the graph's node."""
+        self._add(op_type, [self.name(x) for x in inputs], [self._names[output.name]], node.name, attrs)
+
     def step(self, node: Node, op_type: str, *inputs: str | Value | None, **attrs: Any) -> str:
         """Adds a node before the last one and gives the name of its result."""
         out = self.fresh(f"{self._names[node.output.name]}/{op_type}")
@@ -205,7 +209,8 @@ class Writer:
         model = helper.make_model(body, opset_imports=opsets, ir_version=version, producer_name="lowbit", producer_version=__version__)
         names = {k: v for v, k in self._names.items() if k != v}
         layers = {k: v for k, v in self._layers.items() if k != v}
-        tables = {"names": names, "layers": layers, "linears": self.linears, "groups": self._groups}
+        kinds = {self._names[k]: c.value.type.dtype.name for k, c in self.graph.constants.items() if c.value.type.dtype.name == "binary"}
+        tables = {"names": names, "layers": layers, "dtypes": kinds, "linears": self.linears, "groups": self._groups}
         helper.set_model_props(model, {"lowbit": json.dumps(tables, sort_keys=True, ensure_ascii=False)})
         return model
 
@@ -222,6 +227,7 @@ class Writer:
                 "digest": group_digest(steps, [self._initializers[c] for c in constants]),
                 "op": node.op,
                 "inputs": [self.name(v) for v in node.inputs],
+                "results": [self.name(v) for v in node.outputs],
                 "attrs": dict(node.attrs),
             }
         )
@@ -248,12 +254,12 @@ def needed_opset(graph: Graph) -> int:
         version = max(version, found.since(node))
     for v in graph.values.values():
         element_type(v.type.dtype)
-        version = max(version, 21 if v.type.dtype.bits == 4 else 19 if v.type.dtype.name.startswith("float8") else 0)
+        version = max(version, 21 if v.type.dtype.bits < 8 else 19 if v.type.dtype.name.startswith("float8") else 0)
     return version
 
 
 def _no_spelling(node: Node) -> UnsupportedOp:
-    if node.op.startswith("q_") or node.op in ("requantize", "quantize_rows", "dequantize_rows"):
+    if node.op.startswith("q_") or node.op == "requantize":
         return UnsupportedOp(
             "integer ops of lowbit have no spelling in ONNX", where=node.where, hint="export the Q/DQ graph (of lowbit.quantize) instead"
         )

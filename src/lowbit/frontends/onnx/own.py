@@ -17,7 +17,11 @@ def respelled(model: OnnxModel) -> OnnxModel:
     """The model with lowbit's own ops where its metadata name them."""
     if model.own is None:
         return model
-    graph = model.graph
+    tensors = dict(model.graph.initializers)
+    for name, kind in model.own.dtypes.items():
+        if kind == "binary" and name in tensors and tensors[name].dtype == "int4" and (abs(tensors[name].data) == 1).all():
+            tensors[name] = OnnxTensor(kind, tensors[name].data)
+    graph = replace(model.graph, initializers=tensors)
     if model.own.groups:
         graph = _with_groups(graph, model.own.groups)
     if model.own.linears:
@@ -33,13 +37,13 @@ def _with_groups(graph: OnnxGraph, groups: tuple[OwnGroup, ...]) -> OnnxGraph:
         for name in n.inputs:
             readers.setdefault(name, set()).add(n.index)
     for g in groups:
-        members = {producers[o].index: producers[o] for o in g.outputs}
-        last = producers[g.outputs[-1]]
-        inner = {o for m in members.values() if m is not last for o in m.outputs}
+        members = {producers[o].index: producers[o] for o in g.nodes}
+        last = producers[g.nodes[-1]]
+        inner = {o for m in members.values() for o in m.outputs} - set(g.results)
         if all(readers.get(o, set()) <= set(members) for o in inner):
             for index in members:
                 del nodes[index]
-            nodes[last.index] = replace(last, op_type=g.op, domain="", inputs=g.inputs, attrs=g.attrs, own=True)
+            nodes[last.index] = replace(last, op_type=g.op, inputs=g.inputs, outputs=g.results, attrs=g.attrs, own=True)
     return replace(graph, nodes=tuple(nodes[i] for i in sorted(nodes)))
 
 

@@ -79,7 +79,8 @@ class OnnxModel:
 class OwnGroup:
     """Nodes that spell one op of lowbit's, which ONNX lacks, with the op."""
 
-    outputs: tuple[str, ...]  # of the nodes; the last one's are the op's
+    nodes: tuple[str, ...]  # by their first outputs
+    results: tuple[str, ...]  # what the op defines
     op: str
     inputs: tuple[str, ...]
     attrs: dict[str, Any]
@@ -91,6 +92,7 @@ class OwnNames:
 
     names: dict[str, str]  # value in the file -> value in the graph
     layers: dict[str, str]  # node -> layer
+    dtypes: dict[str, str]  # constant -> its element type, where ONNX has none
     linears: dict[str, str]  # output of a MatMul -> output of the Add behind it, or "": together one linear layer
     groups: tuple[OwnGroup, ...]
 
@@ -160,8 +162,9 @@ def _own(proto: Any) -> OwnNames | None:
         found = json.loads(text) if text is not None else None
         if not isinstance(found, dict):
             return None
-        names, layers, linears = ({str(k): str(v) for k, v in found[key].items()} for key in ("names", "layers", "linears"))
-        return OwnNames(names, layers, linears, _intact_groups(proto.graph, found["groups"]))
+        maps = ({str(k): str(v) for k, v in found[key].items()} for key in ("names", "layers", "dtypes", "linears"))
+        names, layers, dtypes, linears = maps
+        return OwnNames(names, layers, dtypes, linears, _intact_groups(proto.graph, found["groups"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -173,9 +176,10 @@ def _intact_groups(graph: Any, groups: list[dict[str, Any]]) -> tuple[OwnGroup, 
     intact = []
     for g in groups:
         outputs, constants = [str(o) for o in g["outputs"]], [str(c) for c in g["constants"]]
-        there = all(o in nodes for o in outputs) and all(c in tensors for c in constants)
+        there = bool(outputs) and all(o in nodes for o in outputs) and all(c in tensors for c in constants)
         if there and group_digest([nodes[o] for o in outputs], [tensors[c] for c in constants]) == g["digest"]:
-            intact.append(OwnGroup(tuple(outputs), str(g["op"]), tuple(map(str, g["inputs"])), dict(g["attrs"])))
+            inputs, results = (tuple(map(str, g[key])) for key in ("inputs", "results"))
+            intact.append(OwnGroup(tuple(outputs), results, str(g["op"]), inputs, dict(g["attrs"])))
     return tuple(intact)
 
 

@@ -1,0 +1,134 @@
+"""Integer layers against ONNX Runtime: each layer alone, both fed with the same integers, bytes compared.
+
+    python benchmarks/ort_agreement.py [--networks resnet9 vit …] [--recipes int8 uint8] [--json out.json]
+
+A layer is what stands between integers in the Q/DQ graph: dequantize → op → quantize. It is lowered and run by lowbit's interpreter,
+and exported and run by ONNX Runtime with its integer kernels (default optimizations). Both activations and weights are signed (int8) or
+unsigned (uint8): kernels for unsigned by signed products saturate in 16 bits on CPUs without VNNI.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from lowbit.export.onnx import onnx_bytes
+from lowbit.export.onnx.check import run_onnx
+from lowbit.ir.build import prune
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.interp import run
+from lowbit.lower import lower
+from lowbit.types import Array
+
+BRACKETS = ("quantize_linear", "dequantize_linear")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's result: how many of its output bytes differ between the two, and by how much at most."""
+
+    network: str
+    recipe: str
+    layer: str
+    op: str
+    integer_op: str
+    bytes: int
+    differ: int
+    most: int
+
+
+def layer_graphs(graph: Graph) -> Iterator[tuple[Node, Graph]]:
+    """Each op between integers as a graph of its own, from the integers before it to the integers behind it."""
+    for last in graph.nodes:
+        if last.op != "quantize_linear":
+            continue
+        nodes, inputs = region(graph, last)
+        ops = [n for n in nodes if n.op not in BRACKETS]
+        if ops and inputs and all(v.name in graph.producers and not v.type.dtype.is_float for v in inputs):
+            yield ops[0], prune(Graph(tuple(inputs), {"y": last.output}, tuple(nodes), graph.constants, ops[0].name or ops[0].op))
+
+
+def region(graph: Graph, last: Node) -> tuple[list[Node], list[Value]]:
+    """The nodes that lead to `last` from integers (or from inputs of the graph), and those integers."""
+    members: dict[str, Node] = {}
+    inputs: dict[str, Value] = {}
+    stack = [last]
+    while stack:
+        node = stack.pop()
+        members[node.output.name] = node
+        for v in node.inputs:
+            if v is None or v.name in graph.constants:
+                continue
+            before = graph.producers.get(v.name)
+            if before is None or before.op == "quantize_linear":
+                inputs[v.name] = v
+            elif before.output.name not in members:
+                stack.append(before)
+    return [n for n in graph.nodes if n.output.name in members], list(inputs.values())
+
+
+def compare(network: str, recipe: str, graph: Graph, feed: Mapping[str, Array]) -> list[Layer]:
+    """Every integer layer of a Q/DQ graph, on the integers that this input gives."""
+    seen: dict[str, Array] = {}
+    run(graph, feed, on_value=lambda v, x: seen.__setitem__(v.name, x) if not v.type.dtype.is_float else None)
+    results = []
+    for node, alone in layer_graphs(graph):
+        lowered = lower(alone)
+        if lowered.islands or any(n.op in BRACKETS for n in lowered.graph.nodes):
+            continue  # stays float, in whole or in part
+        inputs = {v.name: seen[v.name] for v in alone.inputs}
+        ours = run(lowered.graph, inputs)["y"].astype(np.int32)
+        theirs = run_onnx(onnx_bytes(alone), inputs, optimize=True)["y"].astype(np.int32)
+        error = np.abs(ours - theirs)
+        made = "+".join(dict.fromkeys(n.op for n in lowered.graph.nodes))
+        found = (int((error != 0).sum()), int(error.max(initial=0)))
+        results.append(Layer(network, recipe, node.name or node.output.name, node.op, made, int(error.size), *found))
+    return results
+
+
+def quantized(name: str, recipe: str, batch: int = 8) -> tuple[Graph, dict[str, Array]]:
+    """A network of the zoo in integers, and an input that calibration did not see."""
+    import lowbit
+    from lowbit.pipeline import quantize
+    from zoo import ZOO
+
+    entry = ZOO[name]
+    graph = lowbit.load(entry.make(), inputs=entry.example(), dynamic=entry.dynamic)
+    sample = [{k: v.numpy() for k, v in entry.example(seed, batch=batch).items()} for seed in range(3)]
+    return quantize(graph, sample[:2], recipe=recipe), sample[2]
+
+
+def main() -> None:
+    from zoo import ZOO
+
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--networks", nargs="*", default=list(ZOO))
+    p.add_argument("--recipes", nargs="*", default=["int8", "uint8"])
+    p.add_argument("--json")
+    args = p.parse_args()
+    rows: list[Layer] = []
+    for name in args.networks:
+        for recipe in args.recipes:
+            found = compare(name, recipe, *quantized(name, recipe))
+            rows += found
+            total, differ = sum(r.bytes for r in found), sum(r.differ for r in found)
+            most = max((r.most for r in found), default=0)
+            equal = 1 - differ / max(total, 1)
+            print(f"{name:12} {recipe:6} {len(found):4} layers {total:10,} bytes  {equal:.6%} equal  off by at most {most}")
+            for r in found:
+                if r.most > 1 or r.differ > 1e-4 * r.bytes:
+                    print(f"    {r.op} '{r.layer}' ({r.integer_op}): {r.differ} of {r.bytes} differ, by at most {r.most}")
+    if args.json:
+        Path(args.json).write_text(json.dumps([asdict(r) for r in rows], indent=1))
+
+
+if __name__ == "__main__":
+    main()
