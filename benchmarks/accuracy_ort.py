@@ -1,0 +1,101 @@
+"""ONNX Runtime's static quantization of a case, at its best of many settings: same calibration data, same test data."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accuracy_cases import Case, Sample
+from numpy.typing import NDArray
+
+METHODS = ("MinMax", "Entropy", "Percentile")
+TYPES = {  # activations, weights, reduced range
+    "u8s8": ("QUInt8", "QInt8", False),
+    "u8u8": ("QUInt8", "QUInt8", False),
+    "s8s8": ("QInt8", "QInt8", False),
+    "u8s8-reduced": ("QUInt8", "QInt8", True),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    method: str
+    types: str
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.types}"
+
+
+def settings() -> Iterator[Setting]:
+    for method in METHODS:
+        for types in TYPES:
+            yield Setting(method, types)
+
+
+def session(model: bytes | str) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def outputs(model: bytes | str, samples: Iterable[Sample]) -> list[list[NDArray[Any]]]:
+    s = session(model)
+    return [s.run(None, dict(x)) for x in samples]
+
+
+def quantized(case: Case) -> Iterator[tuple[Setting, list[list[NDArray[Any]]] | str]]:
+    """For each setting the outputs on the test data, or the words with which ONNX Runtime gave up."""
+    import onnx
+    from onnxruntime import quantization as q
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    logging.disable(logging.WARNING)
+
+    class Reader(q.CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.samples = iter(case.calibration)
+
+        def get_next(self) -> Sample | None:
+            return next(self.samples, None)
+
+    with tempfile.TemporaryDirectory() as work:
+        source, ready, out = (Path(work) / n for n in ("model.onnx", "ready.onnx", "quantized.onnx"))
+        source.write_bytes(case.onnx)
+        try:
+            quant_pre_process(str(source), str(ready))
+        except Exception:  # symbolic shape inference does not know every model; ONNX's own shape inference is the documented way out
+            try:
+                quant_pre_process(str(source), str(ready), skip_symbolic_shape=True)
+            except Exception:
+                ready.write_bytes(source.read_bytes())
+        if onnx.load(str(ready)).opset_import[0].version < 13:  # per-channel needs opset 13
+            onnx.save(onnx.version_converter.convert_version(onnx.load(str(ready)), 13), str(ready))
+        for setting in settings():
+            activations, weights, reduced = TYPES[setting.types]
+            try:
+                q.quantize_static(
+                    str(ready),
+                    str(out),
+                    Reader(),
+                    quant_format=q.QuantFormat.QDQ,
+                    per_channel=True,
+                    reduce_range=reduced,
+                    activation_type=q.QuantType[activations],
+                    weight_type=q.QuantType[weights],
+                    calibrate_method=q.CalibrationMethod[setting.method],
+                )
+                yield setting, outputs(str(out), case.test)
+            except Exception as e:
+                yield setting, f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
+    logging.disable(logging.NOTSET)
+
+
+def finite(results: list[list[NDArray[Any]]]) -> bool:
+    return all(bool(np.isfinite(y).all()) for row in results for y in row if y.dtype.kind == "f")

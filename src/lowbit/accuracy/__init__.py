@@ -1,0 +1,1 @@
+"""Better numbers for the same bits: ranges, rounding, biases, equalization, widths, and the guard that tries and measures them."""

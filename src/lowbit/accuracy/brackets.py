@@ -1,0 +1,216 @@
+"""A Q/DQ graph beside the float graph it was made of: where its brackets are, and runs in which only some of them round.
+
+Both graphs name their values alike, so a bracket that does not round hands on what came in, and a weight that does not round is the
+float graph's constant. With all of them off, a run is that of the float graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lowbit.ir.bind import bind, binding_for
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.interp import check_inputs, evaluate, last_uses, run_node
+from lowbit.types import Array
+
+Sample = Mapping[str, Array]
+Env = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """A rounding in a Q/DQ graph: of the value `of`, read from `real` on. Constants have no quantize node."""
+
+    of: str
+    real: str
+    dtype: str
+    constant: bool
+
+
+def source_name(name: str, graph: Graph) -> str | None:
+    """The constant of the float graph that a stored constant (`w:int8`) stands for."""
+    stem = name.rsplit(":", 1)[0]
+    return stem if stem in graph.constants else None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The float graph and its Q/DQ graph, without symbols."""
+
+    float: Graph
+    quantized: Graph
+
+    @staticmethod
+    def bound(graph: Graph, quantized: Graph, sample: Sample) -> Pair:
+        """The pair at the sizes of a sample."""
+        arrays, binding = check_inputs(graph, sample), dict[str, int]()
+        for v in graph.inputs:
+            binding_for(v.type, arrays[v.name].shape, binding)
+        return Pair(bind(graph, binding), bind(quantized, binding))
+
+    @cached_property
+    def brackets(self) -> dict[str, Bracket]:
+        """Every rounding by the name of the dequantized value, in graph order."""
+        found = {}
+        for node in self.quantized.nodes:
+            if node.op != "dequantize_linear" or node.inputs[0] is None:
+                continue
+            stored = node.inputs[0]
+            producer = self.quantized.producers.get(stored.name)
+            if producer is not None and producer.op == "quantize_linear" and producer.inputs[0] is not None:
+                found[node.output.name] = Bracket(producer.inputs[0].name, node.output.name, stored.type.dtype.name, False)
+            elif stored.name in self.quantized.constants and (source := source_name(stored.name, self.float)) is not None:
+                found[node.output.name] = Bracket(source, node.output.name, stored.type.dtype.name, True)
+        return found
+
+    @cached_property
+    def order(self) -> dict[str, int]:
+        """The position of the node that defines a value."""
+        return {o.name: i for i, n in enumerate(self.quantized.nodes) for o in n.outputs}
+
+    def start(self, sample: Sample) -> Env:
+        return {k: c.data for k, c in self.quantized.constants.items()} | dict(check_inputs(self.float, sample))
+
+    def step(self, i: int, env: Env, active: Collection[str] | None) -> None:
+        """Runs node `i`; brackets that are not among the active ones (None: all are) hand on what came in."""
+        node = self.quantized.nodes[i]
+        bracket = self.brackets.get(node.output.name)
+        if active is not None and node.output.name not in active:
+            if bracket is not None:
+                env[node.output.name] = self.float.constants[bracket.of].data if bracket.constant else env[bracket.of]
+                return
+            if node.op == "quantize_linear":  # its dequantize looks past it; or it is rounded anyway when its dequantize is active
+                users = self.quantized.users.get(node.output.name, ())
+                if not any(u.output.name in active for u in users):
+                    return
+        for value, array in zip(node.outputs, run_node(node, [None if v is None else env[v.name] for v in node.inputs]), strict=True):
+            env[value.name] = array
+
+    @cached_property
+    def _last(self) -> Mapping[int, list[str]]:
+        """Like `last_uses`, with a bracket reading also what it rounds."""
+        last = last_uses(self.quantized)
+        when = {name: i for i, names in last.items() for name in names}
+        for real, bracket in self.brackets.items():
+            if not bracket.constant:
+                when[bracket.of] = max(when.get(bracket.of, -1), self.order[real])
+        dead: dict[int, list[str]] = {}
+        for name, i in when.items():
+            dead.setdefault(i, []).append(name)
+        return dead
+
+    def free(self, i: int, env: Env) -> None:
+        keep = {v.name for v in self.quantized.outputs.values()}
+        for name in self._last.get(i, ()):
+            if name not in keep and name not in self.quantized.constants:
+                env.pop(name, None)
+
+    def rest(self, env: Env, first: int, active: Collection[str] | None) -> dict[str, Array]:
+        """The outputs, from node `first` on; `env` is what is known before it, and is used up."""
+        for i in range(first, len(self.quantized.nodes)):
+            self.step(i, env, active)
+            self.free(i, env)
+        return {name: env[v.name] for name, v in self.quantized.outputs.items()}
+
+    def run(self, sample: Sample, active: Collection[str] | None = None) -> dict[str, Array]:
+        return self.rest(self.start(sample), 0, active)
+
+
+def noise_of(reference: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, float]]:
+    """Σ reference² and Σ (reference - got)² of every float output."""
+    signal, noise = {}, {}
+    for name, r in reference.items():
+        if r.dtype.kind == "f":
+            a, b = r.astype(np.float64), got[name].astype(np.float64)
+            same = a == b  # equal infinities differ by nothing
+            signal[name] = float(np.sum(np.where(np.isfinite(a), a, 0.0) ** 2))
+            with np.errstate(invalid="ignore"):
+                off = np.where(same, 0.0, a - b)
+            noise[name] = float(np.sum(np.where(np.isfinite(off), off, np.abs(np.where(np.isfinite(a), a, 1.0))) ** 2))
+    return signal, noise
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Signal and noise of each output over some samples."""
+
+    signal: Mapping[str, float]
+    noise: Mapping[str, float]
+
+    @property
+    def db(self) -> float:
+        """The signal to noise ratio of the worst output, +inf where nothing differs."""
+        return decibels(self.relative)
+
+    @property
+    def relative(self) -> float:
+        """The largest noise of an output, as a share of its signal."""
+        return max((n / max(self.signal[k], 1e-300) for k, n in self.noise.items()), default=0.0)
+
+
+def decibels(relative: float) -> float:
+    return float("inf") if relative == 0 else -10 * float(np.log10(relative))
+
+
+def measure(graph: Graph, quantized: Graph, samples: Sequence[Sample], references: Iterable[Mapping[str, Array]]) -> Measured:
+    """The quantized graph's outputs against the float graph's (`references`, one for each sample)."""
+    signal: dict[str, float] = {}
+    noise: dict[str, float] = {}
+    for sample, reference in zip(samples, references, strict=True):
+        s, n = noise_of(reference, outputs(quantized, sample))
+        for k in s:
+            signal[k], noise[k] = signal.get(k, 0.0) + s[k], noise.get(k, 0.0) + n[k]
+    return Measured(signal, noise)
+
+
+def outputs(graph: Graph, sample: Sample) -> dict[str, Array]:
+    binding = dict[str, int]()
+    arrays = check_inputs(graph, sample)
+    for v in graph.inputs:
+        binding_for(v.type, arrays[v.name].shape, binding)
+    return evaluate(bind(graph, binding), arrays)
+
+
+Unit = tuple[str, ...]  # brackets, by the name of their dequantized value, that round together
+
+
+def noise_shares(
+    graph: Graph,
+    quantized: Graph,
+    samples: Sequence[Sample],
+    units: Mapping[str, Unit],
+    each: Callable[[str], None] | None = None,
+) -> dict[str, float]:
+    """For each unit the noise at the outputs, relative to their signal, if it alone rounds and all the rest is float.
+
+    One walk over the float graph; at each unit the way from there to the outputs is run once more, so the cost is half a run for each.
+    """
+    total: dict[str, float] = dict.fromkeys(units, 0.0)
+    for sample in samples:
+        pair = Pair.bound(graph, quantized, sample)
+        at: dict[int, list[str]] = {}
+        for unit, members in units.items():
+            at.setdefault(min(_first(pair, m) for m in members), []).append(unit)
+        reference = pair.run(sample, ())
+        env = pair.start(sample)
+        for i in range(max(at, default=-1) + 1):
+            for unit in at.get(i, ()):
+                signal, noise = noise_of(reference, pair.rest(dict(env), i, set(units[unit])))
+                total[unit] += Measured(signal, noise).relative / len(samples)
+                if each is not None:
+                    each(unit)
+            pair.step(i, env, ())
+            pair.free(i, env)
+    return total
+
+
+def _first(pair: Pair, real: str) -> int:
+    """Where a bracket begins: at its quantize node, or at its own if it is a constant's."""
+    node: Node = pair.quantized.nodes[pair.order[real]]
+    stored: Value | None = node.inputs[0]
+    assert stored is not None
+    return pair.order.get(stored.name, pair.order[real])

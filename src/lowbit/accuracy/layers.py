@@ -1,0 +1,104 @@
+"""The layers of a Q/DQ graph that have weights: which constants they are stored in, and their inputs as columns of one matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowbit.accuracy.brackets import source_name
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ops.quant import QUANTIZABLE
+from lowbit.ops.window import output_size, windows
+from lowbit.types import Array
+
+COLUMNS = 4096  # of a layer's input that are looked at, over all samples
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node whose weight is a stored constant read by it alone, and likewise its bias."""
+
+    node: Node
+    weight: Node  # dequantize
+    bias: Node | None  # dequantize
+    source: str  # the float weight
+    bias_source: str | None
+    input_scale: Value | None  # of the activation's bracket
+
+    @property
+    def stored(self) -> str:
+        assert self.weight.inputs[0] is not None
+        return self.weight.inputs[0].name
+
+    @property
+    def scale(self) -> str:
+        assert self.weight.inputs[1] is not None
+        return self.weight.inputs[1].name
+
+
+def weighted_layers(graph: Graph, quantized: Graph) -> Iterator[Layer]:
+    """The layers in graph order, `graph` being the float graph."""
+    for node in quantized.nodes:
+        entry = QUANTIZABLE.get(node.op)
+        if entry is None or not entry.spec.channel_axis:
+            continue
+        spec = entry.spec
+        position = next(iter(spec.channel_axis))
+        weight = _stored(quantized, node.input(position))
+        if weight is None or weight.inputs[0] is None:
+            continue
+        source = source_name(weight.inputs[0].name, graph)
+        if source is None:
+            continue
+        bias = _stored(quantized, node.input(spec.bias)) if spec.bias is not None else None
+        b_source = source_name(bias.inputs[0].name, graph) if bias is not None and bias.inputs[0] is not None else None
+        x = quantized.producers.get(node.inputs[0].name) if node.inputs[0] is not None else None
+        input_scale = x.input(1) if x is not None and x.op == "dequantize_linear" else None
+        yield Layer(node, weight, bias if b_source is not None else None, source, b_source, input_scale)
+
+
+def _stored(graph: Graph, value: Value | None) -> Node | None:
+    """The dequantize of a constant that only one node reads."""
+    node = graph.producers.get(value.name) if value is not None else None
+    if node is None or value is None or node.op != "dequantize_linear" or node.inputs[0] is None:
+        return None
+    stored = node.inputs[0].name
+    alone = len(graph.users[value.name]) == 1 and len(graph.users[stored]) == 1
+    return node if stored in graph.constants and alone else None
+
+
+def rows(op: str, weight: Array) -> Array | None:
+    """The weight as rows of a matrix product, one for each output channel; None for ops that are none."""
+    if op == "linear":
+        return weight
+    if op == "matmul" and weight.ndim == 2:
+        return weight.T
+    if op == "conv":
+        return weight.reshape(weight.shape[0], -1)
+    return None
+
+
+def unrows(op: str, matrix: Array, shape: tuple[int, ...]) -> Array:
+    """The inverse of `rows`."""
+    return np.ascontiguousarray(matrix.T if op == "matmul" else matrix.reshape(shape))
+
+
+def columns(node: Node, x: Array, weight_shape: tuple[int, ...], limit: int) -> Array:
+    """Inputs of the matrix product, (groups, inputs of a row, at most about `limit` of the positions, evenly spread)."""
+    if node.op in ("linear", "matmul"):
+        flat = x.reshape(-1, x.shape[-1])
+        return flat[:: max(1, -(-len(flat) // limit))].T[None]
+    attrs = node.attrs
+    stride, pads, dilation, groups = attrs["stride"], attrs["pads"], attrs["dilation"], attrs["groups"]
+    kernel = weight_shape[2:]
+    out = tuple(int(d) for d in output_size(x.shape[2:], kernel, stride, pads, dilation))  # type: ignore[arg-type]
+    view = windows(x, kernel, stride, pads, dilation, out)  # type: ignore[arg-type]  # (N, C, *out, *K)
+    s = len(kernel)
+    moved = view.transpose(1, *range(2 + s, 2 + 2 * s), 0, *range(2, 2 + s))  # (C, *K, N, *out)
+    count = x.shape[0] * int(np.prod(out))
+    picked = np.unravel_index(np.arange(0, count, max(1, -(-count // limit))), (x.shape[0], *out))
+    taken = moved[(slice(None),) * (1 + s) + picked]  # (C, *K, n)
+    assert isinstance(groups, int)
+    return taken.reshape(groups, -1, taken.shape[-1])

@@ -1,0 +1,209 @@
+"""Weights rounded so that their errors cancel in the layer's output, and biases that take up the rest, on real inputs.
+
+Rounding each weight to the nearest integer makes the least error of the weights, not of the output: a layer's inputs are correlated (after
+a ReLU all of them are positive), and so the errors of a row add up. Here the columns of a row are rounded one after another and the
+error of each is made good by those that are not rounded yet, as the inputs' second moments H tell (optimal brain surgery, as in GPTQ):
+
+    e = (w_j - q_j·s) / U_jj,   w_k -= e·U_jk for k > j,   U the upper Cholesky factor of H⁻¹
+
+Scales may shrink first, where clipping a row's largest weights costs less than the finer steps gain (in few bits it does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowbit.accuracy.brackets import Env, Pair, Sample
+from lowbit.accuracy.layers import COLUMNS, Layer, columns, rows, unrows, weighted_layers
+from lowbit.ir.graph import Constant, Graph, freeze
+from lowbit.ir.interp import run_node
+from lowbit.ops.quant import QUANTIZABLE
+from lowbit.quant_params import code_range
+from lowbit.types import Array
+
+F64 = NDArray[np.float64]
+WIDEST = 1152  # inputs whose errors are made good together: the cost is their third power
+BLOCK = 128
+DAMPING = 0.01
+
+
+def better_weights(
+    graph: Graph,
+    quantized: Graph,
+    samples: Sequence[Sample],
+    *,
+    rounding: bool = True,
+    clip: bool = False,
+    biases: bool = True,
+    each: Callable[[str], None] | None = None,
+) -> Graph:
+    """The Q/DQ graph with other integers for weights (and with `clip` other scales) and biases, of the same types.
+
+    The samples go through the quantized and the float graph side by side, layer by layer: a layer is rounded for the inputs that the
+    layers before it really give, and its bias takes up the mean error that is left. `each` is told every layer done.
+    """
+    if not samples:
+        return quantized
+    pairs = [Pair.bound(graph, quantized, s) for s in samples]
+    layers = {layer.node.output.name: layer for layer in weighted_layers(graph, quantized)}
+    rounded: list[Env] = [p.start(s) for p, s in zip(pairs, samples, strict=True)]
+    plain: list[Env] = [p.start(s) for p, s in zip(pairs, samples, strict=True)]
+    changed: dict[str, Array] = {}
+    for i, node in enumerate(quantized.nodes):
+        layer = layers.get(node.output.name)
+        if layer is not None and rounding:
+            _round_layer(layer, graph, quantized, rounded, changed, clip)
+        for pair, q, f in zip(pairs, rounded, plain, strict=True):
+            pair.step(i, q, None)
+            pair.step(i, f, ())
+        if layer is not None and biases:
+            _correct_bias(layer, graph, quantized, rounded, plain, changed)
+        if layer is not None and each is not None:
+            each(node.name or node.output.name)
+        for pair, q, f in zip(pairs, rounded, plain, strict=True):
+            pair.free(i, q)
+            pair.free(i, f)
+    constants = {k: Constant(c.value, freeze(changed[k])) if k in changed else c for k, c in quantized.constants.items()}
+    return replace(quantized, constants=constants) if changed else quantized
+
+
+def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: list[Env], changed: dict[str, Array], clip: bool) -> None:
+    weight = graph.constants[layer.source].data
+    matrix = rows(layer.node.op, weight)
+    stored, scale = quantized.constants[layer.stored], quantized.constants[layer.scale].data
+    dtype = stored.value.type.dtype
+    per_row = matrix is not None and scale.size in (1, len(matrix)) and not layer.weight.attrs["block_size"]
+    if matrix is None or not per_row or layer.weight.input(2) is not None or dtype.name not in ("int8", "int4"):
+        return
+    x = layer.node.inputs[0]
+    assert x is not None
+    share = -(-COLUMNS // len(envs))
+    parts = [columns(layer.node, env[x.name], weight.shape, share) for env in envs]
+    groups = parts[0].shape[0]
+    lo, hi = code_range(dtype, "symmetric_restricted")
+    w = matrix.astype(np.float64).reshape(groups, -1, matrix.shape[1])
+    s = np.broadcast_to(scale.astype(np.float64).reshape(-1, 1), (len(matrix), 1)).reshape(groups, -1, 1)
+    ints, scales = np.empty(w.shape, np.float64), np.empty(s.shape, np.float64)
+    for g in range(groups):
+        cols = np.concatenate([p[g] for p in parts], axis=1).astype(np.float64)
+        moments = _moments(cols)
+        scales[g] = _clipped(w[g], s[g], cols, lo, hi) if clip and scale.size == len(matrix) else s[g]
+        ints[g] = _nearest_or_better(w[g], scales[g], moments, lo, hi)
+    data = unrows(layer.node.op, ints.reshape(matrix.shape), weight.shape).astype(stored.data.dtype)
+    changed[layer.stored] = data
+    if scale.size == len(matrix) and clip:
+        changed[layer.scale] = scales.reshape(-1).astype(np.float32).reshape(scale.shape)
+        _regrid(layer, graph, quantized, changed, envs)
+    for env in envs:
+        env[layer.stored] = data
+        env[layer.scale] = changed.get(layer.scale, env[layer.scale])
+        for node in (layer.weight, layer.bias):
+            if node is not None:
+                (env[node.output.name],) = run_node(node, [None if v is None else env[v.name] for v in node.inputs])
+
+
+def _regrid(layer: Layer, graph: Graph, quantized: Graph, changed: dict[str, Array], envs: list[Env]) -> None:
+    """The bias on the grid of the new weight scales."""
+    if layer.bias is None or layer.input_scale is None or layer.bias_source is None:
+        return
+    stored, scale = layer.bias.inputs[0], layer.bias.inputs[1]
+    assert stored is not None and scale is not None
+    grid = (quantized.constants[layer.input_scale.name].data.reshape(()) * changed[layer.scale]).astype(np.float32)
+    data = graph.constants[layer.bias_source].data
+    changed[scale.name] = grid
+    changed[stored.name] = np.clip(np.rint(data / grid), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+    for env in envs:
+        env[scale.name], env[stored.name] = changed[scale.name], changed[stored.name]
+
+
+def _moments(cols: F64) -> list[tuple[slice, F64]]:
+    """H of the inputs, in blocks of at most WIDEST of them, damped."""
+    out = []
+    d = len(cols)
+    blocks = -(-d // WIDEST)
+    for b in range(blocks):
+        part = slice(d * b // blocks, d * (b + 1) // blocks)
+        c = cols[part].astype(np.float32)
+        h = (c @ c.T).astype(np.float64) / max(cols.shape[1], 1)
+        mean = float(np.mean(np.diag(h)))
+        h[np.diag_indices_from(h)] += DAMPING * mean if mean > 0 else 1.0
+        out.append((part, h))
+    return out
+
+
+def _clipped(w: F64, s: F64, cols: F64, lo: int, hi: int) -> F64:
+    """For each row the scale, of some no larger than the given one, with the least error of the output when rounded to nearest."""
+    weights = np.mean(cols**2, axis=1)
+    best, least = s.copy(), np.full(s.shape, np.inf)
+    for factor in np.arange(1.0, 0.39, -0.03):
+        t = (s * factor).astype(np.float32).astype(np.float64)
+        off = w - np.clip(np.rint(w / t), lo, hi) * t
+        error = (off**2 @ weights)[:, None]
+        best, least = np.where(error < least, t, best), np.minimum(error, least)
+    return best
+
+
+def _nearest_or_better(w: F64, s: F64, moments: list[tuple[slice, F64]], lo: int, hi: int) -> F64:
+    """Integers row by row: compensated where that has the smaller error in the output, else the nearest."""
+    out = np.clip(np.rint(w / s), lo, hi)
+    for part, h in moments:
+        tried = compensated(w[:, part], s, h, lo, hi)
+        a, b = (np.einsum("ij,ij->i", off @ h, off) for off in (w[:, part] - out[:, part] * s, w[:, part] - tried * s))
+        out[:, part] = np.where((b < a)[:, None], tried, out[:, part])
+    return out
+
+
+def compensated(w: F64, s: F64, h: F64, lo: int, hi: int) -> F64:
+    """Integers within lo … hi of each row of w, by scales s (rows, 1), whose errors cancel under the second moments h."""
+    order = np.argsort(-np.diag(h), kind="stable")  # the inputs that matter most first, while there are many left to make good
+    left = w[:, order].copy()
+    try:
+        upper = np.linalg.cholesky(np.linalg.inv(h[np.ix_(order, order)])).T
+    except np.linalg.LinAlgError:
+        return np.clip(np.rint(w / s), lo, hi)
+    q = np.empty_like(left)
+    d = left.shape[1]
+    for start in range(0, d, BLOCK):
+        end = min(start + BLOCK, d)
+        errors = np.empty((len(left), end - start))
+        for j in range(start, end):
+            q[:, j] = np.clip(np.rint(left[:, j] / s[:, 0]), lo, hi)
+            e = (left[:, j] - q[:, j] * s[:, 0]) / upper[j, j]
+            left[:, j + 1 : end] -= e[:, None] * upper[j, j + 1 : end]
+            errors[:, j - start] = e
+        left[:, end:] -= errors @ upper[start:end, end:]
+    out = np.empty_like(q)
+    out[:, order] = q
+    return out
+
+
+def _correct_bias(layer: Layer, graph: Graph, quantized: Graph, rounded: list[Env], plain: list[Env], changed: dict[str, Array]) -> None:
+    """Adds to the stored bias what the layer's output is off by in the mean, channel by channel."""
+    if layer.bias is None:
+        return
+    name, stored, scale = layer.node.output.name, layer.bias.inputs[0], layer.bias.inputs[1]
+    assert stored is not None and scale is not None
+    axis = 1 if layer.node.op in ("conv", "conv_transpose") else -1
+    off: Any = 0.0
+    for q, f in zip(rounded, plain, strict=True):
+        d = f[name].astype(np.float64) - q[name]
+        axes = tuple(i for i in range(d.ndim) if i != axis % d.ndim)
+        off = off + d.mean(axis=axes)
+    off = off / len(rounded)
+    grid = rounded[0][scale.name].astype(np.float64)
+    ints = rounded[0][stored.name].astype(np.int64)
+    if off.shape != ints.shape or QUANTIZABLE[layer.node.op].spec.bias is None:
+        return
+    more = np.rint(off / grid)
+    if not np.all(np.abs(ints + more) < 2**31):
+        return
+    changed[stored.name] = (ints + more).astype(np.int32)
+    delta = (more * grid).astype(np.float32).reshape([-1 if i == axis % rounded[0][name].ndim else 1 for i in range(rounded[0][name].ndim)])
+    for q in rounded:
+        q[stored.name] = changed[stored.name]
+        q[name] = q[name] + delta

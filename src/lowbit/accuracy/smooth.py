@@ -1,0 +1,141 @@
+"""Channels scaled between layers: the float meaning stays, and one scale for a whole tensor fits all of its channels better.
+
+A value that only convolutions and linear layers read, and that a convolution, a linear layer or a norm makes (a ReLU may stand between),
+may have any channel divided by s > 0 where it is made and multiplied by s where it is read:
+
+    s_c = max|x_c|^alpha / max|w_c|^(1 - alpha)
+
+alpha = 0.5 shares the difficulty equally (cross-layer equalization), a larger one moves more of it into the weights (SmoothQuant), which
+have a scale for each channel of their own. Depthwise convolutions are both: they make one value and read another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowbit.accuracy.brackets import Sample
+from lowbit.ir.graph import Graph, Node
+from lowbit.ir.interp import run
+from lowbit.ir.rewrite import Editor
+from lowbit.types import Array
+
+THROUGH = ("relu", "leaky_relu", "max_pool", "avg_pool", "identity")  # f(x / s) = f(x) / s for s > 0, channel by channel
+MAKERS = {"conv": (1, 2), "linear": (1, 2), "layer_norm": (1, 2)}  # positions of what is divided along its first (last) axis
+READERS = ("conv", "linear")
+LIMIT = 64.0  # a channel is scaled by no more than this, so that no weight becomes tiny beside the others
+
+
+@dataclass(frozen=True)
+class Seam:
+    """A value whose channels may be scaled: the node that makes it, and those that read it."""
+
+    value: str  # what the readers read
+    maker: Node
+    readers: tuple[Node, ...]
+    axis: int
+
+
+def seams(graph: Graph) -> list[Seam]:
+    """Every place of the graph where channels may be scaled."""
+    outputs = {v.name for v in graph.outputs.values()}
+    found = []
+    for maker in graph.nodes:
+        if maker.op not in MAKERS or not _owned(graph, maker, MAKERS[maker.op]):
+            continue
+        value = maker.output
+        while value.name not in outputs and len(users := graph.users.get(value.name, ())) == 1 and users[0].op in THROUGH:
+            value = users[0].output
+        readers = graph.users.get(value.name, ())
+        reads = [
+            r.op in READERS and r.inputs[0] is not None and r.inputs[0].name == value.name and _owned(graph, r, (1,)) and _whole(r)
+            for r in readers
+        ]
+        only_data = all(sum(v is not None and v.name == value.name for v in r.inputs) == 1 for r in readers)
+        axis = 1 if maker.op == "conv" else value.type.rank - 1
+        fits = all(axis == (1 if r.op == "conv" else value.type.rank - 1) for r in readers)
+        if readers and all(reads) and only_data and fits and value.name not in outputs and isinstance(value.shape[axis], int):
+            found.append(Seam(value.name, maker, readers, axis))
+    return found
+
+
+def _owned(graph: Graph, node: Node, positions: tuple[int, ...]) -> bool:
+    """Whether the first of these inputs is a constant, the others are constants or left out, and nobody else reads them."""
+    for k, i in enumerate(positions):
+        v = node.input(i)
+        if v is None and k:
+            continue
+        if v is None or v.name not in graph.constants or len(graph.users[v.name]) != 1:
+            return False
+    return True
+
+
+def _whole(node: Node) -> bool:
+    """Ungrouped, or depthwise: then the weight's columns are the input's channels."""
+    if node.op != "conv" or node.attrs["groups"] == 1:
+        return True
+    w = node.inputs[1]
+    return w is not None and w.shape[1] == 1 and w.shape[0] == node.attrs["groups"]
+
+
+def channel_peaks(graph: Graph, samples: Sequence[Sample], found: Sequence[Seam]) -> dict[str, Array]:
+    """The largest magnitude in each channel of every seam's value over the samples."""
+    peaks: dict[str, Array] = {}
+    axes = {s.value: s.axis for s in found}
+
+    def see(name: str, x: Array) -> None:
+        axis = axes[name]
+        peak = np.abs(x).max(axis=tuple(i for i in range(x.ndim) if i != axis), initial=0.0)
+        peaks[name] = np.maximum(peaks[name], peak) if name in peaks else peak
+
+    for sample in samples:
+        run(graph, sample, on_value=lambda v, x: see(v.name, x) if v.name in axes else None)
+    return peaks
+
+
+def smoothed(graph: Graph, peaks: Mapping[str, Array], found: Sequence[Seam], alpha: float) -> Graph:
+    """The graph with the channels of each seam scaled: equal to the old one up to float rounding."""
+    editor = Editor(graph)
+    for seam in found:
+        factors = scales(editor, seam, peaks[seam.value].astype(np.float64), alpha)
+        for k, i in enumerate(MAKERS[seam.maker.op]):
+            v = seam.maker.input(i)
+            if v is not None:
+                data = editor.constant_data(v)
+                assert data is not None
+                along = 0 if k or seam.maker.op != "layer_norm" else data.ndim - 1
+                editor.set_constant(v, (data / _along(factors, along, data.ndim)).astype(data.dtype))
+        for reader in seam.readers:
+            v = reader.inputs[1]
+            data = editor.constant_data(v)
+            assert v is not None and data is not None
+            editor.set_constant(v, (data * _along(factors, _input_axis(reader), data.ndim)).astype(data.dtype))
+    return editor.done()
+
+
+def scales(editor: Editor, seam: Seam, peak: Array, alpha: float) -> Array:
+    """s for each channel, powers of their formula limited to LIMIT either way about their geometric mean; 1 for dead channels."""
+    weight = np.zeros(len(peak))
+    for reader in seam.readers:
+        data, axis = editor.constant_data(reader.inputs[1]), _input_axis(reader)
+        assert data is not None
+        weight = np.maximum(weight, np.abs(data).max(axis=tuple(i for i in range(data.ndim) if i != axis)))
+    alive = (peak > 0) & (weight > 0)
+    if not alive.any():
+        return np.ones(len(peak))
+    log = np.zeros(len(peak))
+    log[alive] = alpha * np.log2(peak[alive]) - (1 - alpha) * np.log2(weight[alive])
+    log[alive] -= log[alive].mean()
+    # Powers of two: dividing by them is exact, so that the smoothed network is the same to the bit wherever nothing underflows.
+    return np.where(alive, 2.0 ** np.rint(np.clip(log, -np.log2(LIMIT), np.log2(LIMIT))), 1.0)
+
+
+def _input_axis(node: Node) -> int:
+    depthwise = node.op == "conv" and node.attrs["groups"] != 1
+    return 0 if depthwise else 1
+
+
+def _along(factors: Array, axis: int, ndim: int) -> Array:
+    return factors.reshape([-1 if i == axis else 1 for i in range(ndim)])

@@ -1,0 +1,93 @@
+"""Where 8 bits are too few: the taps and layers that get 16, or stay float, as one rule beside the recipe's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from lowbit.dtypes import dtype
+from lowbit.ir.graph import Graph, Node
+from lowbit.ops.quant import QUANTIZABLE
+from lowbit.quantization.rules import QuantNode, QuantRule
+from lowbit.quantization.taps import Taps
+
+RECURRENT = ("lstm", "gru", "rnn")  # their integer forms have widths of their own
+
+
+@dataclass(frozen=True)
+class Widths:
+    """What is widened, by names of values: `taps` are kept in 16 bits, `layers` also multiply 16-bit inputs, `weights` have 16 bits."""
+
+    taps: frozenset[str] = frozenset()  # one name out of each group that shares its parameters
+    layers: frozenset[str] = frozenset()  # by first output
+    weights: frozenset[str] = frozenset()
+    floats: frozenset[str] = frozenset()
+
+    def __or__(self, other: Widths) -> Widths:
+        return Widths(self.taps | other.taps, self.layers | other.layers, self.weights | other.weights, self.floats | other.floats)
+
+
+@dataclass(frozen=True)
+class WidthsRule(QuantRule):
+    """The base rule's decisions, changed for the nodes in `choices`."""
+
+    pattern: str = ".*"
+    base: QuantRule = field(default_factory=lambda: QuantRule(".*"))
+    choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by first output: activation, output, weight, or mode
+
+    def matches(self, node: Node) -> bool:
+        return node.output.name in self.choices and self.base.matches(node)
+
+    def create_quant_node(self, node: Node) -> QuantNode:
+        decided, choice = self.base.create_quant_node(node), self.choices[node.output.name]
+        if choice.get("mode") == "float":
+            return replace(decided, mode="float", activation=None, weight=None, because=self.because)
+        activation = dtype(choice["activation"])
+        return replace(
+            decided,
+            activation=activation,
+            output=dtype(choice["output"]),
+            activation_scheme="symmetric" if activation.name == "int16" else decided.activation_scheme,
+            weight=dtype(choice["weight"]) if "weight" in choice else decided.weight,
+            because=self.because,
+        )
+
+
+def multiplies(node: Node) -> bool:
+    """Whether the node is one of those whose multiplications are counted: convolutions, matrix products, attention, recurrences."""
+    return node.definition.macs is not None
+
+
+def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule) -> WidthsRule | None:
+    """The rule that makes the widths so; None where nothing is widened."""
+    raised = {m for name in widths.taps for m in taps.groups.get(name, (name,))}
+    choices: dict[str, dict[str, str]] = {}
+    for node in graph.nodes:
+        if node.op not in QUANTIZABLE:
+            continue
+        key = node.output.name
+        if key in widths.floats:
+            choices[key] = {"mode": "float"}
+            continue
+        if node.op in RECURRENT:
+            continue
+        reads = {v.name for v in node.inputs if v is not None}
+        wide = key in widths.layers or (not multiplies(node) and bool(reads & raised))
+        choice = {
+            "activation": "int16" if wide else base.dtype,
+            "output": "int16" if raised & {o.name for o in node.outputs} else base.dtype,
+        }
+        if key in widths.weights:
+            choice["weight"] = "int16"
+        if choice != {"activation": base.dtype, "output": base.dtype}:
+            choices[key] = choice
+    return WidthsRule(base=base, choices=choices, because="guard") if choices else None
+
+
+def inputs_of(graph: Graph, taps: Taps, keys: Iterable[str]) -> frozenset[str]:
+    """The taps that the layers read."""
+    found = set()
+    for key in keys:
+        node = graph.producers[key]
+        found |= {v.name for v in node.inputs if v is not None and v.name in taps.taps}
+    return frozenset(found)
