@@ -10,6 +10,16 @@ from pathlib import Path
 from lowbit.errors import FormatError
 
 
+def check_target(path: str | PathLike[str]) -> None:
+    """A FormatError when the path can surely not be written: told before hours of work, not after."""
+    folder = Path(path).parent
+    wrong = "its folder does not exist" if not folder.is_dir() else "it is a folder" if Path(path).is_dir() else ""
+    if not wrong and not os.access(folder, os.W_OK):
+        wrong = "its folder is not yours to write to"
+    if wrong:
+        raise FormatError(f"cannot be written ({wrong})", where=str(path), hint="a folder that exists and is yours to write to")
+
+
 def write_whole(path: str | PathLike[str], data: bytes) -> None:
     """Writes the bytes; when anything fails, the old file (or none) is there as before."""
     target = Path(path)

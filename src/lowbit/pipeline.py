@@ -10,9 +10,10 @@ from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.dims import Sym, substitute
-from lowbit.errors import FormatError, InputError, ShapeError
+from lowbit.errors import CalibrationError, FormatError, InputError, ShapeError
 from lowbit.ir.bind import bind
 from lowbit.ir.graph import Graph
+from lowbit.lower import lower
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
@@ -28,18 +29,21 @@ def load(
     shapes: Shapes | None = None,
     inputs: Sequence[Any] | None = None,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
-    simplify: bool = True,
+    simplify: bool | None = None,
 ) -> Graph:
     """The network as a Graph: from an .onnx or .lowbit file, from ONNX bytes, or from a torch module or ExportedProgram.
 
     shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol
     inputs    example inputs of a torch module
     dynamic   dimensions of a torch module's inputs that stay symbols: {"x": {0: "batch"}}
-    simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written
+    simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written, which is
+              also the default for .lowbit files: they hold what lowbit made
     """
     from lowbit.passes import simplify as simplify_graph
 
     graph = _read(source, shapes, inputs, dynamic)
+    if simplify is None:
+        simplify = not (isinstance(source, str | PathLike) and Path(source).suffix == ".lowbit")
     return simplify_graph(graph) if simplify else graph
 
 
@@ -129,6 +133,13 @@ def quantize(
     """
     chosen = list(rules) if rules is not None else rules_of(recipe)
     record = calibration
+    if calibration is None:
+        needed = QuantizationTransform(chosen).taps(graph).observed
+        if needed:
+            raise CalibrationError(
+                f"{len(needed)} values need data to know their range ({needed[0]!r} is the first)",
+                hint="data or a calibration record; the recipes int8-dynamic and int4-weights need neither",
+            )
     if calibration is not None and not isinstance(calibration, CalibrationRecord):
         record = calibrate(graph, calibration, method=method, rules=chosen, executor=executor)
     assert record is None or isinstance(record, CalibrationRecord)
@@ -136,5 +147,8 @@ def quantize(
 
 
 def compile(graph: Graph) -> Session:
-    """The graph, ready to run: `session(x)` for one array in and one out, `session.run({name: array})` in general."""
-    return Session(graph)
+    """The graph, ready to run: `session(x)` for one array in and one out, `session.run({name: array})` in general.
+
+    What stands between Q/DQ brackets runs on integers, by the arithmetic of docs/arithmetic.md.
+    """
+    return Session(lower(graph).graph)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 
-from lowbit.cli import demo, doctor, inspect, run
-from lowbit.errors import LowbitError
+from lowbit.cli import calibrate, compare, demo, doctor, export, inspect, quantize, run, verify
+from lowbit.errors import LowbitError, LowbitWarning
 
-VERBS = {"demo": demo, "inspect": inspect, "run": run, "doctor": doctor}
+VERBS = {
+    "demo": demo,
+    "inspect": inspect,
+    "export": export,
+    "calibrate": calibrate,
+    "quantize": quantize,
+    "run": run,
+    "compare": compare,
+    "verify": verify,
+    "doctor": doctor,
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,7 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; the exit code."""
     args = parser().parse_args(argv)
     try:
-        VERBS[args.verb].main(args)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", LowbitWarning)
+            try:
+                VERBS[args.verb].main(args)
+            finally:
+                for warning in said:
+                    print(f"warning: {warning.message}", file=sys.stderr)
     except LowbitError as e:
         if args.debug:
             raise

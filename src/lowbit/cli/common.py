@@ -15,6 +15,11 @@ from lowbit.report.text import size as size
 
 def add_model_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("model", help="an .onnx or a .lowbit file")
+    shapes_argument(p)
+    p.add_argument("--no-simplify", action="store_true", help="keep the graph as the file spells it")
+
+
+def shapes_argument(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--shapes",
         action="append",
@@ -22,12 +27,11 @@ def add_model_arguments(p: argparse.ArgumentParser) -> None:
         metavar="NAME=1,3,224,224",
         help="bind an input's shape, or a dimension by its name (batch=1); may be repeated",
     )
-    p.add_argument("--no-simplify", action="store_true", help="keep the graph as the file spells it")
 
 
 def load_model(args: argparse.Namespace) -> Graph:
     """The graph the arguments name."""
-    return load(args.model, shapes=parse_shapes(args.shapes), simplify=not args.no_simplify)
+    return load(args.model, shapes=parse_shapes(args.shapes), simplify=False if args.no_simplify else None)
 
 
 def parse_shapes(texts: list[str]) -> Shapes | None:

@@ -94,7 +94,7 @@ def random_array(name: str, t: TensorType, rng: np.random.Generator) -> Array:
         raise ShapeError(
             f"{t} has open dimensions",
             where=f"input {name!r}",
-            hint=" ".join(f"--shapes {s}=1" for s in sorted(t.symbols)) + ", or --input",
+            hint=" ".join(f"--shapes {s}=1" for s in sorted(t.symbols)) + ", or arrays from a file",
         )
     shape = tuple(int(d) for d in t.shape)
     if t.dtype.is_float:

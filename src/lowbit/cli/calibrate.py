@@ -1,0 +1,64 @@
+"""lowbit calibrate MODEL --data …: learns the ranges of the values that rules will quantize, and writes them as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+
+from lowbit.calibration import METHODS
+from lowbit.cli.common import add_model_arguments, load_model, print_json
+from lowbit.cli.data import add_data_arguments, data_from
+from lowbit.files import check_target
+from lowbit.pipeline import calibrate
+from lowbit.quantization.recipes import RECIPES, recipe
+from lowbit.quantization.rules import QuantRule
+from lowbit.quantization.rules_file import load_rules
+
+HELP = "learn the ranges of a network's values from data"
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    add_model_arguments(p)
+    add_data_arguments(p, required=True)
+    add_rule_arguments(p)
+    p.add_argument("-o", "--out", required=True, metavar="RECORD.json", help="the record to write")
+
+
+def add_rule_arguments(p: argparse.ArgumentParser) -> None:
+    which = p.add_mutually_exclusive_group()
+    which.add_argument("--recipe", choices=sorted(RECIPES), default="int8", help="a named list of rules (int8)")
+    which.add_argument("--rules", metavar="FILE.toml", help="rules of your own; see examples/rules.toml")
+    p.add_argument("--method", choices=sorted(METHODS), default="minmax", help="how ranges are chosen (minmax)")
+    p.add_argument("--workers", type=int, default=1, metavar="N", help="processes to calibrate with (1); the result is the same")
+
+
+def rules_from(args: argparse.Namespace) -> list[QuantRule]:
+    return load_rules(args.rules) if args.rules else recipe(args.recipe)
+
+
+@contextmanager
+def workers(count: int) -> Iterator[Executor | None]:
+    """Processes to work with, or None for this one."""
+    if count <= 1:
+        yield None
+        return
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+def main(args: argparse.Namespace) -> None:
+    check_target(args.out)
+    graph = load_model(args)
+    data = data_from(args, graph)
+    with workers(args.workers) as executor:
+        record = calibrate(graph, data, method=args.method, rules=rules_from(args), executor=executor)
+    record.save(args.out)
+    if args.json:
+        print_json({"written": args.out, "taps": len(record), "samples": len(data), "method": args.method})
+        return
+    print(f"written: {args.out}, the ranges of {len(record)} values over {len(data)} samples ({args.method})")
+    same = f"--rules {args.rules}" if args.rules else f"--recipe {args.recipe}"
+    print(f"next   lowbit quantize {args.model} --record {args.out} {same} -o model.lowbit")

@@ -1,0 +1,79 @@
+"""lowbit compare FLOAT QUANTIZED --data …: what quantizing cost, layer by layer."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from lowbit.cli.common import add_model_arguments, count, load_model, parse_shapes, print_json, size, table
+from lowbit.cli.data import add_data_arguments, data_from
+from lowbit.errors import FormatError
+from lowbit.files import check_target
+from lowbit.pipeline import load
+from lowbit.report.compare import Report, compare
+from lowbit.report.text import decibels
+
+HELP = "compare a quantized network with the float one it was made from, layer by layer"
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    add_model_arguments(p)
+    p.add_argument("quantized", help="the .lowbit file that lowbit quantize wrote")
+    add_data_arguments(p, required=True)
+    p.add_argument("-o", "--out", action="append", default=[], metavar="REPORT.html|.json", help="save the report; may be repeated")
+
+
+def main(args: argparse.Namespace) -> None:
+    for out in args.out:
+        if Path(out).suffix not in (".html", ".json"):
+            raise FormatError("a report is written as .html or .json", where=out, hint="-o report.html")
+        check_target(out)
+    graph = load_model(args)
+    quantized = load(args.quantized, shapes=parse_shapes(args.shapes))
+    report = compare(graph, quantized, data_from(args, graph))
+    for out in args.out:
+        report.save(out)
+    if args.json:
+        print_json(report.to_dict())
+        return
+    show(report)
+    for out in args.out:
+        print(f"written: {out}")
+    if not args.out:
+        print("next   the same with -o report.html")
+
+
+def show(report: Report) -> None:
+    columns = {
+        "layer": "left",
+        "became": "left",
+        "local": "right",
+        "accumulated": "right",
+        "MACs": "right",
+        "bytes": "right",
+        "why": "left",
+    }
+    rows = [
+        [
+            r.layer,
+            f"{r.op} → {r.became if r.became and r.kind != 'inside' else r.kind}" + (f" ({r.weights})" if r.weights else ""),
+            decibels(r.local_db),
+            decibels(r.accumulated_db),
+            count(r.macs),
+            f"{r.bytes_before:,} → {r.bytes_after:,}" if r.bytes_before or r.bytes_after else "",
+            r.because,
+        ]
+        for r in report.layers
+    ]
+    table("", columns, rows)
+    print(report.coverage)
+    print(f"{size(report.bytes_before)} → {size(report.bytes_after)}; {report.integer_macs:.1%} of {report.macs:,} MACs on integers")
+    for o in report.outputs:
+        if o.sqnr_db is None:
+            print(f"output {o.name}: {o.equal:.2%} of elements equal")
+            continue
+        same = f", argmax the same {o.same_argmax:.1%}" if o.same_argmax is not None else ""
+        print(f"output {o.name}: {decibels(o.sqnr_db)}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
+    print(f"{report.samples} samples; {report.float_ms:.1f} ms float, {report.quantized_ms:.1f} ms quantized ({report.backend})")
+    for remark in report.remarks:
+        print(f"note: {remark}")

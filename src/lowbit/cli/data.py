@@ -1,0 +1,150 @@
+"""--data: samples from .npy and .npz files, read one file at a time.
+
+A file holds samples along its first axis. Where the input's first size is a number, the array is cut into parts of that size; where it is
+open, into parts of --batch. An array with one axis more than the input holds one sample for each index. A .npz has the arrays of several
+inputs by name (others in it are left alone); a .npy is for a network with one input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from lowbit.errors import CalibrationError, FormatError, InputError, ShapeError
+from lowbit.ir.graph import Graph
+from lowbit.types import Array, TensorType
+
+BATCH = 8
+
+
+def add_data_arguments(p: argparse.ArgumentParser, *, required: bool) -> None:
+    p.add_argument(
+        "--data",
+        nargs="+",
+        default=[],
+        required=required,
+        metavar="PATH",
+        help="samples: .npy or .npz files, or folders of them, cut along the first axis",
+    )
+    p.add_argument("--batch", type=int, default=BATCH, metavar="N", help=f"samples at once, where the network leaves that open ({BATCH})")
+    p.add_argument("--limit", type=int, default=None, metavar="N", help="stop after N parts of the data")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One sample: of each input's array in a file, where it begins and ends along the first axis (stop None: the index `start`)."""
+
+    file: Path
+    where: dict[str, tuple[int, int | None]]
+
+
+@dataclass(frozen=True)
+class FileData:
+    """Samples that are read when they are asked for; may be iterated again and again."""
+
+    inputs: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[dict[str, Array]]:
+        open_file, arrays = None, {}
+        for part in self.parts:
+            if part.file != open_file:
+                open_file, arrays = part.file, read(part.file, self.inputs)
+            yield {name: np.ascontiguousarray(arrays[name][a] if b is None else arrays[name][a:b]) for name, (a, b) in part.where.items()}
+
+
+def data_from(args: argparse.Namespace, graph: Graph) -> FileData:
+    """The samples that the arguments name, in the order of the files' names within a folder. Shapes are checked by headers alone."""
+    if args.batch < 1:
+        raise InputError(f"--batch {args.batch} is not a number of samples")
+    inputs = {v.name: v.type for v in graph.inputs}
+    parts = [part for file in files(args.data) for part in cut(file, inputs, args.batch)]
+    if not parts:
+        raise CalibrationError("there are no samples in it", where=", ".join(args.data))
+    return FileData(tuple(inputs), tuple(parts[: args.limit]))
+
+
+def files(paths: list[str]) -> list[Path]:
+    found = []
+    for text in paths:
+        path = Path(text)
+        inside = sorted(p for p in path.iterdir() if p.suffix in (".npy", ".npz")) if path.is_dir() else [path]
+        if not inside:
+            raise CalibrationError("there is no .npy or .npz file in this folder", where=text)
+        found += inside
+    return found
+
+
+def cut(file: Path, inputs: dict[str, TensorType], batch: int) -> Iterator[Part]:
+    """The samples of one file."""
+    shapes = headers(file, tuple(inputs))
+    missing = [n for n in inputs if n not in shapes]
+    if missing:
+        names = ", ".join(shapes) or "no arrays"
+        raise InputError(f"input {missing[0]!r} is missing, it has {names}", where=str(file), hint=f"arrays named {', '.join(inputs)}")
+    cuts = {name: list(pieces(shapes[name], t, batch, f"{file}: {name}")) for name, t in inputs.items()}
+    counts = {name: len(c) for name, c in cuts.items()}
+    if len(set(counts.values())) > 1:
+        said = ", ".join(f"{n} for {name}" for name, n in counts.items())
+        raise ShapeError(f"it holds different numbers of samples: {said}", where=str(file))
+    for row in zip(*cuts.values(), strict=True):
+        yield Part(file, dict(zip(cuts, row, strict=True)))
+
+
+def pieces(shape: tuple[int, ...], t: TensorType, batch: int, where: str) -> Iterator[tuple[int, int | None]]:
+    """Where samples of the type begin and end in an array of the shape."""
+    if len(shape) == t.rank + 1:
+        yield from ((i, None) for i in range(shape[0]))
+        return
+    if len(shape) != t.rank or t.rank == 0:
+        raise ShapeError(f"an array of shape {list(shape)}, {t} is needed (or one axis more)", where=where)
+    first = t.shape[0]
+    step = first if isinstance(first, int) else batch
+    if isinstance(first, int) and (step == 0 or shape[0] % step):
+        raise ShapeError(f"{shape[0]} rows cannot be cut into samples of {step}", where=where, hint=f"{t} is needed")
+    yield from ((i, min(i + step, shape[0])) for i in range(0, shape[0], step))
+
+
+def headers(file: Path, inputs: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """The shapes of the arrays in a file, without reading them."""
+    try:
+        if file.suffix == ".npz":
+            with zipfile.ZipFile(file) as z:
+                names = [n for n in z.namelist() if n.endswith(".npy")]
+                return {n.removesuffix(".npy"): _shape(z.open(n)) for n in names}
+        with open(file, "rb") as f:
+            shape = _shape(f)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+        raise FormatError(f"not a readable .npy or .npz file ({e})", where=str(file)) from e
+    if len(inputs) != 1:
+        raise InputError(f"a .npy has one array, the network has {len(inputs)} inputs", where=str(file), hint="a .npz with arrays by name")
+    return {inputs[0]: shape}
+
+
+def _shape(f: Any) -> tuple[int, ...]:
+    version = npy.read_magic(f)
+    shape, _, dtype = npy.read_array_header_1_0(f) if version == (1, 0) else npy.read_array_header_2_0(f)
+    if dtype.hasobject:
+        raise ValueError("Python objects are not read")
+    return shape
+
+
+def read(file: Path, inputs: tuple[str, ...]) -> dict[str, Array]:
+    """The arrays of the inputs; a .npy stays on disk until a part of it is asked for."""
+    try:
+        if file.suffix != ".npz":
+            return {inputs[0]: np.load(file, mmap_mode="r", allow_pickle=False)}
+        with np.load(file, allow_pickle=False) as z:
+            return {name: z[name] for name in inputs}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+        raise FormatError(f"not a readable .npy or .npz file ({e})", where=str(file)) from e

@@ -1,0 +1,32 @@
+"""lowbit export MODEL -o out.onnx: the network as a standard ONNX file, checked and run before it is written."""
+
+from __future__ import annotations
+
+import argparse
+
+from lowbit.cli.common import add_model_arguments, load_model, print_json, size
+from lowbit.export.onnx import export_onnx
+
+HELP = "write a network, float or quantized, as standard ONNX; checked, and compared with ONNX Runtime, before it is written"
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    add_model_arguments(p)
+    p.add_argument("-o", "--out", required=True, metavar="FILE.onnx", help="the file to write; an old one stays until the new one is whole")
+    p.add_argument("--opset", type=int, help="17 to 23 (default: the least that can say the network)")
+    p.add_argument("--matmul-nbits", action="store_true", help="four-bit linear layers as MatMulNBits of ONNX Runtime")
+    p.add_argument("--no-check", action="store_true", help="write the file without checking and running it")
+
+
+def main(args: argparse.Namespace) -> None:
+    graph = load_model(args)
+    report = export_onnx(graph, args.out, check=not args.no_check, opset=args.opset, matmul_nbits=args.matmul_nbits)
+    if args.json:
+        print_json(report.to_json())
+        return
+    print(f"written  {report.path}: {size(report.bytes)}, opset {report.opset}, {report.nodes} nodes")
+    checked = "onnx.checker passed" if report.checked else "not checked"
+    found = report.agreement
+    error = f", errors up to {found.max_error:.1e} of the range" if found is not None else ""
+    print(f"checked  {checked}; {report.ran}{error}")
+    print(f"next     lowbit inspect {report.path}")

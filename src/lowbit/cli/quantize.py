@@ -1,0 +1,62 @@
+"""lowbit quantize MODEL --data … -o model.lowbit: makes a network small, and says what became of each layer."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from lowbit.calibration.record import CalibrationRecord
+from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
+from lowbit.cli.common import add_model_arguments, load_model, print_json, size
+from lowbit.cli.data import FileData, add_data_arguments, data_from
+from lowbit.errors import FormatError, InputError
+from lowbit.files import check_target
+from lowbit.pipeline import quantize
+from lowbit.report.coverage import Coverage, coverage
+
+HELP = "quantize a network by a recipe or by rules of your own"
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    add_model_arguments(p)
+    add_data_arguments(p, required=False)
+    p.add_argument("--record", metavar="RECORD.json", help="ranges from lowbit calibrate, instead of data")
+    add_rule_arguments(p)
+    p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
+    p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the quantized network to write")
+
+
+def main(args: argparse.Namespace) -> None:
+    if not args.out.endswith(".lowbit"):
+        raise FormatError("a quantized network is written as .lowbit", where=args.out, hint="-o model.lowbit")
+    check_target(args.out)
+    if args.data and args.record:
+        raise InputError("--data and --record are both given", hint="one of them: a record already holds what the data said")
+    graph = load_model(args)
+    calibration: CalibrationRecord | FileData | None = CalibrationRecord.load(args.record) if args.record else None
+    if args.data:
+        calibration = data_from(args, graph)
+    with workers(args.workers) as executor:
+        q = quantize(graph, calibration, rules=rules_from(args), method=args.method, executor=executor, strict=args.strict)
+    found = coverage(graph, q)
+    q.save(args.out)
+    if args.json:
+        print_json({"written": args.out, **facts(found)})
+        return
+    print(f"{found}")
+    smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
+    print(f"written: {args.out}, {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}")
+    print(f"next   lowbit compare {args.model} {args.out} --data …   ·   lowbit verify {args.out}   ·   lowbit run {args.out}")
+
+
+def facts(found: Coverage) -> dict[str, Any]:
+    """What is known without data, as JSON."""
+    layers = [{k: v if isinstance(v, int | str) else str(v) for k, v in asdict(s).items() if k != "value"} for s in found.layers]
+    return {
+        "coverage": str(found),
+        "bytes_before": found.bytes_before,
+        "bytes_after": found.bytes_after,
+        "remarks": list(found.remarks),
+        "layers": layers,
+    }

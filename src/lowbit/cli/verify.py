@@ -1,0 +1,59 @@
+"""lowbit verify MODEL.lowbit: every backend on the same inputs, bit by bit."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lowbit.cli.common import load_model, print_json, shapes_argument, table
+from lowbit.cli.data import add_data_arguments, data_from
+from lowbit.cli.run import random_array
+from lowbit.errors import LowbitError
+from lowbit.ir.graph import Graph
+from lowbit.report.verify import BackendResult, Difference, told, verify_backends
+
+HELP = "run a quantized network on every backend and compare the bits"
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("model", help="the .lowbit file that lowbit quantize wrote, or a quantized .onnx")
+    shapes_argument(p)
+    add_data_arguments(p, required=False)
+    p.add_argument("--random", type=int, default=2, metavar="N", help="without --data: how many random samples (2)")
+    p.add_argument("--seed", type=int, default=0, help="of the random samples (0)")
+    p.add_argument("--layers", action="store_true", help="compare every integer inside, and show each layer")
+    p.set_defaults(no_simplify=True)
+
+
+def main(args: argparse.Namespace) -> None:
+    graph = load_model(args)
+    data: Iterable[Any] = data_from(args, graph) if args.data else random_samples(graph, args.random, args.seed)
+    found = verify_backends(graph, data, layers=args.layers)
+    if args.json:
+        print_json(found.to_dict())
+    else:
+        if args.layers:
+            for result in found.results:
+                show(result)
+        print(found)
+    wrong = [r for r in found.results if r.exact and not r.same]
+    if wrong:
+        first = next(d for d in (*wrong[0].layers, *wrong[0].outputs) if d.different)
+        raise LowbitError(f"{told([first])}, and this backend promises the same bits", where=f"{wrong[0].backend}, {first.value!r}")
+
+
+def random_samples(graph: Graph, count: int, seed: int) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    return [{v.name: random_array(v.name, v.type, rng) for v in graph.inputs} for _ in range(count)]
+
+
+def show(result: BackendResult) -> None:
+    columns = {"value": "left", "numbers": "right", "different": "right", "by one": "right", "largest": "right"}
+
+    def row(d: Difference) -> list[str]:
+        return [d.value, f"{d.elements:,}", f"{d.different:,}", f"{d.off_by_one:,}", f"{d.largest:g}"]
+
+    table(result.backend, columns, [row(d) for d in (*result.layers, *result.outputs)])
