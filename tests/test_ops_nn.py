@@ -293,7 +293,18 @@ WINDOW = {"stride": (2,), "pads": (1, 1), "dilation": (1,)}
             {"stride": (2,), "pads": (1, 1), "dilation": (1,), "groups": 1, "output_padding": (0,)},
         ),
         ("matmul", [(3, 500), (500, 2)], {}),
+        ("linear", [(3, 500), (2, 500), (2,)], {}),
         ("einsum", [(3, 500), (500, 2)], {"equation": "ab,bc"}),
+        *((f"reduce_{f}", [(3, 500)], {"axes": (1,), "keepdims": False}) for f in ("sum", "mean", "prod", "l1", "l2", "sum_square")),
+        *((f"reduce_{f}", [(9, 1, 3)], {"axes": (0,), "keepdims": True}) for f in ("log_sum", "log_sum_exp", "max", "min")),
+        ("cumsum", [(3, 500)], {"axis": 1}),
+        ("cumprod", [(3, 20)], {"axis": 1, "exclusive": True, "reverse": True}),
+        *((f, [(500,)], {}) for f in ("hardswish", "sigmoid", "silu", "mish", "softplus", "softsign")),
+        *((f, [(500,)], {"alpha": 0.3}) for f in ("leaky_relu", "elu", "celu", "thresholded_relu")),
+        ("selu", [(500,)], {"alpha": 1.67, "gamma": 1.05}),
+        ("hardsigmoid", [(500,)], {"alpha": 0.2, "beta": 0.5}),
+        *(("gelu", [(500,)], {"approximate": a}) for a in ("none", "tanh")),
+        ("shrink", [(500,)], {"lambd": 0.4, "bias": 0.3}),
         ("layer_norm", [(3, 500)], {"axis": 1, "eps": 1e-5}),
         ("group_norm", [(3, 4, 50)], {"groups": 2, "eps": 1e-5}),
         ("softmax", [(3, 500)], {"axis": 1}),
@@ -312,7 +323,14 @@ def test_half_floats_are_summed_in_float32_and_rounded_once(op: str, shapes: Any
     xs = [values(s, i).astype(half) for i, s in enumerate(shapes)]
     got = apply(op, *xs, **attrs)
     exact = apply(op, *(x.astype(np.float32) for x in xs), **attrs)
-    np.testing.assert_array_equal(got, exact.astype(half))
+    np.testing.assert_array_equal(got.astype(np.float32), exact.astype(half).astype(np.float32))
+
+
+def test_large_half_floats_do_not_overflow_on_the_way() -> None:
+    x = np.array([20000, -20000], np.float16)
+    np.testing.assert_array_equal(apply("hardswish", x), np.array([20000, 0], np.float16))
+    np.testing.assert_array_equal(apply("reduce_l2", x[:1], axes=(0,), keepdims=False), np.float16(20000))
+    np.testing.assert_array_equal(apply("gelu", x, approximate="tanh"), np.array([20000, 0], np.float16))
 
 
 @quick

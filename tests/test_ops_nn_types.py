@@ -47,6 +47,7 @@ SYMBOLIC: list[Case] = [
     ("lstm", ["s, b, 3", "2, 16, 3", "2, 16, 4"], {**RNN, "activations": ("sigmoid", "tanh", "tanh") * 2}),
     ("gru", ["b, s, 3", "2, 12, 3", "2, 12, 4"], {**RNN, "activations": ("sigmoid", "tanh") * 2, "layout": 1}),
     ("rnn", ["s, b, 3", "2, 4, 3", "2, 4, 4"], {**RNN, "activations": ("tanh",) * 2}),
+    ("linear", ["b, 3*h*w", "10, 462", "10"], {}),
     ("resize", ["b, 3, h, w"], {**RESIZE, "sizes": ("<b>", 3, "<h//2>", "<2*w>")}),
     ("grid_sample", ["b, 3, h, w", "b, s, t, 2"], {"mode": "linear", "padding_mode": "zeros", "align_corners": False}),
     ("affine_grid", ["b, 2, 3"], {"size": ("<2*b>", 5), "align_corners": False}),

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from lowbit.errors import DTypeError, ShapeError
+from lowbit.ops.checks import rounded_once
 from lowbit.ops.erf import erf
 from lowbit.ops.op import Op, register
 from lowbit.ops.unary import infer_float
@@ -27,17 +28,20 @@ def infer_alpha(x: TensorType, *, alpha: float) -> TensorType:
     return infer_float(x)
 
 
+@rounded_once
 def leaky_relu(x: Array, *, alpha: float) -> Array:
     return np.where(x >= 0, x, x * x.dtype.type(alpha))
 
 
+@rounded_once
 def elu(x: Array, *, alpha: float) -> Array:
-    return np.where(x >= 0, x, x.dtype.type(alpha) * np.expm1(np.minimum(x, 0))).astype(x.dtype)
+    return np.where(x >= 0, x, x.dtype.type(alpha) * np.expm1(np.minimum(x, 0)))
 
 
+@rounded_once
 def celu(x: Array, *, alpha: float) -> Array:
     a = x.dtype.type(alpha)
-    return np.where(x >= 0, x, a * np.expm1(np.minimum(x, 0) / a)).astype(x.dtype)
+    return np.where(x >= 0, x, a * np.expm1(np.minimum(x, 0) / a))
 
 
 def thresholded_relu(x: Array, *, alpha: float) -> Array:
@@ -48,17 +52,19 @@ def infer_selu(x: TensorType, *, alpha: float, gamma: float) -> TensorType:
     return infer_float(x)
 
 
+@rounded_once
 def selu(x: Array, *, alpha: float, gamma: float) -> Array:
-    return (x.dtype.type(gamma) * elu(x, alpha=alpha)).astype(x.dtype)
+    return x.dtype.type(gamma) * elu(x, alpha=alpha)
 
 
 def infer_hardsigmoid(x: TensorType, *, alpha: float, beta: float) -> TensorType:
     return infer_float(x)
 
 
+@rounded_once
 def hardsigmoid(x: Array, *, alpha: float, beta: float) -> Array:
     t = x.dtype.type
-    return np.clip(x * t(alpha) + t(beta), t(0), t(1)).astype(x.dtype)
+    return np.clip(x * t(alpha) + t(beta), t(0), t(1))
 
 
 def infer_gelu(x: TensorType, *, approximate: str = "none") -> TensorType:
@@ -67,6 +73,7 @@ def infer_gelu(x: TensorType, *, approximate: str = "none") -> TensorType:
     return infer_float(x)
 
 
+@rounded_once
 def gelu(x: Array, *, approximate: str = "none") -> Array:
     """x·Φ(x): exactly 0.5x(1 + erf(x/√2)), or 0.5x(1 + tanh(√(2/π)(x + 0.044715x³)))."""
     t = x.dtype.type
@@ -74,16 +81,17 @@ def gelu(x: Array, *, approximate: str = "none") -> Array:
         inner = np.tanh(t(math.sqrt(2 / math.pi)) * (x + t(0.044715) * x * x * x))
     else:
         inner = erf(x * t(math.sqrt(0.5)))
-    return (t(0.5) * x * (t(1) + inner)).astype(x.dtype)
+    return t(0.5) * x * (t(1) + inner)
 
 
 def infer_shrink(x: TensorType, *, lambd: float, bias: float) -> TensorType:
     return x.with_dtype(x.dtype)
 
 
+@rounded_once
 def shrink(x: Array, *, lambd: float, bias: float) -> Array:
     """x + bias below -lambd, x - bias above lambd, 0 between."""
-    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0)).astype(x.dtype)
+    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))
 
 
 def infer_isinf(x: TensorType, *, positive: bool = True, negative: bool = True) -> TensorType:
@@ -102,8 +110,9 @@ def infer_prelu(x: TensorType, slope: TensorType) -> TensorType:
     return x.with_dtype(x.dtype)
 
 
+@rounded_once
 def prelu(x: Array, slope: Array) -> Array:
-    return np.where(x >= 0, x, x * slope).astype(x.dtype)
+    return np.where(x >= 0, x, x * slope)
 
 
 register(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec
+
 import numpy as np
 
 from lowbit.dims import Dim
@@ -18,6 +22,19 @@ def wide(x: Array) -> Array:
     """16- and 8-bit floats as float32, in which sums over them are made; everything else as it is."""
     narrow = x.dtype.kind in "fV" and x.dtype.itemsize < 4
     return x.astype(np.float32) if narrow else x
+
+
+Attrs = ParamSpec("Attrs")
+
+
+def rounded_once(f: Callable[Concatenate[Array, Attrs], Array]) -> Callable[Concatenate[Array, Attrs], Array]:
+    """The function, with all its steps on 16- and 8-bit floats made in float32: fp16 20000 may be squared on the way to its root."""
+
+    @wraps(f)
+    def real(x: Array, /, *args: Attrs.args, **attrs: Attrs.kwargs) -> Array:
+        return np.asarray(f(wide(x), *args, **attrs)).astype(x.dtype, copy=False)
+
+    return real
 
 
 def same_dtype(**inputs: TensorType | None) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, ShapeError
 from lowbit.ops.binary import div
+from lowbit.ops.checks import rounded_once
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, TensorType, normalize_axis
 
@@ -40,7 +41,7 @@ def _mean(x: Array, axes: Axes, keep: bool) -> Array:
     if x.dtype.kind in "iu":  # the sum is exact, its quotient drops the fraction
         total = np.asarray(np.sum(x, axis=axes, keepdims=keep, dtype=np.int64))
         return div(total, np.array(math.prod(x.shape[a] for a in axes), np.int64)).astype(x.dtype)
-    return np.mean(x, axis=axes, keepdims=keep, dtype=np.float32 if x.dtype.itemsize < 4 else x.dtype).astype(x.dtype)
+    return np.mean(x, axis=axes, keepdims=keep, dtype=x.dtype)
 
 
 def _limit(x: Array, largest: bool) -> Any:
@@ -91,6 +92,7 @@ _FLOAT: dict[str, Callable[[Array, Axes, bool], Array]] = {
 
 
 def _real(f: Callable[[Array, Axes, bool], Array]) -> Callable[..., Array]:
+    @rounded_once
     def real(x: Array, *, axes: Axes, keepdims: bool) -> Array:
         return f(x, tuple(normalize_axis(a, x.ndim) for a in axes), keepdims) if axes else _no_axes(f, x)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.errors import ShapeError
+from lowbit.ops.checks import rounded_once
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, TensorType, axis_of, normalize_axis, shape_text
 
@@ -58,6 +59,7 @@ def infer_scan(x: TensorType, *, axis: int, exclusive: bool = False, reverse: bo
 
 
 def _scan(step: Callable[..., Array], start: int) -> Callable[..., Array]:
+    @rounded_once
     def real(x: Array, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Array:
         axis = normalize_axis(axis, x.ndim)
         t = np.flip(x, axis) if reverse else x

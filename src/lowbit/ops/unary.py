@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lowbit.errors import DTypeError
+from lowbit.ops.checks import rounded_once
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, TensorType
 
@@ -41,19 +42,37 @@ def relu(x: Array) -> Array:
     return np.maximum(x, x.dtype.type(0))
 
 
+@rounded_once
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow on either side."""
+    """1 / (1 + exp(-x)), without overflow on either side: exp(x) / (1 + exp(x)) where x is negative."""
     e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
+    return np.where(x >= 0, x.dtype.type(1), e) / (1 + e)
 
 
+@rounded_once
 def softplus(x: Array) -> Array:
     """log(1 + exp(x)) = max(x, 0) + log1p(exp(-|x|)): large x stays x."""
-    return (np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))).astype(x.dtype)
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 
 
+@rounded_once
+def softsign(x: Array) -> Array:
+    return x / (1 + np.abs(x))
+
+
+@rounded_once
+def silu(x: Array) -> Array:
+    return x * sigmoid(x)
+
+
+@rounded_once
+def mish(x: Array) -> Array:
+    return x * np.tanh(softplus(x))
+
+
+@rounded_once
 def hardswish(x: Array) -> Array:
-    return (x * np.clip(x + x.dtype.type(3), 0, 6) / x.dtype.type(6)).astype(x.dtype)
+    return x * np.clip(x + x.dtype.type(3), 0, 6) / x.dtype.type(6)
 
 
 _FLOAT: dict[str, Callable[[Array], Array]] = {
@@ -77,9 +96,9 @@ _FLOAT: dict[str, Callable[[Array], Array]] = {
     "atanh": np.arctanh,
     "sigmoid": sigmoid,
     "softplus": softplus,
-    "softsign": lambda x: (x / (1 + np.abs(x))).astype(x.dtype),
-    "silu": lambda x: x * sigmoid(x),
-    "mish": lambda x: x * np.tanh(softplus(x)),
+    "softsign": softsign,
+    "silu": silu,
+    "mish": mish,
     "hardswish": hardswish,
     "relu6": lambda x: np.clip(x, x.dtype.type(0), x.dtype.type(6)),
     "floor": np.floor,
