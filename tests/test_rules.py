@@ -74,7 +74,7 @@ def test_every_decision_is_noted_in_the_graph_with_its_reason(tmp_path: Path) ->
     q = lowbit.quantize(g, DATA, rules=rules)
     q.save(tmp_path / "q.lowbit")
     for graph in (q, lowbit.load(tmp_path / "q.lowbit")):
-        assert graph.notes[g.node("head").output.name] == "it is delicate"
+        assert graph.notes[g.node("head").output.name] == "stays float: it is delicate"
         assert graph.notes[g.node("left").output.name] == "the rest"
 
 

@@ -19,6 +19,8 @@ from lowbit.types import Array, TensorType
 
 Attr = Union[None, bool, int, float, str, Sym, tuple["Attr", ...]]  # noqa: UP007 (a name in quotes has no | operator)
 
+STAYS_FLOAT = "stays float: "  # how the note of a node begins that a rule keeps float
+
 
 @dataclass(frozen=True)
 class Value:

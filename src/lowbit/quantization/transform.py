@@ -18,7 +18,7 @@ import numpy as np
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, LowbitError, LowbitWarning, QuantError
-from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, Fixed, State
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, code_range, quantize
@@ -53,7 +53,11 @@ class QuantizationTransform:
             warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
         decisions = self.decisions(graph)
         made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({})).run()
-        return replace(made, notes={**made.notes, **{name: d.because for name, d in decisions.items()}, **remarks})
+        return replace(made, notes={**made.notes, **{name: noted(d) for name, d in decisions.items()}, **remarks})
+
+
+def noted(decided: QuantNode) -> str:
+    return f"{STAYS_FLOAT}{decided.because}" if decided.mode == "float" else decided.because
 
 
 class _Apply:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lowbit.dims import Dim
-from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import BRACKETS, Lowered, bracket_params, lower
 from lowbit.quant_params import QUANT_DTYPES, QuantParams
@@ -105,7 +105,10 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
         owner = owners.setdefault(standing.output.name, node) if standing is not None else node
         now = quantized.producers.get(node.output.name)
         kind: Kind = kind_of(node, standing, (layer, node.op) in only_weights)
-        because = {"weights": only_weights, "float": reasons}.get(kind, {}).get((layer, node.op)) or quantized.notes.get(node.output.name)
+        because = quantized.notes.get(node.output.name, "")
+        if kind in ("weights", "float") and not because.startswith(STAYS_FLOAT):  # a rule wanted integers: lowering knows why not
+            because = {"weights": only_weights, "float": reasons}[kind].get((layer, node.op), because)
+        because = because.removeprefix(STAYS_FLOAT)
         if kind == "integer" and owner is not node:
             kind, because = "inside", f"part of {owner.name or owner.output.name}"
         layers.append(

@@ -1,0 +1,322 @@
+"""The report: its numbers are re-derived from plain runs, its page holds no foreign code, and verify finds every wrong bit."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowbit
+from lowbit.dims import symbol
+from lowbit.errors import CalibrationError, FormatError, InputError
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.lower import lower
+from lowbit.metrics import cosine, max_error, sqnr_db
+from lowbit.quantization.rules import CalibratedQuantRule, FloatRule, QuantRule, WeightOnlyRule
+from lowbit.report import verify as verify_module
+from lowbit.report.compare import Report, compare
+from lowbit.report.coverage import coverage
+from lowbit.report.tally import Tally
+from lowbit.report.verify import Backend, Outputs, add_backend, verify_backends
+from lowbit.types import Array, TensorType
+
+HOSTILE = '<script>alert("x")</script>'
+
+
+def network() -> Graph:
+    """x (batch, 2, 6, 6) → conv, relu → conv (hostile name) → add of both → mean → linear; and the index of the largest."""
+    rng = np.random.default_rng(0)
+
+    def weights(*shape: int) -> Array:
+        return (rng.standard_normal(shape) / 4).astype(np.float32)
+
+    b = Builder(HOSTILE)
+    x = b.input("x", TensorType((symbol("batch"), 2, 6, 6), "float32"))
+    geometry = {"stride": (1, 1), "pads": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+    first = b.add(
+        "relu", b.add("conv", x, b.constant(weights(8, 2, 3, 3), "w1"), b.constant(weights(8)), name="first", **geometry), name="act"
+    )
+    second = b.add("conv", first, b.constant(weights(8, 8, 3, 3)), name=HOSTILE, **geometry)
+    mean = b.add("reduce_mean", b.add("add", first, second, name="sum"), name="mean", axes=(2, 3), keepdims=False)
+    y = b.add("linear", mean, b.constant(weights(5, 8)), name="head")
+    return b.finish({"y": y, "index": b.add("argmax", y, name="index", axis=-1, keepdims=False)})
+
+
+def data(n: int = 3) -> list[Array]:
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal((2, 2, 6, 6)).astype(np.float32) for _ in range(n)]
+
+
+RULES: list[QuantRule] = [
+    FloatRule("^sum", because="sums are delicate"),
+    WeightOnlyRule("^head", "int8", granularity="channel"),
+    CalibratedQuantRule(".*", because="the rest"),
+]
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[Graph, Graph, Report]:
+    g = network()
+    q = lowbit.quantize(g, data(), rules=RULES)
+    return g, q, compare(g, q, data())
+
+
+def test_outputs_are_measured_over_all_data_as_the_metrics_say(both: tuple[Graph, Graph, Report]) -> None:
+    g, q, report = both
+    integer = lower(q).graph
+    ours, theirs = ([run(graph, {"x": x}) for x in data()] for graph in (g, integer))
+    a, b = (np.concatenate([r["y"] for r in rows]) for rows in (ours, theirs))
+    y, index = report.outputs
+    assert y.sqnr_db == pytest.approx(sqnr_db(a, b), rel=1e-12)
+    assert y.max_error == max_error(a, b)
+    assert y.cosine == pytest.approx(cosine(a, b), rel=1e-12)
+    assert y.same_argmax == (a.argmax(-1) == b.argmax(-1)).mean()
+    assert index.sqnr_db is None
+    assert index.equal == np.mean([np.mean(r["index"] == s["index"]) for r, s in zip(ours, theirs, strict=True)])
+    assert report.samples == 3
+
+
+def test_each_layer_is_measured_alone_and_along_the_way(both: tuple[Graph, Graph, Report]) -> None:
+    g, q, report = both
+    integer = lower(q).graph
+    rows = {r.layer: r for r in report.layers}
+    act, second = g.node("act").output.name, g.node(HOSTILE).output.name
+    quantizes = q.producers[f"{act}:int8"]
+    signals: dict[str, list[tuple[Array, Array]]] = {"accumulated": [], "local": []}
+    for x in data():
+        real = run(g, {"x": x}, keep=[act, second])
+        ints = run(integer, {"x": x}, keep=[f"{act}:int8", second])
+        scale, zero = (q.constant(v) for v in quantizes.inputs[1:])
+        assert scale is not None and zero is not None
+        fed = (scale * (ints[f"{act}:int8"].astype(np.int32) - zero.astype(np.int32))).astype(np.float32)
+        got = ints[second]  # the sum behind it is float: so is what the convolution gives
+        node = g.node(HOSTILE)
+        alone = node.definition.run([fed, g.constant(node.inputs[1])], node.attrs)[0]
+        signals["accumulated"].append((real[second], got))
+        signals["local"].append((alone, got))
+    for kind, measured in (("accumulated", rows[HOSTILE].accumulated_db), ("local", rows[HOSTILE].local_db)):
+        a, b = (np.concatenate(side) for side in zip(*signals[kind], strict=True))
+        assert measured == pytest.approx(sqnr_db(a, b), rel=1e-9), kind
+
+
+def test_each_layer_says_what_it_became_and_why(both: tuple[Graph, Graph, Report]) -> None:
+    _, _, report = both
+    rows = {r.layer: r for r in report.layers}
+    assert (rows["first"].kind, rows["first"].became, rows["first"].weights) == ("integer", "q_conv", "int8 per axis 0")
+    assert rows["first"].types == "int8 × int8 → int8"
+    assert rows["first"].because == "the rest"
+    assert (rows["act"].kind, rows["act"].because, rows["act"].local_db) == ("inside", "part of first", None)
+    assert (rows["sum"].kind, rows["sum"].because) == ("float", "sums are delicate")
+    assert (rows["head"].kind, rows["head"].weights) == ("weights", "int8 per axis 0")
+    assert rows["head"].because == "weights only: stored as int8, multiplied as floats"
+    assert (rows["index"].kind, rows["index"].types) == ("integer", "int8 → int64")
+    assert report.coverage == "5 of 7 layers integer, 1 with integer weights; float: sum (sums are delicate)"
+
+
+def test_the_proof_of_range_is_the_worst_case_of_the_real_weights(both: tuple[Graph, Graph, Report]) -> None:
+    _, q, report = both
+    node = next(n for n in lower(q).graph.nodes if n.op == "q_conv" and n.name == "first")
+    weights, bias = (lower(q).graph.constant(node.input(i)) for i in (1, 3))
+    zero = node.attrs["x_zero"]
+    assert weights is not None and bias is not None and isinstance(zero, int)
+    worst = max(
+        abs(int(b)) + sum(abs(int(w)) for w in row.ravel()) * max(127 - zero, zero + 128) for row, b in zip(weights, bias, strict=True)
+    )
+    row = next(r for r in report.layers if r.layer == "first")
+    stated = int(re.search(r"accumulator ≤ ([\d,]+) < 2³¹: int32 exact for any input", row.proof)[1].replace(",", ""))  # type: ignore[index]
+    assert stated == worst
+
+
+def test_sizes_and_macs_add_up(both: tuple[Graph, Graph, Report]) -> None:
+    g, q, report = both
+    assert (report.bytes_before, report.bytes_after) == (g.parameter_bytes, q.parameter_bytes)
+    assert sum(r.bytes_before for r in report.layers) == g.parameter_bytes
+    assert sum(r.bytes_after for r in report.layers) <= q.parameter_bytes
+    conv1, conv2, head = 2 * 36 * 8 * 18, 2 * 36 * 8 * 72, 2 * 40
+    assert report.macs == conv1 + conv2 + head
+    assert report.integer_macs == (conv1 + conv2) / (conv1 + conv2 + head)
+
+
+def test_a_graph_against_itself_is_equal_everywhere() -> None:
+    g = network()
+    report = compare(g, g, data(1))
+    assert all(o.equal == 1.0 for o in report.outputs)
+    assert report.outputs[0].sqnr_db == math.inf
+    assert report.coverage.startswith("0 of 7 layers integer; float: ")
+    assert report.integer_macs == 0.0
+
+
+def test_a_report_is_json_and_a_page_without_foreign_code(both: tuple[Graph, Graph, Report], tmp_path: Path) -> None:
+    _, _, report = both
+    report.save(tmp_path / "r.json")
+    report.save(tmp_path / "r.html")
+    told = json.loads((tmp_path / "r.json").read_text(), parse_constant=lambda c: pytest.fail(f"{c} is not JSON"))
+    assert told["coverage"] == report.coverage
+    assert [row["layer"] for row in told["layers"]] == [r.layer for r in report.layers]
+    page = (tmp_path / "r.html").read_text()
+
+    class Tags(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            assert tag not in ("script", "link", "iframe", "img", "object")
+            assert not any(k.startswith("on") or k in ("src", "href") for k, _ in attrs)
+            opened.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            closed.append(tag)
+
+    opened: list[str] = []
+    closed: list[str] = []
+    Tags().feed(page)
+    assert HOSTILE not in page and "&lt;script&gt;" in page
+    assert "http" not in page
+    assert sorted(closed) == sorted(t for t in opened if t != "meta")
+    assert page.count("<tr") == 1 + len(report.layers)
+    assert report._repr_html_() in page
+    assert str(report).startswith(HOSTILE + ": 5 of 7 layers integer")
+
+
+def test_a_report_is_written_whole_or_not_at_all(both: tuple[Graph, Graph, Report], tmp_path: Path) -> None:
+    report = both[2]
+    with pytest.raises(FormatError, match=r"reports are not written as '\.txt'"):
+        report.save(tmp_path / "r.txt")
+    with pytest.raises(FormatError, match="cannot be written"):
+        report.save(tmp_path / "none" / "r.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_graphs_and_data_that_do_not_fit_are_refused() -> None:
+    g = network()
+    b = Builder()
+    other = b.finish({"y": b.add("relu", b.input("z", TensorType((1,), "float32")))})
+    with pytest.raises(InputError, match="the graphs have different inputs"):
+        compare(g, other, data())
+    with pytest.raises(CalibrationError, match="there is no data to compare with"):
+        compare(g, g, [])
+    with pytest.raises(InputError, match=r"sample 1: input 'x': float64 given"):
+        compare(g, g, [*data(1), np.zeros((2, 2, 6, 6))])
+
+
+def test_data_streams_and_values_of_one_sample_live_at_a_time() -> None:
+    import tracemalloc
+
+    b = Builder()
+    x = y = b.input("x", TensorType((1 << 16,), "float32"))
+    for i in range(16):
+        y = b.add("mul", y, b.constant(np.float32([1.01])), name=f"m{i}")
+    g = b.finish({"y": y})
+    ones = [np.ones(1 << 16, np.float32)]
+    q = lowbit.quantize(g, ones)
+    peaks = []
+    for n in (1, 12):
+        tracemalloc.start()
+        compare(g, q, (np.full(1 << 16, 0.1 * i, np.float32) for i in range(n)))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] * 1.1
+    assert x.type.nbytes * 16 > peaks[0] / 4  # of the order of one sample's values, in 8 bits
+
+
+def test_the_tally_is_that_of_all_data_at_once_and_leaves_masks_out() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 7, 5)).astype(np.float32)
+    t = Tally()
+    for i in range(7):
+        t.add(a[i], b[i])
+    assert t.sqnr_db == pytest.approx(sqnr_db(a, b), rel=1e-12)
+    assert t.cosine == pytest.approx(cosine(a, b), rel=1e-12)
+    masked = Tally()
+    masked.add(np.array([1.0, -np.inf]), np.array([1.0, -np.inf]))
+    assert (masked.sqnr_db, masked.elements) == (math.inf, 1)
+    masked.add(np.array([1.0]), np.array([np.nan]))
+    assert masked.sqnr_db == -math.inf
+
+
+def test_coverage_needs_no_data(both: tuple[Graph, Graph, Report]) -> None:
+    g, q, report = both
+    found = coverage(g, q)
+    assert str(found) == report.coverage
+    assert [s.macs for s in found.layers if s.layer == "first"] == [5184 * symbol("batch")]
+
+
+def test_remarks_of_the_rules_are_in_the_report() -> None:
+    g = network()
+    with pytest.warns(lowbit.LowbitWarning):
+        q = lowbit.quantize(g, data(), rules=[FloatRule("^nothing"), CalibratedQuantRule(".*")])
+    report = compare(g, q, data(1))
+    assert report.remarks == ("rule 0: FloatRule '^nothing' matches no layer",)
+    assert "matches no layer" in report._repr_html_()
+
+
+# -- verify ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def backends(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(verify_module, "BACKENDS", {})
+    yield
+
+
+def interpreter(change: str = "") -> Backend:
+    """The interpreter as one more backend; `change` is a value (or output) in which it gets one bit wrong."""
+
+    def prepare(quantized: Graph, integer: Graph, shown: tuple[str, ...]) -> object:
+        def go(arrays: Outputs) -> Outputs:
+            got = run(integer, arrays, keep=shown)
+            if change:
+                wrong = got[change].copy()
+                wrong.reshape(-1).view(np.uint8)[0] ^= 1
+                got[change] = wrong
+            return got
+
+        return go
+
+    return Backend(f"copy{change}", prepare)  # type: ignore[arg-type]
+
+
+def test_fake_quantization_differs_by_one_at_most_and_that_is_counted(both: tuple[Graph, Graph, Report], backends: None) -> None:
+    q = both[1]
+    found = verify_backends(q, data())
+    (fake,) = found.results
+    assert (fake.backend, fake.exact, found.ok) == ("fake quantization", False, True)
+    assert {d.value for d in fake.layers} >= {"x:int8"}
+    assert all(d.largest <= 1 and d.different == d.off_by_one for d in fake.layers)
+    assert sum(d.elements for d in fake.layers if d.value == "x:int8") == 3 * 144
+    assert "fake quantization, layers, each fed alike:" in str(found)
+
+
+def test_a_backend_that_is_right_is_said_to_be_the_same(both: tuple[Graph, Graph, Report], backends: None) -> None:
+    add_backend(interpreter())
+    found = verify_backends(both[1], data(2), layers=True)
+    copy = found.results[0]
+    assert found.ok and copy.same
+    assert len(copy.layers) > 3 and sum(d.elements for d in copy.outputs) == 2 * (10 + 2)
+    assert f"copy, outputs: the same {24} numbers, bit by bit" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["ok"] is True
+
+
+@pytest.mark.parametrize("where", ["y", "x:int8"])
+def test_one_wrong_bit_is_found_and_placed(both: tuple[Graph, Graph, Report], backends: None, where: str) -> None:
+    add_backend(interpreter(where))
+    found = verify_backends(both[1], data(2), layers=True)
+    wrong = [d for d in (*found.results[0].outputs, *found.results[0].layers) if d.different]
+    assert not found.ok
+    assert [(d.value, d.different) for d in wrong] == [(where, 2)]
+
+
+def test_backends_that_are_not_there_are_said_and_names_are_unique(both: tuple[Graph, Graph, Report], backends: None) -> None:
+    add_backend(Backend("chip", lambda *_: pytest.fail("must not run"), lambda: False))
+    found = verify_backends(both[1], data(1))
+    assert found.absent == ("chip",)
+    assert "chip: not present" in str(found)
+    with pytest.raises(InputError, match="there is a backend 'chip' already"):
+        add_backend(Backend("chip", lambda *_: lambda x: x))
+    with pytest.raises(CalibrationError, match="there is no data to verify with"):
+        verify_backends(both[1], [])
