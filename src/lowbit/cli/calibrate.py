@@ -18,6 +18,7 @@ from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.rules_file import load_rules
 
 HELP = "learn the ranges of a network's values from data"
+DEFAULT = "int8"
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -29,14 +30,14 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def add_rule_arguments(p: argparse.ArgumentParser) -> None:
     which = p.add_mutually_exclusive_group()
-    which.add_argument("--recipe", choices=sorted(RECIPES), default="int8", help="a named list of rules (int8)")
+    which.add_argument("--recipe", choices=sorted(RECIPES), help="a named list of rules (int8)")
     which.add_argument("--rules", metavar="FILE.toml", help="rules of your own; see examples/rules.toml")
     p.add_argument("--method", choices=sorted(METHODS), default="minmax", help="how ranges are chosen (minmax)")
     p.add_argument("--workers", type=int, default=1, metavar="N", help="processes to calibrate with (1); the result is the same")
 
 
 def rules_from(args: argparse.Namespace) -> list[QuantRule]:
-    return load_rules(args.rules) if args.rules else recipe(args.recipe)
+    return load_rules(args.rules) if args.rules else recipe(args.recipe or DEFAULT)
 
 
 @contextmanager
@@ -60,5 +61,5 @@ def main(args: argparse.Namespace) -> None:
         print_json({"written": args.out, "taps": len(record), "samples": len(data), "method": args.method})
         return
     print(f"written: {args.out}, the ranges of {len(record)} values over {len(data)} samples ({args.method})")
-    same = f"--rules {args.rules}" if args.rules else f"--recipe {args.recipe}"
+    same = f"--rules {args.rules}" if args.rules else f"--recipe {args.recipe or DEFAULT}"
     print(f"next   lowbit quantize {args.model} --record {args.out} {same} -o model.lowbit")
