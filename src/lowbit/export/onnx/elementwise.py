@@ -88,7 +88,12 @@ def expm1(w: Writer, node: Node) -> None:
     w.node(node, "Sub", w.step(node, "Exp", node.inputs[0]), w.scalar(1, like=node.output))
 
 
-@spells("isinf")
+def _half(node: Node) -> bool:
+    x = node.inputs[0]
+    return x is not None and x.type.dtype.bits < 32
+
+
+@spells("isinf", since=lambda node: 20 if _half(node) else 17)
 def isinf(w: Writer, node: Node) -> None:
     w.node(node, "IsInf", *node.inputs, detect_positive=node.attrs["positive"], detect_negative=node.attrs["negative"])
 

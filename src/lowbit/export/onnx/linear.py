@@ -57,17 +57,16 @@ def linear(w: Writer, node: Node) -> None:
         w.node(node, "Gemm", x, weight, bias, transB=1)
         return
     turned = turned_constants(w.graph, weight)
-    if turned is not None:
-        w.turned.update(turned)
     right = weight if turned is not None else w.step(node, "Transpose", weight, perm=(1, 0))
-    out = w.name(node.output)
+    product = w.name(node.output)
     if bias is None:
         w.node(node, "MatMul", x, right)
-        w.linears[out] = ""
-        return
-    product = w.step(node, "MatMul", x, right)
-    w.node(node, "Add", product, bias)
-    w.linears[product] = out
+    else:
+        product = w.step(node, "MatMul", x, right)
+        w.node(node, "Add", product, bias)
+    if turned is not None:
+        w.turned.update(turned)
+        w.linears[product] = w.name(node.output) if bias is not None else ""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from lowbit.errors import UnsupportedOp
 from lowbit.export.onnx.movement import dims, ints, source
 from lowbit.export.onnx.writer import Writer, spells
 from lowbit.ir.graph import Node
+from lowbit.ops.window import extent
 
 
 def window(node: Node) -> dict[str, Any]:
@@ -44,21 +45,28 @@ def _pool(node: Node) -> dict[str, Any]:
     return {"kernel_shape": node.attrs["kernel"], "ceil_mode": node.attrs["ceil_mode"], **window(node)}
 
 
-@spells("max_pool")
+def _pool_since(node: Node) -> int:
+    """Until opset 22 a last window that starts on the padding at the end was counted; lowbit, like torch, does not."""
+    a, spatial = node.attrs, list(zip(source(node).shape[2:], node.output.shape[2:], strict=True))
+    if not a["ceil_mode"] or any(isinstance(n, Sym) for pair in spatial for n in pair):
+        return 17
+    reach = extent(ints(node, "kernel"), ints(node, "dilation"))
+    pads, n = ints(node, "pads"), len(spatial)
+    spans = [int(size) + pads[i] + pads[n + i] - reach[i] for i, (size, _) in enumerate(spatial)]
+    old = [-(-span // s) + 1 for span, s in zip(spans, ints(node, "stride"), strict=True)]
+    return 17 if old == [out for _, out in spatial] else 22
+
+
+@spells("max_pool", "max_pool_indices", since=_pool_since)
 def max_pool(w: Writer, node: Node) -> None:
-    w.node(node, "MaxPool", source(node), **_pool(node))
-
-
-@spells("max_pool_indices")
-def max_pool_indices(w: Writer, node: Node) -> None:
-    w.node(node, "MaxPool", source(node), **_pool(node), storage_order=node.attrs["column_major"])
+    w.node(node, "MaxPool", source(node), **_pool(node), storage_order=node.attrs.get("column_major"))
 
 
 def _dilated(node: Node) -> bool:
     return any(d != 1 for d in ints(node, "dilation"))
 
 
-@spells("avg_pool", since=lambda node: 19 if _dilated(node) else 17)
+@spells("avg_pool", since=lambda node: max(19 if _dilated(node) else 17, _pool_since(node)))
 def avg_pool(w: Writer, node: Node) -> None:
     options = _pool(node)
     if not _dilated(node):
@@ -86,8 +94,10 @@ def adaptive_pool(w: Writer, node: Node) -> None:
 
 
 def _resize_since(node: Node) -> int:
+    """Axes that keep their size beside others that are given by theirs can be left out since opset 18."""
     a = node.attrs
-    return 19 if a["coordinate_mode"] == "half_pixel_symmetric" else 18 if a["antialias"] else 17
+    mixed = len({s is None for s in a["scales"]}) > 1  # type: ignore[union-attr]
+    return 19 if a["coordinate_mode"] == "half_pixel_symmetric" else 18 if a["antialias"] or mixed else 17
 
 
 @spells("resize", since=_resize_since)

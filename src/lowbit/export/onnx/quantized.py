@@ -16,11 +16,12 @@ from lowbit.ir.graph import Node
 
 
 def _since(node: Node) -> int:
-    """int16, int4 and blocks came with opset 21, results of another type than the scale with 23."""
+    """float16 scales came with opset 19, int16, int4 and blocks with 21, results of another type than the scale with 23."""
     if node.op == "dequantize_linear" and dtype(str(node.attrs["to"])) != source(node, 1).type.dtype:
         return 23
     integers = node.output if node.op == "quantize_linear" else source(node)
-    return 21 if node.attrs["block_size"] or integers.type.dtype.bits not in (8, 32) else 17
+    half = source(node, 1).type.dtype.name != "float32"
+    return 21 if node.attrs["block_size"] or integers.type.dtype.bits not in (8, 32) else 19 if half else 17
 
 
 def _grid(node: Node, turned: bool = False) -> dict[str, Any]:
@@ -77,7 +78,7 @@ def qlinear_conv(w: Writer, node: Node) -> None:
     w.node(node, "QLinearConv", *node.inputs, **window(node), group=node.attrs["groups"])
 
 
-@spells("qlinear_matmul")
+@spells("qlinear_matmul", since=lambda node: 21 if source(node, 1).type.dtype.name != "float32" else 17)
 def qlinear_matmul(w: Writer, node: Node) -> None:
     w.node(node, "QLinearMatMul", *node.inputs)
 

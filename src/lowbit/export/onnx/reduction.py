@@ -26,7 +26,7 @@ REDUCE = {
 GLOBAL = {"reduce_mean": "GlobalAveragePool", "reduce_max": "GlobalMaxPool"}
 
 
-@spells(*REDUCE)
+@spells(*REDUCE, since=lambda node: 20 if source(node).type.dtype.name == "bool" else 17)
 def reduce(w: Writer, node: Node) -> None:
     """Over the spatial axes it is a global pool, which runtimes have integer kernels for."""
     x, axes, keep = source(node), ints(node, "axes"), node.attrs["keepdims"]

@@ -196,7 +196,7 @@ class Writer:
             except LowbitError as e:
                 raise e.at(node.where) from None
             steps = [n for n in self._nodes[first:] if n.output[0] not in self._size_names]
-            if (len(steps) > 1 or (steps and own.respelled)) and node.op != "linear":
+            if (len(steps) > 1 or (steps and own.respelled)) and not any(n.output[0] in self.linears for n in steps):
                 self._add_group(node, steps)
         for out, source in self._copies.items():
             self._add("Identity", [self._names[source]], [out], "", {})

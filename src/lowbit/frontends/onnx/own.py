@@ -101,10 +101,8 @@ class _Linears:
         return self.tensors[source].data.shape if source in self.tensors else None
 
     def weight(self, name: str, found: dict[str, tuple[OnnxNode, OnnxNode | None] | None], nodes: dict[int, OnnxNode]) -> str | None:
-        """The weight as (out, in): before its Transpose, or turned back in place; None when something else reads it."""
+        """The weight, turned back to (out, in) in place; None when something else reads it."""
         node = self.producers.get(name)
-        if node is not None and node.op_type == "Transpose" and node.attr("perm") == [1, 0]:
-            return node.inputs[0]
         read_by = self.users.get(name, [])
         if name in self.outputs or not all(u.inputs[1:] == (name,) and found.get(u.outputs[0]) is not None for u in read_by):
             return None
