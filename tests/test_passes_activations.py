@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from passes_laws import Net, check, f32, net_of, ops
 
+from lowbit.ir.interp import run
+from lowbit.passes import simplify
+
 SHAPE = (2, 3, 5, 4)
 ROOT2 = math.sqrt(2.0)
 TANH = math.sqrt(2 / math.pi)
@@ -139,6 +142,16 @@ NEAR_MISSES = {
     "softmax with sums over another axis": lambda n, x: (lambda e: n("div", e, n("reduce_sum", e, axes=(2,), keepdims=True)))(
         n("exp", n("sub", x, n("reduce_max", x, axes=(3,), keepdims=True)))
     ),
+    "softmax with a shift in one half": lambda n, x: n(
+        "div",
+        n("exp", n("sub", x, n("reduce_max", x, axes=(3,), keepdims=True))),
+        n("reduce_sum", n("exp", x), axes=(3,), keepdims=True),
+    ),
+    "softmax with a shift in the other half": lambda n, x: n(
+        "div",
+        n("exp", x),
+        n("reduce_sum", n("exp", n("sub", x, n("reduce_max", x, axes=(3,), keepdims=True))), axes=(3,), keepdims=True),
+    ),
     "a one that widens": lambda n, x: n("mul", n("sigmoid", x), n("mul", x, np.ones((2, *SHAPE), np.float32))),
 }
 FUSED = {"hardswish", "gelu", "silu", "mish", "leaky_relu", "softmax"}
@@ -147,6 +160,26 @@ FUSED = {"hardswish", "gelu", "silu", "mish", "leaky_relu", "softmax"}
 @pytest.mark.parametrize("build", NEAR_MISSES.values(), ids=NEAR_MISSES.keys())
 def test_what_only_looks_like_it_stays(build):
     assert not FUSED & set(ops(check(net_of(build, SHAPE))))
+
+
+def test_one_op_gives_numbers_where_its_formula_overflows_and_keeps_nan():
+    """The differences that the passes' docstrings tell of: all others are rounding."""
+
+    def softmax(n, x):
+        e = n("exp", x)
+        return n("div", e, n("reduce_sum", e, axes=(0,), keepdims=True))
+
+    x = np.array([np.nan, 200, -200], np.float32)
+    for build, formula, fused in (
+        (lambda n, x: n("where", n("greater", x, 0.0), x, 0.0), [0, 200, 0], [np.nan, 200, 0]),
+        (lambda n, x: n("log", n("add", 1.0, n("exp", x))), [np.nan, np.inf, 0], [np.nan, 200, 0]),
+        (lambda n, x: softmax(n, n("abs", x)), [np.nan] * 3, [np.nan] * 3),
+        (lambda n, x: softmax(n, n("where", n("isnan", x), 0.0, x)), [0, np.nan, 0], [0, 1, 0]),
+        (lambda n, x: n("log", n("softmax", n("where", n("isnan", x), 0.0, x), axis=0)), [-np.inf, 0, -np.inf], [-200, 0, -400]),
+    ):
+        graph = net_of(build, (3,))
+        np.testing.assert_array_equal(run(graph, {"x0": x})["y0"], np.array(formula, np.float32))
+        np.testing.assert_array_equal(run(simplify(graph), {"x0": x})["y0"], np.array(fused, np.float32))
 
 
 def test_a_shared_step_is_not_computed_twice():
@@ -168,6 +201,16 @@ def test_limits_of_integers_stay_integers():
     g = net.graph(net("minimum", net.x(2, 3, dtype="int32"), np.array(3, np.int32)))
     after = check(g, exact=True)
     assert ops(after) == ["clip"] and after.nodes[0].attrs["max"] == 3 and isinstance(after.nodes[0].attrs["max"], int)
+
+
+@pytest.mark.parametrize("bound", [2**63 - 1, 2**53 + 1, -(2**63)])
+def test_limits_beyond_the_integers_of_a_float_are_kept_exactly(bound):
+    for op in ("minimum", "maximum"):
+        net = Net()
+        x = net.x(4, dtype="int64")
+        feed = {"x": np.array([2**53, 2**53 + 2, 2**63 - 1, -(2**63)])}
+        check(net.graph(net(op, net("relu", x), np.array(bound, np.int64))), exact=True, feed=feed)
+        check(net.graph(net(op, x, np.full(4, bound, np.int64))), exact=True, feed=feed)
 
 
 def test_the_fused_node_has_the_name_of_the_module():

@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from passes_laws import Net, check, f32, net_of, ops
+from passes_laws import Net, check, f32, inputs_for, net_of, ops
 
 from lowbit.dims import symbol
+from lowbit.ir.interp import run
+from lowbit.passes import simplify
 
 Q, K, V = (2, 4, 5, 8), (2, 4, 7, 8), (2, 4, 7, 6)
 SCALE = 1 / math.sqrt(8)
@@ -140,6 +142,17 @@ def test_keys_that_were_made_the_other_way_round_are_turned():
 def test_sizes_may_be_symbols():
     b, s = symbol("batch"), symbol("seq")
     assert ops(check(net_of(spell, (b, 4, s, 8), (b, 4, s, 8), (b, 4, s, 8)))) == ["attention"]
+
+
+def test_a_row_of_hidden_scores_gives_zeros_where_a_softmax_gave_nan():
+    mask = np.zeros((7, 7), np.float32)
+    mask[2] = -np.inf
+    graph = net_of(
+        lambda n, q, k, v: n("matmul", n("softmax", n("add", n("matmul", q, k), mask), axis=2), v), (2, 7, 8), (2, 8, 7), (2, 7, 8)
+    )
+    feed = inputs_for(graph)
+    before, after = run(graph, feed)["y0"], run(simplify(graph), feed)["y0"]
+    assert np.isnan(before[:, 2]).all() and (after[:, 2] == 0).all()
 
 
 NEAR_MISSES = {

@@ -130,6 +130,27 @@ def test_matmul_by_a_constant_is_linear_and_takes_the_bias():
         assert ops(after) == ["linear"] and len(after.nodes[0].inputs) == 3
 
 
+def test_a_weight_that_is_also_read_otherwise_is_not_doubled():
+    w = f32(4, 4)
+
+    def both_sides(n, x):
+        c = n.constant(w)
+        return n("matmul", c, n("matmul", x, c))
+
+    def both_ways(n, x):
+        c = n.constant(w)
+        return n("einsum", n("matmul", x, c), c, equation="bk,nk->bn")
+
+    def as_an_output(n, x):
+        c = n.constant(w)
+        return n("matmul", x, c), c
+
+    for build in (both_sides, both_ways, as_an_output):
+        assert check(net_of(build, (4, 4))).parameter_count == w.size
+    twice = check(net_of(lambda n, x: (lambda c: n("matmul", n("relu", n("matmul", x, c)), c))(n.constant(w)), (4, 4)))
+    assert ops(twice) == ["linear", "relu", "linear"] and twice.parameter_count == w.size
+
+
 def test_matmul_of_a_weight_with_leading_ones_is_linear():
     assert ops(check(net_of(lambda n, x: n("matmul", x, f32(1, 4, 6)), (2, 5, 4)))) == ["linear"]
     g = net_of(lambda n, x: n("matmul", x, f32(1, 4, 6)), (5, 4))  # the 1 makes the result rank 3

@@ -1,4 +1,8 @@
-"""Float → float passes that keep a graph's meaning, and `simplify`, which runs them until nothing changes."""
+"""Float → float passes that keep a graph's meaning, and `simplify`, which runs them until nothing changes.
+
+The meaning is that of numbers: where a spelled-out formula overflows or makes NaN on the way and the one op does not, the op's answer
+counts. `fuse_activations`, `fuse_norms` and `fuse_attention` say where that is.
+"""
 
 from __future__ import annotations
 

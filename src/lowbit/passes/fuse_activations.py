@@ -1,6 +1,9 @@
 """Makes one op of activation functions that exporters write out as arithmetic.
 
 One canonical form each: relu6, hardtanh, min and max with numbers are `clip`; clip from 0 upwards is `relu`.
+
+Results differ from the formula's, but for rounding, in three cases: where(x > 0, x, 0) is 0 at NaN and relu is NaN; log(1 + exp(x)) is
+inf from x = 89 on (float32) and softplus is x; log(softmax(x)) is -inf where the softmax is 0 and log_softmax is finite.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Makes one `attention` of matmul → scale → mask → softmax → matmul."""
+"""Makes one `attention` of matmul → scale → mask → softmax → matmul.
+
+A row whose scores are all -inf gives NaN in a softmax; `attention` gives zeros, as those exporters do that guard against it.
+"""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from lowbit.passes.match import Var, match, op, same_shape
 
 def fuse_linear(graph: Graph) -> Graph:
     """The graph in which x @ W with a constant W of two dimensions is linear(x, Wᵀ). Biases behind it are folded by `fold_affine`."""
-    turned: dict[tuple[str, bool], Value] = {}  # one transposed weight for all users of a weight
+    turned: dict[str, Value] = {}  # one transposed weight for all users of a weight
 
     def rule(editor: Editor, node: Node) -> None:
         if node.op == "reshape":
             _drop_reshapes(editor, node)
             return
-        x, w = _einsum_matmul(node) if node.op == "einsum" else (node.inputs[0], node.inputs[1])
+        x, w = _operands(node)
         if x is None or w is None:
             return
         before = editor.producer(w)
@@ -29,19 +29,18 @@ def fuse_linear(graph: Graph) -> Graph:
                 editor.become(node, "linear", x, source)
             return
         data = editor.constant_data(w)
-        if data is None or x.type.rank == 0 or any(u.op not in ("matmul", "einsum") for u in editor.users(w)):
+        if data is None or data.ndim < 2 or any(d != 1 for d in data.shape[:-2]):
             return
-        if data.ndim < 2 or any(d != 1 for d in data.shape[:-2]) or not _fits(node, x, data.shape):
-            return
-        key = (w.name, _by_rows(node))
-        if key not in turned:
+        if editor.is_output(w) or not all(_reads(u, w) and _by_rows(u) == _by_rows(node) for u in editor.users(w)):
+            return  # it would be there twice, as it was and transposed
+        if w.name not in turned:
             rows = data.reshape(data.shape[-2:])
-            turned[key] = editor.constant(
+            turned[w.name] = editor.constant(
                 np.ascontiguousarray(rows if _by_rows(node) else rows.T),
                 name=f"{node.name}.weight" if node.name else w.name,
                 dtype=w.type.dtype,
             )
-        editor.become(node, "linear", x, turned[key])
+        editor.become(node, "linear", x, turned[w.name])
 
     return rewrite(graph, rule, "matmul", "einsum", "reshape")
 
@@ -51,9 +50,18 @@ def _by_rows(node: Node) -> bool:
     return node.op == "einsum" and not _equation(node)[1].endswith(_equation(node)[2][-1])
 
 
-def _fits(node: Node, x: Value, w: tuple[int, ...]) -> bool:
-    out = w[-2] if _by_rows(node) else w[-1]
-    return same_shape(node.output.shape, (*x.shape[:-1], out))
+def _reads(node: Node, w: Value) -> bool:
+    """Whether the node is x @ w (or x @ wᵀ) of a result that linear gives, and reads w in no other place."""
+    x, right = _operands(node)
+    if x is None or x.type.rank == 0 or right != w or x == w:
+        return False
+    return same_shape(node.output.shape, (*x.shape[:-1], w.shape[-2] if _by_rows(node) else w.shape[-1]))
+
+
+def _operands(node: Node) -> tuple[Value | None, Value | None]:
+    if node.op == "einsum":
+        return _einsum_matmul(node)
+    return (node.inputs[0], node.inputs[1]) if node.op == "matmul" else (None, None)
 
 
 def _equation(node: Node) -> tuple[str, str, str]:

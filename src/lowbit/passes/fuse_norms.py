@@ -2,6 +2,8 @@
 
 In two steps that meet in any order of scale and bias: the core (x - mean) / √(var + eps) becomes a norm without them, then a
 multiplication or addition of a constant behind a norm becomes its scale or bias.
+
+exp(x) / Σ exp(x) is NaN where exp(x) overflows (from x = 89 on in float32); the softmax that it becomes is not.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ VARIANCE = _mean(_square(DIFFERENCE), "var")
 FACTOR = op("mul", either(op("reciprocal", _root(VARIANCE)), op("div", Num(1.0), _root(VARIANCE))), Const("scale"))
 LAYER_BY_FACTOR = op("add", op("mul", X, FACTOR), op("sub", Const("bias"), op("mul", _mean(X, "mean"), FACTOR)))
 EXP = op("exp", op("sub", X, op("reduce_max", X, keepdims=True, name="mean")))
-SOFTMAX = op("div", either(EXP, op("exp", X)), op("reduce_sum", either(EXP, op("exp", X)), keepdims=True, name="var"))
+SOFTMAX = either(*(op("div", e, op("reduce_sum", e, keepdims=True, name="var")) for e in (EXP, op("exp", X))))
 
 
 def fuse_norms(graph: Graph) -> Graph:

@@ -123,7 +123,7 @@ def swallows(editor: Editor, nodes: tuple[Node, ...]) -> bool:
 
 
 def number(editor: Editor, value: Value | None) -> float | None:
-    """The number that all elements of a constant are; None for anything else."""
+    """The number that all elements of a constant are (an int for integers: no float holds 2**63 - 1); None for anything else."""
     data = editor.constant_data(value)
     return uniform(data) if data is not None else None
 
@@ -133,12 +133,14 @@ def uniform(data: Array) -> float | None:
     if not 0 < data.size <= UNIFORM_LIMIT or data.dtype.kind not in "fiub":
         return None
     first = data.reshape(-1)[0]
-    return float(first) if data.size == 1 or bool((data == first).all()) else None
+    if data.size > 1 and not bool((data == first).all()):
+        return None
+    return float(first) if data.dtype.kind == "f" else int(first)
 
 
 def close(a: float, b: float, dtype: str = "float32") -> bool:
     """Whether two numbers are the same but for rounding in that dtype."""
-    return a == b or math.isclose(a, b, rel_tol=TOLERANCE.get(dtype, 0.0))
+    return a == b or (dtype in TOLERANCE and math.isclose(a, b, rel_tol=TOLERANCE[dtype]))
 
 
 def layer_name(nodes: tuple[Node, ...]) -> str:
