@@ -56,7 +56,7 @@ def show(report: Report) -> None:
     rows = [
         [
             r.layer,
-            f"{r.op} → {r.became if r.became and r.kind != 'inside' else r.kind}" + (f" ({r.weights})" if r.weights else ""),
+            f"{r.op} → {r.now}" + (f" ({r.weights})" if r.weights else ""),
             decibels(r.local_db),
             decibels(r.accumulated_db),
             count(r.macs),

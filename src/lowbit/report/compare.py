@@ -56,6 +56,11 @@ class LayerRow:
     local_db: float | None
     accumulated_db: float | None
 
+    @property
+    def now(self) -> str:
+        """The op that stands for it; "inside" where that is another layer's."""
+        return self.kind if self.kind == "inside" else self.became or self.kind
+
 
 @dataclass(frozen=True)
 class OutputRow:
@@ -126,7 +131,7 @@ class Report:
             said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
             lines.append(said + f"{o.equal:.1%} of elements equal, over {self.samples} samples")
         for r in self.layers:
-            lines.append(f"  {r.layer}  {r.op} → {r.became or r.kind}  {decibels(r.local_db)} / {decibels(r.accumulated_db)}  {r.because}")
+            lines.append(f"  {r.layer}  {r.op} → {r.now}  {decibels(r.local_db)} / {decibels(r.accumulated_db)}  {r.because}")
         return "\n".join([*lines, *(f"note: {r}" for r in self.remarks)])
 
 

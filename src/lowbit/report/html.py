@@ -64,7 +64,7 @@ def fragment(report: Report) -> str:
 
 
 def _row(r: LayerRow) -> str:
-    became = escape(r.became or r.kind) + f"<small>{escape(', '.join(t for t in (r.types, r.weights) if t))}</small>"
+    became = escape(r.now) + f"<small>{escape(', '.join(t for t in (r.types, r.weights) if t))}</small>"
     why = escape(r.because) + (f"<small>{escape(r.proof)}</small>" if r.proof else "")
     stored = f"{r.bytes_before:,} → {r.bytes_after:,}" if r.bytes_before or r.bytes_after else ""
     return (
