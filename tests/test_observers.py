@@ -32,6 +32,7 @@ from lowbit.calibration.reservoir import Reservoir
 from lowbit.calibration.statistics import as_batch
 from lowbit.dtypes import dtype
 from lowbit.errors import CalibrationError, DTypeError, FormatError, QuantError, ShapeError
+from lowbit.metrics import sqnr_db
 from lowbit.quant_params import PerAxis, PerTensor, dequantize, quantize
 from lowbit.ranges import params_from_range
 
@@ -328,7 +329,7 @@ def test_zeros_after_a_relu_do_not_move_the_range(method: str, share: float) -> 
 def test_entropy_follows_the_number_of_levels() -> None:
     observer = EntropyObserver().observe(normal(200_000))
     ends = [float(observer.range(d)[1]) for d in ("int4", "int8", "int16")]
-    assert 2 < ends[0] < 3 < 4 < ends[1] < ends[2] == pytest.approx(float(observer.seen.hi[0]))
+    assert 2 < ends[0] < 3 < 4 < ends[1] <= ends[2] == pytest.approx(float(observer.seen.hi[0]))
 
 
 def test_entropy_is_the_divergence_of_its_definition() -> None:
@@ -338,10 +339,42 @@ def test_entropy_is_the_divergence_of_its_definition() -> None:
     assert b.width == 1 and b.counts.tolist() == [8, 4, 2, 0, 1]
     # uint4, scale 2: the centres 0.75, 1.5, 2.5 and 4.25 (bins end at the extremes 0.5 and 4.5) have codes 0, 1, 1, 2; none is clipped.
     p = params_from_range([0.0], [30.0], "uint4", "asymmetric", PerAxis(0))
-    assert divergence(b, p)[0] == pytest.approx((4 * np.log(4 / 3) + 2 * np.log(2 / 3)) / 15)
+    # Six values in two bins of one cell: chance alone may lose 6·log(1 + 1/6).
+    assert divergence(b, p)[0] == pytest.approx((4 * np.log(4 / 3) + 2 * np.log(2 / 3) - 6 * np.log(7 / 6)) / 15)
     # A range of 3 with 15 codes: each bin has a cell of its own; the last bin is clipped into an empty cell, which has half a value.
     p = params_from_range([0.0], [3.0], "uint4", "asymmetric", PerAxis(0))
-    assert divergence(b, p)[0] == pytest.approx(np.log(1 / 0.5) / 15 + np.log(14.5 / 15))
+    assert divergence(b, p)[0] == pytest.approx(np.log(1 / 0.5) / 15)
+    # A range that clips all but nothing loses the most, not the least.
+    narrow = params_from_range([0.0], [0.01], "uint4", "asymmetric", PerAxis(0))
+    assert divergence(b, narrow)[0] > 2
+
+
+DATA = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "uniform": lambda rng, n: rng.uniform(-1, 1, n),
+    "laplace": lambda rng, n: rng.laplace(size=n),
+    "relu": lambda rng, n: np.maximum(rng.normal(size=n), 0),
+}
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("d,scheme", [("int8", "symmetric"), ("uint8", "asymmetric"), ("int4", "symmetric"), ("int4", "logarithmic")])
+def test_entropy_never_costs_much_of_what_minmax_keeps(kind: str, d: str, scheme: Any) -> None:
+    for n, seeds in ((20, 12), (100, 12), (300, 12), (1000, 12), (3000, 6), (20_000, 2)):
+        for seed in range(seeds):
+            x = DATA[kind](np.random.default_rng(seed), n).astype(np.float32)
+            entropy, whole = (calibrate_from_samples([x], d, m, scheme=scheme) for m in ("entropy", "minmax"))
+            kept, all_of_it = (sqnr_db(x, dequantize(quantize(x, p), p)) for p in (entropy, whole))
+            assert kept >= all_of_it - (3 if scheme == "logarithmic" else 1), (n, seed)
+
+
+def test_coarser_bins_are_those_of_half_as_many() -> None:
+    x = np.append(normal(500), 3.7).astype(np.float32)
+    fine, coarse = (EntropyObserver(bins=n).observe(x).histogram() for n in (64, 32))
+    made = fine.coarser()
+    for a, b in ((made.edges, coarse.edges), (made.counts, coarse.counts), (made.rest, coarse.rest)):
+        assert np.array_equal(a, b)
+    assert (made.width, made.octaves) == (coarse.width, coarse.octaves)
 
 
 @pytest.mark.parametrize("d,scheme", FORMATS)

@@ -11,8 +11,13 @@ KL(P ‖ Q): P is the histogram of the clipped values, Q what the codes of the v
 evenly over the cell's bins. A wide range loses in wide cells. A narrow one loses in the outermost cells, where P has the clipped values and
 Q has not (it has half a value more than it saw there, so that a far and lonely outlier costs little and not infinitely much). Clipped
 values are spread over their cell, so the number of bins does not matter once cells are wider than bins. Exact zeros are left out: every
-range keeps them, and after a ReLU they would drown the rest. Among ranges that lose the same, the widest is taken; so more codes than bins
+range keeps them, and after a ReLU they would drown the rest. Q is not scaled up to P's mass: no code tells of a clipped value, and else a
+range that clips nearly everything would lose nearly nothing. Among ranges that lose the same, the widest is taken; so more codes than bins
 mean the whole range, and so does binary, whose two cells do not move.
+
+A histogram of few values is spikes, of which finer cells seem to tell ever more. So bins are made wider until a bin that has values has
+`VALUES_PER_BIN` of them on average, no range is tried whose cells are narrower than bins, and what chance alone would make a cell lose is
+taken off its loss. Where the whole range loses no more than chance explains, it is taken: so it is with few values.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from lowbit.dtypes import DType
 from lowbit.quant_params import PerAxis, QuantParams, Scheme, dequantize, quantize
 from lowbit.ranges import params_from_range
 
+VALUES_PER_BIN = 8
 Range = tuple[float, float]
 Loss = Callable[[F64, F64], F64]  # of the ranges (lo[i], hi[i])
 
@@ -59,7 +65,18 @@ def entropy_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
     """The range whose codes lose the least information about the histogram."""
     if dtype.bits > 16 or dtype.name == "binary":  # every bin has codes of its own in any range; the two cells do not move
         return b.lo, b.hi
-    return search(lambda lo, hi: divergence(b, params_from_range(lo, hi, dtype, scheme, PerAxis(0))), b, is_one_threshold(dtype, scheme))
+    while b.octaves > 0 and b.counts.sum() < VALUES_PER_BIN * np.count_nonzero(b.counts):
+        b = b.coarser()
+
+    def loss(lo: F64, hi: F64) -> F64:
+        params = params_from_range(lo, hi, dtype, scheme, PerAxis(0))
+        outermost = 4 if scheme == "logarithmic" else 1  # from 3/4 of the largest power
+        cell = params.scale.astype(np.float64) / outermost
+        return np.where(cell < b.width, np.inf, divergence(b, params))
+
+    if loss(np.array([b.lo]), np.array([b.hi]))[0] == np.inf:
+        return b.lo, b.hi
+    return search(loss, b, is_one_threshold(dtype, scheme))
 
 
 def mse_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
@@ -71,7 +88,7 @@ def mse_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
 
 
 def divergence(b: Bins, params: QuantParams) -> F64:
-    """KL(P ‖ Q) in nats for each of the params' scales (`PerAxis(0)`)."""
+    """KL(P ‖ Q) in nats, less what chance explains of it, for each of the params' scales (`PerAxis(0)`)."""
     used = np.flatnonzero(b.counts)
     n, total = len(params.scale), int(b.counts.sum())
     if used.size == 0:
@@ -89,7 +106,7 @@ def divergence(b: Bins, params: QuantParams) -> F64:
     where = (codes + np.arange(n)[:, None] * cells)[inside]
     # astype: without any value inside, bincount forgets that its weights are floats
     seen, room = (np.bincount(where, v[inside], n * cells).reshape(n, cells).astype(np.float64) for v in (counts, widths))
-    q, extra = seen, np.zeros((n, cells))
+    q, extra = seen.copy(), np.zeros((n, cells))
     for end, side in ((0, -1), (-1, 1)):
         lost = (counts * (clipped == side)).sum(axis=1)
         q[:, end] += np.where(lost > 0, 0.5, 0.0)
@@ -99,7 +116,17 @@ def divergence(b: Bins, params: QuantParams) -> F64:
     share = widths / np.where(inside, np.take_along_axis(room, codes, 1), 1.0)
     p = np.where(inside, counts + np.take_along_axis(extra, codes, 1) * share, 1.0)
     loss += np.where(inside, p * np.log(p / np.where(inside, np.take_along_axis(q, codes, 1) * share, 1.0)), 0.0).sum(axis=1)
-    return np.asarray(loss / total + np.log(q.sum(axis=1) / total))
+    return np.asarray((loss - _chance(seen, room)) / total)
+
+
+def _chance(k: F64, m: F64) -> F64:
+    """The most that cells of k values in m bins are expected to lose although their values are spread evenly.
+
+    E[Σ n·log(n·m/k)] is k·E[log(n·m/k)] over the bin of a value drawn at random, whose n is one more than k - 1 others give it on average
+    (k - 1)/m; the logarithm of a mean bounds the mean of logarithms: k·log(1 + (m - 1)/k).
+    """
+    k = np.where(m > 1, k, 1.0)
+    return np.asarray((k * np.log1p(np.maximum(m - 1, 0) / k)).sum(axis=1))
 
 
 def _reach(params: QuantParams) -> tuple[F64, F64]:

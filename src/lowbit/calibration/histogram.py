@@ -11,7 +11,7 @@ and to the largest (clip, ReLU6, saturated inputs).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,14 @@ class Bins:
     @property
     def zeros(self) -> int:
         return int(self.atom_counts[self.atoms == 0].sum())
+
+    def coarser(self) -> Bins:
+        """The same values in bins twice as wide; still anchored at 0."""
+        k = np.trunc((self.edges[:-1] + self.edges[1:]) / (4 * self.width)).astype(np.int64)
+        first = np.flatnonzero(np.diff(k, prepend=k[:1] - 1))
+        counts, rest = (np.add.reduceat(c, first) if first.size else c for c in (self.counts, self.rest))
+        edges = np.append(self.edges[first], self.edges[-1:])
+        return replace(self, width=2 * self.width, edges=edges, counts=counts, rest=rest, octaves=self.octaves - 1)
 
     def mean_magnitude(self) -> float:
         """The mean of |x|, each bin's values taken at its middle."""
