@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from os import PathLike
 from pathlib import Path
 
-from lowbit.errors import FormatError
+from lowbit.errors import FormatError, InputError
+
+_HINT = "a folder that exists and is yours to write to"
 
 
 def check_target(path: str | PathLike[str]) -> None:
     """A FormatError when the path can surely not be written: told before hours of work, not after."""
-    folder = Path(path).parent
-    wrong = "its folder does not exist" if not folder.is_dir() else "it is a folder" if Path(path).is_dir() else ""
+    folder = _target(path).parent
+    wrong = "" if folder.is_dir() else "its folder does not exist"
     if not wrong and not os.access(folder, os.W_OK):
         wrong = "its folder is not yours to write to"
     if wrong:
-        raise FormatError(f"cannot be written ({wrong})", where=str(path), hint="a folder that exists and is yours to write to")
+        raise FormatError(f"cannot be written ({wrong})", where=str(path), hint=_HINT)
 
 
 def write_whole(path: str | PathLike[str], data: bytes) -> None:
-    """Writes the bytes; when anything fails, the old file (or none) is there as before."""
-    target = Path(path)
+    """Writes the bytes; when anything fails, the old file (or none) is there as before. Links are followed, and rights stay."""
+    target = _target(path)
     beside = None
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as f:
@@ -30,14 +33,34 @@ def write_whole(path: str | PathLike[str], data: bytes) -> None:
             f.write(data)
             f.flush()
             os.fsync(f.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(beside, 0o666 & ~umask)  # the temporary file is private; the result has ordinary rights
+        os.chmod(beside, _rights(target))  # the temporary file is private
         os.replace(beside, target)
     except OSError as e:
-        raise FormatError(
-            f"cannot be written ({e.strerror or e})", where=str(path), hint="a folder that exists and is yours to write to"
-        ) from e
+        raise FormatError(f"cannot be written ({e.strerror or e})", where=str(path), hint=_HINT) from e
     finally:
         if beside is not None and os.path.exists(beside):
             os.unlink(beside)
+
+
+def _target(path: str | PathLike[str]) -> Path:
+    """The file that the path stands for, links followed. A pipe or a device is none: renaming over it would take it away."""
+    if not isinstance(path, str | PathLike):
+        raise InputError(f"a path is needed, {type(path).__name__} given")
+    try:
+        target = Path(os.path.realpath(path))
+        mode = target.lstat().st_mode if os.path.lexists(target) else stat.S_IFREG
+    except (OSError, ValueError) as e:
+        raise FormatError(f"cannot be written ({e})", where=repr(str(path))) from e
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise FormatError(f"cannot be written (it is {what})", where=str(path), hint="the name of a new file, or of one to replace")
+    return target
+
+
+def _rights(target: Path) -> int:
+    """Those of the file that is there, or those that a new file gets."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
