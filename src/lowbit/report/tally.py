@@ -38,10 +38,10 @@ class Tally:
         a, b = a[told], b[told]
         difference = a - b
         self.elements += a.size
-        self.signal += float(np.vdot(a, a))
-        self.power += float(np.vdot(b, b))
-        self.dot += float(np.vdot(a, b))
-        self.noise += float(np.vdot(difference, difference))
+        self.signal += float(np.sum(a * a))  # not by BLAS, whose sums depend on its threads
+        self.power += float(np.sum(b * b))
+        self.dot += float(np.sum(a * b))
+        self.noise += float(np.sum(difference * difference))
         self.max_error = float(np.maximum(self.max_error, np.max(np.abs(difference), initial=0.0)))
 
     @property
