@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-/* Any kernel, called one way: args are the pointers of its contract in order. */
-typedef void lb_call_fn(const void *params, void *const *args);
+/* Any kernel, called one way: args are the pointers of its contract in order. begin and end are for contracts with items (`ranged`). */
+typedef void lb_call_fn(const void *params, void *const *args, int32_t begin, int32_t end);
 
 typedef struct {
     const char *name;
@@ -25,6 +25,7 @@ typedef struct {
     const char *name; /* "quantize_f32_s8" */
     uint32_t params_size;
     int field_count, arg_count;
+    int ranged; /* whether it takes begin and end */
     const lb_field *fields;
     const lb_arg *args;
 } lb_contract;

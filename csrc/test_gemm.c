@@ -107,7 +107,7 @@ static int64_t dot(const problem *q, int32_t i, int32_t j, int32_t s) {
 static void sizes_of(const problem *q, const lb_isa *isa, int64_t bytes[2]) {
     const lb_gemm_s8_sizes_params p = {q->m, q->k, q->n, q->segment};
     void *args[] = {bytes};
-    kernel_named("gemm_s8_sizes", isa)->call(&p, args);
+    kernel_named("gemm_s8_sizes", isa)->call(&p, args, 0, 0);
 }
 
 static buffer packed_of(const problem *q, const lb_isa *isa, const int8_t *b, int64_t row_stride, int64_t column_stride) {
@@ -116,7 +116,7 @@ static buffer packed_of(const problem *q, const lb_isa *isa, const int8_t *b, in
     buffer packed = make_exact(bytes[0]);
     const lb_gemm_s8_pack_params p = {row_stride, column_stride, q->k, q->n, q->segment, q->b_unsigned};
     void *args[] = {(void *)b, q->zb, packed.at};
-    kernel_named("gemm_s8_pack", isa)->call(&p, args);
+    kernel_named("gemm_s8_pack", isa)->call(&p, args, 0, 0);
     return packed;
 }
 
@@ -140,11 +140,11 @@ static void check_product(const lb_kernel *k, problem *q, float start, size_t sh
     if (is_float) {
         const lb_gemm_s8_f32_params p = {q->a_stride, q->out_stride, q->m, q->k, q->n, q->segment, q->a_unsigned, start};
         void *args[] = {q->a, q->za, q->sa, packed.at, q->sb, got.at, scratch.at};
-        k->call(&p, args);
+        k->call(&p, args, 0, 0);
     } else {
         const lb_gemm_s8_s32_params p = {q->a_stride, q->out_stride, q->m, q->k, q->n, q->a_unsigned};
         void *args[] = {q->a, q->za, packed.at, got.at, scratch.at};
-        k->call(&p, args);
+        k->call(&p, args, 0, 0);
     }
     expect_equal(k, want.at - GUARD, got.at - GUARD, want.bytes + 2 * GUARD, GUARD);
     free(want.block), free(got.block), free(packed.block), free(scratch.block);
@@ -246,7 +246,7 @@ static void check_s16(const lb_kernel *k, int32_t m, int32_t depth, int32_t n, i
         }
     const lb_gemm_s16_s64_params p = {a_stride, b_stride, out_stride, m, depth, n};
     void *args[] = {a, b, got.at, scratch.at};
-    k->call(&p, args);
+    k->call(&p, args, 0, 0);
     expect_equal(k, want.at - GUARD, got.at - GUARD, want.bytes + 2 * GUARD, GUARD);
     free(a), free(b), free(want.block), free(got.block), free(scratch.block);
 }
@@ -292,7 +292,7 @@ void test_gemm_b1_s32(const lb_kernel *ref, const lb_kernel *k) {
                     }
                 const lb_gemm_b1_s32_params p = {out_stride, m, depth, n, words};
                 void *args[] = {a, b, got.at};
-                k->call(&p, args);
+                k->call(&p, args, 0, 0);
                 expect_equal(k, want.at - GUARD, got.at - GUARD, want.bytes + 2 * GUARD, GUARD);
                 free(a), free(b), free(want.block), free(got.block);
                 variant++;

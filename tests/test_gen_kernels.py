@@ -26,10 +26,25 @@ def test_a_contract_is_read_whole() -> None:
 
 def test_each_kernel_gets_a_call_of_the_one_signature_and_the_best_isa_comes_last() -> None:
     text = gen.table(gen.parse_contracts(HEADER), gen.parse_isas(ISAS), [("twice_s8", "avx2"), ("twice_s8", "ref")])
-    assert "call_twice_s8__avx2(const void *p, void *const *a) { lb_twice_s8__avx2(p, a[0], a[1]); }" in text
+    thunk = "call_twice_s8__avx2(const void *p, void *const *a, int32_t begin, int32_t end)"
+    assert f"{thunk} {{ (void)begin, (void)end; lb_twice_s8__avx2(p, a[0], a[1]); }}" in text
     assert '{"avx2", LB_CPU_avx2 | LB_CPU_fma}' in text
     rows = text[text.index("lb_kernels[] =") :]
     assert rows.index("call_twice_s8__ref") < rows.index("call_twice_s8__avx2")
+
+
+def test_a_contract_with_items_takes_begin_and_end() -> None:
+    header = HEADER.replace("int8_t *out)", "int8_t *out, int32_t begin, int32_t end)")
+    contract = gen.parse_contracts(header)["twice_s8"]
+    assert contract.ranged and [a.name for a in contract.args] == ["x", "out"]
+    text = gen.table({"twice_s8": contract}, gen.parse_isas(ISAS), [("twice_s8", "ref")])
+    assert "{ lb_twice_s8__ref(p, a[0], a[1], begin, end); }" in text
+
+
+def test_a_struct_may_serve_two_contracts() -> None:
+    more = "typedef lb_twice_s8_params lb_twice_f32_params;\ntypedef void lb_twice_f32_fn(const lb_twice_f32_params *p, float *out);\n"
+    both = gen.parse_contracts(HEADER + more)
+    assert both["twice_f32"].fields == both["twice_s8"].fields
 
 
 @pytest.mark.parametrize(

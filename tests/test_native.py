@@ -41,14 +41,14 @@ def test_quantize_gives_the_bits_of_numerics(kernel: native.Kernel, scale: float
         x = steps.astype(np.float32) * np.float32(scale)
     want = quantize_with(x, scale, zero_point, "int8")
     got = np.empty_like(want)
-    kernel({"n": x.size, "scale": scale, "zero_point": zero_point, **RANGE}, x, got)
+    kernel({"scale": scale, "zero_point": zero_point, **RANGE}, x, got, items=x.size)
     np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("kernel", usable(QUANTIZE), ids=isa)
 def test_nan_becomes_the_zero_point(kernel: native.Kernel) -> None:
     x, out = np.full(65, np.nan, np.float32), np.zeros(65, np.int8)
-    kernel({"n": 65, "scale": 0.1, "zero_point": -7, **RANGE}, x, out)
+    kernel({"scale": 0.1, "zero_point": -7, **RANGE}, x, out, items=65)
     assert set(out.tolist()) == {-7}
 
 
@@ -57,10 +57,10 @@ def test_nan_becomes_the_zero_point(kernel: native.Kernel) -> None:
 def test_quantize_undoes_dequantize_on_all_of_int8(there: native.Kernel, back: native.Kernel) -> None:
     k = np.arange(-128, 128).astype(np.int8)
     real, again = np.empty(256, np.float32), np.empty(256, np.int8)
-    p = {"n": 256, "scale": 0.0173, "zero_point": -5}
-    there(p, k, real)
+    p = {"scale": 0.0173, "zero_point": -5}
+    there(p, k, real, items=256)
     np.testing.assert_array_equal(real, dequantize_with(k, 0.0173, -5))
-    back({**p, **RANGE}, real, again)
+    back({**p, **RANGE}, real, again, items=256)
     np.testing.assert_array_equal(again, k)
 
 
@@ -85,12 +85,12 @@ def test_an_unknown_contract_names_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("params", "text"),
     [
-        ({"n": 1, "scale": 1.0}, r"params \['n', 'scale'\], needs \['n', 'scale', 'zero_point'\]"),
-        ({"n": 1, "scale": 1.0, "zero_point": 0, "zp": 0}, r"needs \['n', 'scale', 'zero_point'\]"),
-        ({"n": 1.5, "scale": 1.0, "zero_point": 0}, "param n = 1.5 does not fit int32"),
-        ({"n": 1 << 31, "scale": 1.0, "zero_point": 0}, "param n = 2147483648 does not fit int32"),
-        ({"n": [1, 2], "scale": 1.0, "zero_point": 0}, r"param n = \[1, 2\] does not fit int32"),
-        ({"n": 1, "scale": "1", "zero_point": 0}, "param scale = '1' does not fit float32"),
+        ({"scale": 1.0}, r"params \['scale'\], needs \['scale', 'zero_point'\]"),
+        ({"scale": 1.0, "zero_point": 0, "zp": 0}, r"needs \['scale', 'zero_point'\]"),
+        ({"scale": 1.0, "zero_point": 1.5}, "param zero_point = 1.5 does not fit int32"),
+        ({"scale": 1.0, "zero_point": 1 << 31}, "param zero_point = 2147483648 does not fit int32"),
+        ({"scale": 1.0, "zero_point": [1, 2]}, r"param zero_point = \[1, 2\] does not fit int32"),
+        ({"scale": "1", "zero_point": 0}, "param scale = '1' does not fit float32"),
     ],
 )
 def test_params_that_do_not_fit_the_struct_are_refused(params: dict[str, native.Scalar], text: str) -> None:
@@ -99,7 +99,7 @@ def test_params_that_do_not_fit_the_struct_are_refused(params: dict[str, native.
 
 
 def test_arrays_that_do_not_fit_the_contract_are_refused() -> None:
-    kernel, p = DEQUANTIZE[0], {"n": 4, "scale": 1.0, "zero_point": 0}
+    kernel, p = DEQUANTIZE[0], {"scale": 1.0, "zero_point": 0}
     x, out = np.zeros(4, np.int8), np.zeros(4, np.float32)
     readonly = out.copy()
     readonly.flags.writeable = False
@@ -110,16 +110,24 @@ def test_arrays_that_do_not_fit_the_contract_are_refused() -> None:
         ((x, readonly), "out is read-only"),
     ]:
         with pytest.raises(InputError, match=text):
-            kernel(p, *arrays)
+            kernel(p, *arrays, items=4)
 
 
 def test_kernels_run_at_the_same_time_in_threads() -> None:
     x = np.linspace(-3, 3, 10_007, dtype=np.float32)
     outs = [np.zeros(x.size, np.int8) for _ in range(4)]
-    p = {"n": x.size, "scale": 0.02, "zero_point": 3, **RANGE}
-    threads = [threading.Thread(target=native.best("quantize_f32_s8"), args=(p, x, out)) for out in outs]
+    p = {"scale": 0.02, "zero_point": 3, **RANGE}
+    threads = [threading.Thread(target=native.best("quantize_f32_s8"), args=(p, x, out), kwargs={"items": x.size}) for out in outs]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
     assert all((out == outs[0]).all() and out.any() for out in outs)
+
+
+def test_items_are_given_where_the_contract_has_them_and_only_there() -> None:
+    with pytest.raises(InputError, match="kernel dequantize_s8_f32: needs items="):
+        DEQUANTIZE[0]({"scale": 1.0, "zero_point": 0}, np.zeros(4, np.int8), np.zeros(4, np.float32))
+    sizes = native.of("gemm_s8_sizes")[0]
+    with pytest.raises(InputError, match="kernel gemm_s8_sizes: has no items"):
+        sizes({"m": 1, "k": 1, "n": 1, "segment": 1}, np.zeros(2, np.int64), items=1)

@@ -18,7 +18,7 @@ static inline __m256i quantize8(const float *x, const lanes *c) {
     return _mm256_add_epi32(_mm256_cvtps_epi32(v), c->zero_point);
 }
 
-void lb_quantize_f32_s8__avx2(const lb_quantize_f32_s8_params *p, const float *x, int8_t *out) {
+void lb_quantize_f32_s8__avx2(const lb_quantize_f32_s8_params *p, const float *x, int8_t *out, int32_t begin, int32_t end) {
     const lanes c = {
         _mm256_set1_ps(p->scale),
         _mm256_set1_ps((float)(p->lo - p->zero_point)),
@@ -27,13 +27,13 @@ void lb_quantize_f32_s8__avx2(const lb_quantize_f32_s8_params *p, const float *x
     };
     /* The packs work within 128-bit halves: a0 b0 c0 d0 a1 b1 c1 d1 in dwords. */
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    int32_t i = 0;
-    for (; i <= p->n - 32; i += 32) {
+    int32_t i = begin;
+    for (; i <= end - 32; i += 32) {
         const __m256i ab = _mm256_packs_epi32(quantize8(x + i, &c), quantize8(x + i + 8, &c));
         const __m256i cd = _mm256_packs_epi32(quantize8(x + i + 16, &c), quantize8(x + i + 24, &c));
         const __m256i q = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), in_order);
         _mm256_storeu_si256((__m256i *)(void *)(out + i), q);
     }
-    for (; i < p->n; i++)
+    for (; i < end; i++)
         out[i] = (int8_t)lb_quantize(x[i], p->scale, p->zero_point, p->lo, p->hi);
 }

@@ -19,7 +19,8 @@ import numpy as np
 from lowbit import _native
 from lowbit.errors import InputError
 
-Step = tuple[int, bytes, tuple[int, ...]]  # a kernel, its params, its addresses
+# a kernel, its params, its addresses, and for contracts with items how many
+Step = tuple[int, bytes, tuple[int, ...]] | tuple[int, bytes, tuple[int, ...], int]
 Scalar = int | float | Sequence[int] | Sequence[float]
 _NUMBER = (int, float, np.number)
 _STRUCT = {"float32": "f", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q"}
@@ -37,11 +38,12 @@ class Arg:
 
 @dataclass(frozen=True)
 class Contract:
-    """What every implementation of an operation takes: params (a struct of `layout`) and pointers."""
+    """What every implementation of an operation takes: params (a struct of `layout`), pointers, and (`ranged`) which items to do."""
 
     name: str
     layout: np.dtype[np.void]
     args: tuple[Arg, ...]
+    ranged: bool = False
 
     @cached_property
     def _struct(self) -> struct.Struct:
@@ -82,8 +84,10 @@ class Kernel:
     available: bool
     index: int
 
-    def __call__(self, params: Mapping[str, Scalar], *arrays: np.ndarray[Any, Any]) -> None:
+    def __call__(self, params: Mapping[str, Scalar], *arrays: np.ndarray[Any, Any], items: int | None = None) -> None:
         """Runs the kernel on C-contiguous arrays of the contract's dtypes; outputs are written in place. Releases the GIL.
+
+        A contract with items needs to be told how many there are.
 
         Sizes are the caller's duty: lb.h says how many elements each pointer needs.
         """
@@ -100,15 +104,19 @@ class Kernel:
                 raise InputError(f"{arg.name} is not contiguous and aligned", where=where, hint="np.ascontiguousarray")
             if not arg.is_input and not array.flags.writeable:
                 raise InputError(f"{arg.name} is read-only", where=where)
-        self.at(params, *(a.ctypes.data for a in arrays))
+        self.at(params, *(a.ctypes.data for a in arrays), items=items)
 
-    def at(self, params: Mapping[str, Scalar], *addresses: int) -> None:
+    def at(self, params: Mapping[str, Scalar], *addresses: int, items: int | None = None) -> None:
         """Runs the kernel on memory that the caller vouches for: parts of arrays with strides, arenas."""
-        _native.call(*self.step(params, *addresses))
+        _native.call(*self.step(params, *addresses, items=items))
 
-    def step(self, params: Mapping[str, Scalar], *addresses: int) -> Step:
+    def step(self, params: Mapping[str, Scalar], *addresses: int, items: int | None = None) -> Step:
         """The same for `run`, later."""
-        return self.index, self.contract.pack(params), addresses
+        if self.contract.ranged != (items is not None):
+            what = "needs items=" if self.contract.ranged else "has no items"
+            raise InputError(what, where=f"kernel {self.contract.name}")
+        packed = self.contract.pack(params)
+        return (self.index, packed, addresses) if items is None else (self.index, packed, addresses, items)
 
 
 def run(sequences: Iterable[Sequence[Step]], threads: int) -> None:
@@ -123,6 +131,7 @@ def run(sequences: Iterable[Sequence[Step]], threads: int) -> None:
 def contracts() -> Mapping[str, Contract]:
     """Every contract of lb.h by name."""
     rows = {}
+    ranged = set(_native.ranged())
     for name, size, fields, args in _native.contracts():
         layout = np.dtype({
             "names": [field for field, _, _, _ in fields],
@@ -130,7 +139,8 @@ def contracts() -> Mapping[str, Contract]:
             "offsets": [offset for _, _, offset, _ in fields],
             "itemsize": size,
         })  # fmt: skip
-        rows[name] = Contract(name, layout, tuple(Arg(a, np.dtype(_NUMPY[t]) if t != "void" else None, i) for a, t, i in args))
+        pointers = tuple(Arg(a, np.dtype(_NUMPY[t]) if t != "void" else None, i) for a, t, i in args)
+        rows[name] = Contract(name, layout, pointers, name in ranged)
     return MappingProxyType(rows)
 
 
@@ -151,18 +161,20 @@ def isas() -> tuple[str, ...]:
     return _native.isas()
 
 
-def best(contract: str) -> Kernel:
-    """The kernel that runs when nobody chooses: the best that the CPU has, and LOWBIT_ISA allows."""
-    return _best(contract, os.environ.get("LOWBIT_ISA"))
+def best(contract: str, isa: str | None = None) -> Kernel:
+    """The kernel that runs: the best that the CPU has, and LOWBIT_ISA and `isa` allow."""
+    return _best(contract, os.environ.get("LOWBIT_ISA"), isa)
 
 
 @cache
-def _best(contract: str, cap: str | None) -> Kernel:
+def _best(contract: str, cap: str | None, isa: str | None) -> Kernel:
     allowed = isas()
-    if cap:
-        if cap not in allowed:
-            raise InputError(f"LOWBIT_ISA={cap} is not an instruction set of this build", hint="one of " + ", ".join(allowed))
-        allowed = allowed[: allowed.index(cap) + 1]
+    for what, limit in (("LOWBIT_ISA", cap), ("isa", isa)):
+        if not limit:
+            continue
+        if limit not in isas():
+            raise InputError(f"{what}={limit} is not an instruction set of this build", hint="one of " + ", ".join(isas()))
+        allowed = tuple(i for i in isas()[: isas().index(limit) + 1] if i in allowed)
     return [k for k in of(contract) if k.available and k.isa in allowed][-1]
 
 

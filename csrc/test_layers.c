@@ -1,0 +1,316 @@
+/* Kernels of networks, every instruction set against `ref`, and `ref` against formulas where a formula is shorter than the kernel:
+ * sizes around the tiles, strides, dilations, padding, groups, extremes, and items in two parts. */
+#include "lb_numerics.h"
+#include "test_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(list) ((int32_t)(sizeof list / sizeof *list))
+
+enum { MAX_X = 1 << 15, MAX_W = 1 << 16, MAX_CHANNELS = 80 };
+
+static _Alignas(64) int8_t x[MAX_X], y[MAX_X], w[MAX_W];
+static int32_t bias[MAX_CHANNELS];
+static float multiplier[MAX_CHANNELS];
+
+/* Random bytes, or now and then only the extremes. */
+static void fill(int8_t *to, int32_t n) {
+    const int extremes = random_int(0, 3) == 0;
+    for (int32_t i = 0; i < n; i++)
+        to[i] = (int8_t)(extremes ? (random_u32() & 1 ? 127 : -128) : random_int(-128, 127));
+}
+
+static void fill_channels(int32_t n) {
+    for (int32_t i = 0; i < n; i++) {
+        bias[i] = random_int(-100000, 100000);
+        multiplier[i] = (float)random_int(1, 1 << 20) * (random_int(0, 7) ? 1e-9f : 1e3f); /* some saturate */
+    }
+}
+
+static const lb_kernel *kernel_of(const char *contract, const lb_isa *isa) {
+    for (int i = 0; i < lb_kernel_count; i++)
+        if (lb_kernels[i].isa == isa && strcmp(lb_kernels[i].contract->name, contract) == 0)
+            return &lb_kernels[i];
+    return NULL;
+}
+
+static void *aligned(int64_t bytes) {
+    void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
+    if (!block)
+        abort();
+    memset(block, 0x5A, (size_t)bytes);
+    return block;
+}
+
+/* Weights (n, k) as a kernel of `isa` wants them, `groups` times; and scratch for `m` rows. The caller frees both. */
+static void *packed(const lb_isa *isa, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch) {
+    int64_t bytes[2];
+    const lb_gemm_s8_sizes_params sizes = {m, k, n, k ? k : 1};
+    void *size_args[1] = {bytes};
+    kernel_of("gemm_s8_sizes", isa)->call(&sizes, size_args, 0, 0);
+    *scratch = aligned(bytes[1] + (k + 63) / 64 * 64);
+    if (strcmp(isa->name, "ref") == 0) {
+        void *plain = aligned((int64_t)groups * n * k);
+        memcpy(plain, w, (size_t)groups * (size_t)n * (size_t)k);
+        return plain;
+    }
+    int32_t *zeros = calloc((size_t)n + 1, 4);
+    char *all = aligned(bytes[0] * groups);
+    for (int32_t g = 0; g < groups; g++) {
+        const lb_gemm_s8_pack_params p = {.row_stride = 1, .column_stride = k, .k = k, .n = n, .segment = k ? k : 1};
+        void *args[3] = {w + (ptrdiff_t)g * n * k, zeros, all + bytes[0] * g};
+        kernel_of("gemm_s8_pack", isa)->call(&p, args, 0, 0);
+    }
+    free(zeros);
+    return all;
+}
+
+/* expect_same for kernels whose weights and scratch depend on the instruction set: args are x, w, bias, multiplier, out, scratch. */
+static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const void *p, int32_t m, int32_t depth, int32_t n, int32_t groups,
+                               size_t bytes, int32_t items) {
+    static _Alignas(64) unsigned char want[1 << 16];
+    void *scratch, *weights = packed(ref->isa, m, depth, n, groups, &scratch);
+    void *args[6] = {x + 1, weights, bias, multiplier, want, scratch};
+    if (bytes + 64 > sizeof want)
+        abort();
+    memset(want, 0xA5, bytes + 64);
+    ref->call(p, args, 0, items);
+    free(weights), free(scratch);
+    weights = packed(k->isa, m, depth, n, groups, &scratch);
+    unsigned char *got = malloc(bytes + 64);
+    if (!got)
+        abort();
+    memset(got, 0xA5, bytes + 64);
+    args[1] = weights, args[4] = got, args[5] = scratch;
+    const int32_t cut = items ? random_int(0, items) : 0;
+    k->call(p, args, cut, items);
+    k->call(p, args, 0, cut);
+    expect_equal(k, want, got, bytes + 64, 0);
+    free(weights), free(scratch), free(got);
+}
+
+static const int32_t channels[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 32, 33, 48};
+
+static void test_conv(const lb_kernel *ref, const lb_kernel *k, size_t element) {
+    for (int round = 0; round < 300; round++) {
+        lb_conv_s8_params p = {
+            .batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 9), .groups = random_int(0, 3) ? 1 : 3};
+        p.in_c = channels[random_int(0, COUNT(channels) - 1)] * p.groups;
+        p.out_c = channels[random_int(0, p.groups == 1 ? COUNT(channels) - 1 : 7)] * p.groups;
+        p.kernel_h = random_int(1, 3), p.kernel_w = random_int(1, 3);
+        if (round % 4 == 0)
+            p.kernel_h = p.kernel_w = 1;
+        p.stride_h = random_int(1, 2), p.stride_w = random_int(1, 2);
+        p.dilation_h = random_int(1, 2), p.dilation_w = random_int(1, 2);
+        p.pad_h = random_int(0, 2), p.pad_w = random_int(0, 2);
+        p.out_h = (p.in_h + p.pad_h + random_int(0, 2) - (p.kernel_h - 1) * p.dilation_h - 1) / p.stride_h + 1;
+        p.out_w = (p.in_w + p.pad_w + random_int(0, 2) - (p.kernel_w - 1) * p.dilation_w - 1) / p.stride_w + 1;
+        if (p.out_h < 1 || p.out_w < 1 || p.out_c > MAX_CHANNELS)
+            continue;
+        p.block = random_int(1, 40);
+        p.out_stride = p.out_c + random_int(0, 1) * 7;
+        p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        if (round % 2)
+            p.lo = -128, p.hi = 127;
+        const int32_t depth = p.kernel_h * p.kernel_w * p.in_c / p.groups, pixels = p.batch * p.out_h * p.out_w;
+        fill(x, MAX_X), fill(w, depth * p.out_c), fill_channels(p.out_c);
+        expect_same_packed(ref, k, &p, p.block, depth, p.out_c / p.groups, p.groups, element * (size_t)(pixels * p.out_stride),
+                           (pixels + p.block - 1) / p.block);
+    }
+}
+
+void test_conv_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test_conv(ref, k, 1);
+}
+
+void test_conv_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+    test_conv(ref, k, 4);
+}
+
+static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element) {
+    static const int32_t rows[] = {0, 1, 2, 3, 4, 5, 9, 33}, depths[] = {0, 1, 15, 16, 17, 64, 129, 513},
+                         ns[] = {1, 7, 8, 15, 16, 17, 33, 64};
+    for (int32_t i = 0; i < COUNT(rows); i++)
+        for (int32_t j = 0; j < COUNT(depths); j++)
+            for (int32_t l = 0; l < COUNT(ns); l++) {
+                lb_linear_s8_params p = {.rows = rows[i], .k = depths[j], .n = ns[l], .out_stride = ns[l] + random_int(0, 3)};
+                p.block_rows = random_int(1, 12), p.block_columns = 16 * random_int(1, 3);
+                p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+                fill(x, MAX_X), fill(w, p.k * p.n), fill_channels(p.n);
+                const int32_t items = (p.rows + p.block_rows - 1) / p.block_rows * ((p.n + p.block_columns - 1) / p.block_columns);
+                expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
+            }
+}
+
+void test_linear_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test_linear(ref, k, 1);
+}
+
+void test_linear_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+    test_linear(ref, k, 4);
+}
+
+void test_dwconv_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 300; round++) {
+        lb_dwconv_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 12)};
+        p.channels = channels[random_int(0, COUNT(channels) - 1)];
+        p.kernel_h = random_int(1, 5), p.kernel_w = random_int(1, 5);
+        if (round % 2)
+            p.kernel_h = p.kernel_w = 3;
+        p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
+        p.dilation_h = random_int(0, 3) ? 1 : 2, p.dilation_w = random_int(0, 3) ? 1 : 2;
+        p.pad_h = random_int(0, 2), p.pad_w = random_int(0, 2);
+        const int32_t high = p.in_h + p.pad_h + random_int(0, 2) - (p.kernel_h - 1) * p.dilation_h - 1;
+        const int32_t wide = p.in_w + p.pad_w + random_int(0, 2) - (p.kernel_w - 1) * p.dilation_w - 1;
+        if (high < 0 || wide < 0)
+            continue;
+        p.out_h = high / p.stride_h + 1, p.out_w = wide / p.stride_w + 1;
+        p.out_stride = p.channels + random_int(0, 1) * 5;
+        p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        if (round % 2)
+            p.lo = -128, p.hi = 127;
+        fill(x, MAX_X), fill(w, p.kernel_h * p.kernel_w * p.channels), fill_channels(p.channels);
+        const int64_t across = p.in_w + p.kernel_w * p.dilation_w + p.stride_w + p.pad_w;
+        void *scratch = aligned(8 * (p.kernel_h + 1) * across * 16 + 128 * (p.kernel_h + 1) * p.kernel_w);
+        void *args[6] = {x + 1, w, bias, multiplier, NULL, scratch};
+        expect_same(ref, k, &p, args, 4, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), (size_t)round % 3, p.batch * p.out_h);
+        free(scratch);
+    }
+}
+
+static const int32_t lengths[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1009};
+
+void test_requantize_s8(const lb_kernel *ref, const lb_kernel *k) {
+    static const float scales[] = {1.0f, 0.5f, 0.0173f, 3.7f, 1e-30f, 1e30f};
+    for (int32_t s = 0; s < COUNT(scales); s++)
+        for (int32_t i = 0; i < COUNT(lengths); i++) {
+            lb_requantize_s8_params p = {scales[s], random_int(-128, 127), 0, random_int(-128, 0), random_int(0, 127)};
+            p.y_zero = random_int(p.lo, p.hi);
+            fill(x, lengths[i] + 3);
+            void *args[2] = {x + i % 3};
+            expect_same(ref, k, &p, args, 1, (size_t)lengths[i], (size_t)i % 5, lengths[i]);
+        }
+}
+
+/* A shape of four axes, and an operand that repeats some of them: its strides. */
+static void broadcast(const int32_t shape[4], int32_t stride[4]) {
+    int32_t next = 1;
+    for (int axis = 3; axis >= 0; axis--) {
+        const int repeats = random_int(0, 2) == 0;
+        stride[axis] = repeats || shape[axis] == 1 ? 0 : next;
+        next *= repeats ? 1 : shape[axis];
+    }
+    if (shape[3] > 1 && stride[3] != 0 && stride[3] != 1)
+        abort();
+}
+
+void test_add_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 400; round++) {
+        lb_add_s8_params p = {.shape = {random_int(1, 3), random_int(1, 3), random_int(1, 5), lengths[random_int(1, 16)]}};
+        broadcast(p.shape, p.a_stride), broadcast(p.shape, p.b_stride);
+        if (round % 3 == 0)
+            p = (lb_add_s8_params){.shape = {1, 1, 1, 1009}, .a_stride = {0, 0, 0, 1}, .b_stride = {0, 0, 0, 1}};
+        p.a_multiplier = (float)random_int(1, 4000) * 1e-3f, p.b_multiplier = (float)random_int(-4000, 4000) * (round % 7 ? 1e-3f : 1e30f);
+        p.a_zero = random_int(-128, 127), p.b_zero = random_int(-128, 127);
+        p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        fill(x, MAX_X), fill(y, MAX_X);
+        void *args[3] = {x + round % 3, y + round % 2};
+        const int32_t n = p.shape[0] * p.shape[1] * p.shape[2] * p.shape[3];
+        expect_same(ref, k, &p, args, 2, (size_t)n, (size_t)round % 5, n);
+    }
+}
+
+void test_mul_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 400; round++) {
+        lb_mul_s8_params p = {.shape = {random_int(1, 3), random_int(1, 3), random_int(1, 5), lengths[random_int(1, 16)]}};
+        broadcast(p.shape, p.a_stride), broadcast(p.shape, p.b_stride);
+        p.multiplier = (float)random_int(1, 4000) * (round % 7 ? 1e-4f : 1e30f);
+        p.a_zero = random_int(-128, 127), p.b_zero = random_int(-128, 127);
+        p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        fill(x, MAX_X), fill(y, MAX_X);
+        void *args[3] = {x + round % 3, y + round % 2};
+        const int32_t n = p.shape[0] * p.shape[1] * p.shape[2] * p.shape[3];
+        expect_same(ref, k, &p, args, 2, (size_t)n, (size_t)round % 5, n);
+    }
+}
+
+void test_table_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int32_t i = 0; i < COUNT(lengths); i++) {
+        const lb_table_s8_params p = {0};
+        fill(x, lengths[i] + 3), fill(w, 256);
+        for (int32_t j = 0; j < 256 && j < lengths[i]; j++)
+            x[j] = (int8_t)j;
+        void *args[3] = {x + i % 3, w + i % 2};
+        expect_same(ref, k, &p, args, 2, (size_t)lengths[i], (size_t)i % 5, lengths[i]);
+    }
+}
+
+void test_max_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 200; round++) {
+        lb_max_pool_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 9)};
+        p.channels = channels[random_int(0, COUNT(channels) - 1)];
+        p.out_h = random_int(1, 5), p.out_w = random_int(1, 5), p.kernel_h = random_int(1, 3), p.kernel_w = random_int(1, 3);
+        p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3), p.pad_h = random_int(0, 3), p.pad_w = random_int(0, 3);
+        p.dilation_h = random_int(1, 2), p.dilation_w = random_int(1, 2), p.out_stride = p.channels + random_int(0, 3);
+        fill(x, MAX_X);
+        void *args[2] = {x + 1};
+        expect_same(ref, k, &p, args, 1, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), (size_t)round % 3, p.batch * p.out_h);
+    }
+}
+
+void test_avg_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 200; round++) {
+        lb_avg_pool_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 9)};
+        p.channels = channels[random_int(0, COUNT(channels) - 1)];
+        p.out_h = random_int(1, 5), p.out_w = random_int(1, 5), p.kernel_h = random_int(1, 9), p.kernel_w = random_int(1, 9);
+        p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3), p.pad_h = random_int(0, 3), p.pad_w = random_int(0, 3);
+        p.dilation_h = random_int(1, 2), p.dilation_w = random_int(1, 2), p.out_stride = p.channels + random_int(0, 3);
+        if (round % 2)
+            p.count_h0 = p.pad_h, p.count_h1 = random_int(0, 3), p.count_w0 = p.pad_w, p.count_w1 = random_int(0, 3);
+        p.multiplier = (float)random_int(1, 4000) * 1e-3f;
+        p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        fill(x, MAX_X);
+        void *scratch = aligned(4 * p.channels);
+        void *args[3] = {x + 1, NULL, scratch};
+        expect_same(ref, k, &p, args, 1, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), (size_t)round % 3, p.batch * p.out_h);
+        free(scratch);
+    }
+}
+
+/* A transpose, and with it strides of every kind: `ref` against the formula, the others against `ref`. */
+static void test_copy(const lb_kernel *ref, const lb_kernel *k, size_t element) {
+    for (int round = 0; round < 200; round++) {
+        lb_copy_b8_params p = {.x_offset = random_int(0, 5)};
+        int32_t order[6] = {0, 1, 2, 3, 4, 5}, next = 1;
+        for (int i = 5; i > 0; i--) {
+            const int j = random_int(0, i);
+            const int32_t kept = order[i];
+            order[i] = order[j], order[j] = kept;
+        }
+        for (int i = 0; i < 6; i++)
+            p.shape[i] = random_int(1, i == 5 ? 33 : 3);
+        for (int i = 5; i >= 0; i--)
+            p.x_stride[order[i]] = next, next *= p.shape[order[i]];
+        next = 1;
+        for (int i = 5; i >= 0; i--)
+            p.out_stride[i] = next, next *= p.shape[i];
+        fill(x, MAX_X);
+        void *args[2] = {x};
+        expect_same(ref, k, &p, args, 1, element * (size_t)next, element * (size_t)(round % 3), p.shape[0]);
+    }
+}
+
+void test_copy_b8(const lb_kernel *ref, const lb_kernel *k) {
+    test_copy(ref, k, 1);
+}
+
+void test_copy_b32(const lb_kernel *ref, const lb_kernel *k) {
+    test_copy(ref, k, 4);
+}
+
+void test_fill_b8(const lb_kernel *ref, const lb_kernel *k) {
+    const lb_fill_b8_params p = {200};
+    void *args[1];
+    expect_same(ref, k, &p, args, 0, 100, 3, 100);
+}
