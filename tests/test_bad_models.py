@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 from pathlib import Path
 
@@ -225,3 +226,37 @@ def test_weights_used_twice_are_one_constant() -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("MatMul", ["a", "w"], ["y"])]
     g = lowbit.load(model(nodes, [tensor("x", [1, 4])], [tensor("y", [1, 4])], initializer=[w]).SerializeToString(), simplify=False)
     assert list(g.constants) == ["w"]
+
+
+def test_external_data_that_is_a_pipe_or_no_path_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for location, text in (
+        ("pipe", "is not a regular file"),
+        (".", "is not a regular file"),
+        ("a\0b", "is no path"),
+        ("gone", "cannot be read"),
+    ):
+        m = relu_model()
+        w = m.graph.initializer.add(name="w", data_type=F, dims=[4], data_location=TensorProto.EXTERNAL)
+        w.external_data.add(key="location", value=location)
+        (tmp_path / "m.onnx").write_bytes(m.SerializeToString())
+        with pytest.raises(FormatError, match=text):
+            lowbit.load(tmp_path / "m.onnx")
+
+
+def test_metadata_that_are_no_text_are_left_out() -> None:
+    m = relu_model()
+    m.graph.node[0].metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'layer@']")
+    data = m.SerializeToString().replace(b"layer@", b"layer\xff")
+    assert [n.name for n in lowbit.load(data).nodes] == ["act"]
+
+
+def test_initializers_that_contradict_each_other_or_their_input_are_refused() -> None:
+    w = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    refused(relu_model(initializer=[w, w]), FormatError, "initializer 'w' is there twice")
+    nodes = [helper.make_node("Add", ["x", "w"], ["y"])]
+    for declared in (tensor("w", [1, 4]), tensor("w", [5]), tensor("w", [4], TensorProto.INT64)):
+        m = model(nodes, [tensor("x", [1, 4]), declared], [tensor("y", None)], initializer=[w])
+        refused(m, FormatError, r"initializer 'w': it is float32\[4\], the input is")
+    m = model(nodes, [tensor("x", [1, 4]), tensor("w", ["n"])], [tensor("y", None)], initializer=[w])
+    assert [v.name for v in lowbit.load(m.SerializeToString()).inputs] == ["x"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from passes_laws import Net, check, f32, net_of, ops
 
 from lowbit.dims import symbol
+from lowbit.passes import simplify
 
 BATCH, SEQ = symbol("batch"), symbol("seq")
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -255,3 +256,14 @@ def test_outputs_in_the_middle_keep_their_order():
     after = check(net_of(model, (2, 3, 4, 5)), exact=True)
     assert ops(after).count("transpose") == 1 and after.outputs["y0"].shape == (2, 4, 5, 3)
     assert np.prod(after.outputs["y1"].shape) == 120
+
+
+def test_a_chain_of_doublings_does_not_grow():
+    def doubled(n, x):
+        for _ in range(60):
+            x = n("concat", x, x, axis=0)
+        return x
+
+    g = net_of(doubled, (3,))
+    assert ops(simplify(g)) == ["concat"] * 60
+    assert ops(check(net_of(lambda n, x: n("concat", n("concat", x, x, axis=0), x, axis=0), (3,)), exact=True)) == ["concat"]

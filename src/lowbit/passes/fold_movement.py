@@ -67,12 +67,16 @@ def _ranges(node: Node) -> list[tuple[int, int, int, int]]:
 
 
 def _concat(editor: Editor, node: Node) -> None:
-    """Parts that are themselves joined along the same axis are parts; all parts of one split in their order are the whole."""
+    """Parts that are themselves joined along the same axis are parts; all parts of one split in their order are the whole.
+
+    What is joined to itself stays: a chain of doublings would become as long as its result.
+    """
     along = axis(node)
     parts: list[Value | None] = []
     for v in node.inputs:
         before = editor.producer(v)
-        if before is not None and before.op == "concat" and axis(before) == along and editor.only_user(before.output) is not None:
+        joined = before is not None and before.op == "concat" and axis(before) == along and editor.only_user(before.output) is not None
+        if before is not None and joined and node.inputs.count(v) == 1:
             parts += before.inputs
         else:
             parts.append(v)

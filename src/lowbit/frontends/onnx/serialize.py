@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -212,13 +213,30 @@ class _Reader:
         self.folder = folder
 
     def graph(self, g: Any) -> OnnxGraph:
-        initializers = {t.name: self.tensor(t) for t in g.initializer}
-        initializers |= {t.values.name: self.sparse(t) for t in g.sparse_initializer}
+        named = [(t.name, self.tensor(t)) for t in g.initializer] + [(t.values.name, self.sparse(t)) for t in g.sparse_initializer]
+        initializers = dict(named)
+        if len(initializers) < len(named):
+            (twice, _), *_ = Counter(name for name, _ in named).most_common(1)
+            raise FormatError(f"initializer '{twice}' is there twice", where=self.source)
+        for v in g.input:
+            if v.name in initializers:
+                self.check_default(self.value(v), initializers[v.name])
         inputs = tuple(self.value(v) for v in g.input if v.name not in initializers)
         outputs = tuple(self.value(v) for v in g.output)
         declared = {v.name: self.value(v) for v in g.value_info} | {v.name: v for v in outputs}
         nodes = tuple(self.node(n, i) for i, n in enumerate(g.node))
         return OnnxGraph(g.name, nodes, inputs, outputs, initializers, declared)
+
+    def check_default(self, v: OnnxValue, t: OnnxTensor) -> None:
+        """A FormatError when an initializer is not what the input of its name is declared to be."""
+        fits = v.shape is None or (
+            len(v.shape) == t.data.ndim and all(not isinstance(d, int) or d == n for d, n in zip(v.shape, t.data.shape, strict=True))
+        )
+        if not fits or v.dtype not in (None, t.dtype):
+            declared = f"{v.dtype}{'' if v.shape is None else list(v.shape)}"
+            raise FormatError(
+                f"it is {t.dtype}{list(t.data.shape)}, the input is {declared}", where=f"{self.source}, initializer '{v.name}'"
+            )
 
     def node(self, n: Any, index: int) -> OnnxNode:
         attrs = {a.name: self.attribute(a, n) for a in n.attribute}
@@ -294,7 +312,13 @@ class _Reader:
         if self.folder is None:
             raise FormatError("its data is in another file, and the model was not loaded from a folder", where=where)
         root = self.folder.resolve()
-        file = (root / info.get("location", "")).resolve()
+        try:
+            file = (root / info.get("location", "")).resolve()
+            regular = file.is_file() or not file.exists()
+        except (OSError, ValueError, RuntimeError) as e:  # a NUL in it, a loop of links
+            raise FormatError(f"external data {info['location']!r} is no path ({e})", where=where) from e
+        if not regular:  # a pipe would be waited for
+            raise FormatError(f"external data '{info.get('location')}' is not a regular file", where=where, hint="copy it beside the model")
         if not file.is_relative_to(root):
             raise FormatError(
                 f"external data '{info.get('location')}' lies outside the model's folder", where=where, hint="keep it beside the model"
@@ -344,7 +368,7 @@ def _scopes(meta: dict[str, str]) -> tuple[str, ...]:
     """Module path that PyTorch's exporter records with each node: ["", "layer1", "layer1.0", "layer1.0.conv1", "conv2d"]."""
     try:
         scopes = json.loads(meta.get("pkg.torch.onnx.name_scopes", "[]").replace("'", '"'))
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):  # bytes that are no text, or no list
         return ()
     return tuple(s for s in scopes if isinstance(s, str)) if isinstance(scopes, list) else ()
 
