@@ -23,6 +23,9 @@ TYPES = {
 }
 
 
+ort.set_default_logger_severity(3)  # its own shape inference multiplies in another type than its kernels
+
+
 def both(
     kind: str,
     inputs: list[Array | None],
@@ -277,3 +280,21 @@ def test_a_network_that_onnx_runtime_quantized_loads_and_gives_its_answer(form: 
     (ours,) = run(load_onnx(path), {"image": images}).values()
     np.testing.assert_array_equal(ours.argmax(1), theirs.argmax(1))
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=0.01 * np.ptp(theirs))  # its float layers may round the other way
+
+
+@pytest.mark.parametrize("scale", [0.3, 0.6, 0.7, 0.9, 1.3, 1.5, 2.3, 3.3, 1 / 3, 2 / 3])
+def test_sizes_and_nearest_elements_of_a_resize_round_as_there(scale: float) -> None:
+    for size in (5, 7, 10, 13, 20, 32, 100):
+        x = np.arange(size, dtype=np.float32).reshape(1, 1, size)
+        out = int(np.float32(size) * np.float32(scale))
+        if out in (1, size):  # it copies what keeps its size, whatever the coordinates
+            continue
+        for coordinate, nearest in [
+            *(("asymmetric", m) for m in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")),
+            *((c, m) for c in ("half_pixel", "pytorch_half_pixel") for m in ("floor", "ceil")),  # its halves have a tolerance
+        ]:
+            attrs = {"mode": "nearest", "nearest_mode": nearest, "coordinate_transformation_mode": coordinate}
+            empty, scales = np.zeros(0, np.float32), np.array([1, 1, scale], np.float32)
+            (ours,), (theirs,) = both("Resize", [x], {1: empty, 2: scales}, opset=19, node=attrs)
+            assert ours.shape == (1, 1, out)
+            np.testing.assert_array_equal(ours, theirs, err_msg=f"{size} {coordinate} {nearest}")

@@ -66,15 +66,15 @@ def real(
         y = x.astype(np.float64) if x.dtype.kind in "iub" else wide(x)
     else:
         y = x
-    outside = np.zeros(sizes, dtype=bool)
+    outside = np.zeros((1,) * x.ndim, dtype=bool)  # one line along each axis, broadcast to where they meet
     for axis, (n, out, scale) in enumerate(zip(x.shape, sizes, scales, strict=True)):
         if n == 0 or out == 0:
             return np.zeros(sizes, x.dtype)
         crop = (0.0, 1.0) if roi is None else (roi[axis], roi[x.ndim + axis])
-        at = coordinates(n, out, out / n if scale is None else scale, coordinate_mode, crop)
+        at = coordinates(n, out, out / n if scale is None else scale, coordinate_mode, crop, nearest=mode == "nearest")
         if coordinate_mode == "tf_crop_and_resize":
             beyond = (at < 0) | (at > n - 1)
-            outside |= np.expand_dims(beyond, tuple(i for i in range(x.ndim) if i != axis))
+            outside = outside | np.expand_dims(beyond, tuple(i for i in range(x.ndim) if i != axis))
         if n == out and np.array_equal(at, np.arange(n)):
             continue
         if mode == "nearest":
@@ -91,23 +91,32 @@ def real(
     return y.astype(x.dtype, copy=False)
 
 
-def coordinates(n: int, out: int, scale: float, mode: str, roi: tuple[float, float]) -> Array:
-    """Where each output element lies in the input, by ONNX's formulas. `scale * n` need not be `out`, a whole number."""
-    i = np.arange(out, dtype=np.float64)
-    length = scale * n
+def coordinates(n: int, out: int, scale: float, mode: str, roi: tuple[float, float], *, nearest: bool = False) -> Array:
+    """Where each output element lies in the input, by ONNX's formulas. `scale * n` need not be `out`, a whole number.
+
+    In float64, of which weights are made. Which of two elements is nearest hangs on the rounding of each step: in float32, as ONNX
+    Runtime has it. (NumPy keeps an array's type beside Python's numbers.)
+    """
+    kind = np.float32 if nearest else np.float64
+    i = np.arange(out, dtype=kind)
+    by = kind(scale)
+    length = by * kind(n)
+    half_pixel = (i + 0.5) / by - 0.5
     match mode:
         case "align_corners":
-            return i * 0 if length == 1 else i * (n - 1) / (length - 1)
+            at = i * 0 if length == 1 else i * (n - 1) / (length - 1)
         case "asymmetric":
-            return i / scale
+            at = i / by
         case "tf_crop_and_resize":
             span = (roi[1] - roi[0]) * (n - 1)
-            return roi[0] * (n - 1) + (i + span / 2 if length == 1 else i * span / (length - 1))
+            at = roi[0] * (n - 1) + (i + span / 2 if length == 1 else i * span / (length - 1))
         case "pytorch_half_pixel" if length == 1:
-            return i - 0.5
+            at = i - 0.5
         case "half_pixel_symmetric":
-            return n / 2 * (1 - out / length) + (i + 0.5) / scale - 0.5
-    return (i + 0.5) / scale - 0.5
+            at = kind(n) / 2 * (1 - kind(out) / length) + half_pixel
+        case _:
+            at = half_pixel
+    return at.astype(np.float64)
 
 
 def nearest(at: Array, mode: str) -> Array:
