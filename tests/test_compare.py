@@ -23,7 +23,7 @@ from lowbit.metrics import cosine, max_error, sqnr_db
 from lowbit.quantization.rules import CalibratedQuantRule, FloatRule, QuantRule, WeightOnlyRule
 from lowbit.report import verify as verify_module
 from lowbit.report.compare import Report, compare
-from lowbit.report.coverage import coverage
+from lowbit.report.coverage import coverage, summary
 from lowbit.report.tally import Tally
 from lowbit.report.verify import Backend, Outputs, add_backend, verify_backends
 from lowbit.types import Array, TensorType
@@ -253,6 +253,12 @@ def test_remarks_of_the_rules_are_in_the_report() -> None:
     report = compare(g, q, data(1))
     assert report.remarks == ("rule 0: FloatRule '^nothing' matches no layer",)
     assert "matches no layer" in report._repr_html_()
+
+
+def test_the_summary_names_float_layers_by_reason() -> None:
+    rows = [(f"n{i}", "float", "no rule matches") for i in range(6)] + [("p", "float", "rule"), ("c", "integer", ""), ("s", "indices", "")]
+    assert summary(rows) == "1 of 8 layers integer; float: n0, n1, n2, n3 and 2 more (no rule matches), p (rule)"  # type: ignore[arg-type]
+    assert summary([("c", "integer", ""), ("r", "inside", "")]) == "2 of 2 layers integer"
 
 
 # -- verify ---------------------------------------------------------------------------------------------------------------------

@@ -6,15 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-import numpy as np
-
 from lowbit.calibration.observers import Observer, make_observer
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.spread import spread
 from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph, Node
 from lowbit.ir.interp import inner_name, run
-from lowbit.ir.samples import as_samples
+from lowbit.ir.samples import as_samples, count
 from lowbit.progress import progress
 from lowbit.types import Array
 
@@ -40,7 +38,7 @@ def calibrate(
     unknown = [n for n in names if n not in known]
     if unknown:
         raise CalibrationError(f"the graph has no value named {unknown[0]!r}", where=graph.name)
-    count = len(data) if isinstance(data, Sequence | np.ndarray) else None
+    total_samples = count(data)
     seen = 0
 
     def counted(items: Iterable[Sample]) -> Iterator[Sample]:
@@ -51,12 +49,12 @@ def calibrate(
 
     samples = counted(as_samples(graph, data))
     if executor is None:
-        total = observe(graph, progress(samples, "calibrating", count), names, method, options)
+        total = observe(graph, progress(samples, "calibrating", total_samples), names, method, options)
     else:
         tasks = ((first, held, names, method, options) for first, held in chunks(samples))
         parts = spread(executor, graph, observe_chunk, tasks)
         total = observe(graph, (), names, method, options)
-        for part in progress(_steps(parts), "calibrating", count):
+        for part in progress(_steps(parts), "calibrating", total_samples):
             total = total if part is None else total + part
     if not seen:
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
 import numpy as np
@@ -28,3 +28,8 @@ def as_sample(graph: Graph, sample: Any, index: int) -> dict[str, Array]:
 def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
     """The data as samples, one at a time."""
     return (as_sample(graph, s, i) for i, s in enumerate(data))
+
+
+def count(data: Iterable[Any]) -> int | None:
+    """How many samples there are, where the data can say so: for progress bars."""
+    return len(data) if isinstance(data, Sized) else None

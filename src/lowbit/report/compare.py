@@ -19,14 +19,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError
 from lowbit.files import write_whole
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import check_inputs, evaluate, last_uses, run_node
-from lowbit.ir.samples import as_samples
+from lowbit.ir.samples import as_samples, count
 from lowbit.progress import progress
 from lowbit.quant_params import dequantize
 from lowbit.report.coverage import Coverage, Kind, Seen, coverage, summary
@@ -143,7 +141,7 @@ def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
             raise InputError(f"the graphs have different {what}: {ours} and {theirs}", hint="a graph and what quantize made of it")
     found = coverage(graph, quantized)
     walk = _Walk(graph, found)
-    for i, sample in enumerate(progress(as_samples(graph, data), "comparing", _length(data))):
+    for i, sample in enumerate(progress(as_samples(graph, data), "comparing", count(data))):
         try:
             walk.add(sample)
         except LowbitError as e:
@@ -255,10 +253,6 @@ class _Walk:
 
 def _types(values: Iterable[Any]) -> list[str]:
     return [f"{v.name}: {v.type}" for v in values]
-
-
-def _length(data: Iterable[Any]) -> int | None:
-    return len(data) if isinstance(data, list | tuple | np.ndarray) else None
 
 
 def _plain(x: Any) -> Any:

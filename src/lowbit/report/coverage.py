@@ -20,7 +20,7 @@ from lowbit.report.inspection import node_macs
 # inside   computed by another layer's integer op: a relu in the clamp of a convolution
 # indices  no reals go in or out: shapes and positions, which quantization does not concern
 Kind = Literal["integer", "weights", "float", "inside", "indices"]
-TOLD = 6  # float layers that the one-line summary names
+TOLD = 4  # float layers that the one-line summary names for each reason
 SMALL = tuple(d for d in QUANT_DTYPES if d != "int32")  # int32 is also what indices are made of
 
 
@@ -82,10 +82,16 @@ def summary(layers: Iterable[tuple[str, Kind, str]]) -> str:
     weights = sum(kind == "weights" for _, kind, _ in counted)
     if weights:
         text += f", {weights} with integer weights"
-    floats = [f"{name} ({because})" for name, kind, because in counted if kind == "float"]
-    if floats:
-        more = len(floats) - TOLD
-        text += "; float: " + ", ".join(floats[:TOLD]) + (f" and {more} more" if more > 0 else "")
+    reasons: dict[str, list[str]] = {}
+    for name, kind, because in counted:
+        if kind == "float":
+            reasons.setdefault(because, []).append(name)
+    told = []
+    for because, names in reasons.items():
+        more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
+        told.append(f"{', '.join(names[:TOLD])}{more} ({because})")
+    if told:
+        text += "; float: " + ", ".join(told)
     return text
 
 
