@@ -5,6 +5,12 @@
 A layer is what stands between integers in the Q/DQ graph: dequantize → op → quantize. It is lowered and run by lowbit's interpreter,
 and exported and run by ONNX Runtime with its integer kernels (default optimizations). Both activations and weights are signed (int8) or
 unsigned (uint8): kernels for unsigned by signed products saturate in 16 bits on CPUs without VNNI.
+
+Where the two differ by one, and why:
+    attention   ONNX Runtime has none in integers; its softmax is float, lowbit's probabilities have 8 bits
+    add         QLinearAdd takes the zero points into one float constant and adds that before it rounds, so ties (equal scales, a result
+                of twice the scale) fall the other way where the zero point is odd: rne(x + z) for lowbit's rne(x) + z
+    linear      of rank 3: MatMulIntegerToFloat, then Add in float, then QuantizeLinear round three times, lowbit once
 """
 
 from __future__ import annotations
@@ -53,7 +59,8 @@ def layer_graphs(graph: Graph) -> Iterator[tuple[Node, Graph]]:
         nodes, inputs = region(graph, last)
         ops = [n for n in nodes if n.op not in BRACKETS]
         if ops and inputs and all(v.name in graph.producers and not v.type.dtype.is_float for v in inputs):
-            yield ops[0], prune(Graph(tuple(inputs), {"y": last.output}, tuple(nodes), graph.constants, ops[0].name or ops[0].op))
+            main = next((n for n in ops if n.definition.macs is not None), ops[0])
+            yield main, prune(Graph(tuple(inputs), {"y": last.output}, tuple(nodes), graph.constants, main.name or main.op))
 
 
 def region(graph: Graph, last: Node) -> tuple[list[Node], list[Value]]:

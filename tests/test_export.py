@@ -239,7 +239,9 @@ def test_an_op_comes_back_and_onnx_runtime_computes_the_same(graph: Graph) -> No
     data = onnx_bytes(graph)
     check(data)
     assert load_onnx(data) == graph
-    _, inputs = random_inputs(graph)
+    found = random_inputs(graph)
+    assert found is not None
+    inputs = found[1]
     if graph.nodes[0].op == "floor_div":
         inputs = {"x0": inputs["x0"] * 7 - 3, "x1": np.array(-2)}
     assert agreement(run(graph, inputs), run_onnx(data, inputs), "").max_error <= 1e-5

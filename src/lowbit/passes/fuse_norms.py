@@ -78,7 +78,7 @@ def _by_factor(editor: Editor, node: Node) -> bool:
     scale, bias = (_tail(editor, found[n], found["x"], over[0]) for n in ("scale", "bias"))
     if scale is None or bias is None:
         return False
-    attrs = {"axis": over[0], "eps": found.numbers["eps"]}
+    attrs = {"axis": over[0], "eps": _eps(found)}
     return editor.become(node, "layer_norm", found["x"], scale, bias, name=found.layer, **attrs) is not None
 
 
@@ -97,9 +97,15 @@ def _core(editor: Editor, node: Node) -> bool:
             continue
         if over != tuple(range(over[0], x.type.rank)):
             continue  # not the last axes: no op of ours
-        if editor.become(node, made, x, name=found.layer, axis=over[0], eps=found.numbers["eps"]) is not None:
+        if editor.become(node, made, x, name=found.layer, axis=over[0], eps=_eps(found)) is not None:
             return True
     return False
+
+
+def _eps(found: Match) -> float:
+    """The number that was meant before it was stored as float32: 1e-05, not 9.99999975e-06."""
+    eps = found.numbers["eps"]
+    return float(str(np.float32(eps))) if eps == np.float32(eps) else eps
 
 
 def _axes(found: Match) -> tuple[int, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowbit.dims import Atom, Dim, FloorDiv, Sym, as_line, at_least
+from lowbit.dims import Atom, Dim, Extreme, FloorDiv, Sym, as_line, at_least
 from lowbit.errors import ShapeError
 from lowbit.export.onnx.writer import Writer
 
@@ -44,6 +44,8 @@ def _atom(w: Writer, atom: Atom) -> str:
         if not at_least(atom.num, 0, unknown=False):  # Div cuts towards zero, a floor does not: take the remainder off first
             num = w.size_step("Sub", num, w.size_step("Mod", num, den))
         return w.size_step("Div", num, den)
+    if isinstance(atom, Extreme):
+        return w.size_step("Min" if atom.kind == "min" else "Max", size(w, atom.a), size(w, atom.b))
     key = Sym((((atom,), 1),))
     if key not in w.sizes:
         w.sizes[key] = _symbol(w, atom)
