@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import lowbit
+from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dims import symbol
 from lowbit.errors import CalibrationError, DTypeError, FormatError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Node
+from lowbit.ir.interp import run
 from lowbit.ir.verify import verify
 from lowbit.lower import lower
 from lowbit.quantization.recipes import RECIPES, recipe
@@ -28,6 +30,7 @@ from lowbit.quantization.rules import (
     WeightOnlyRule,
 )
 from lowbit.quantization.rules_file import KINDS, load_rules, parse_rules
+from lowbit.quantization.transform import insert_q_dq
 from lowbit.types import Array, TensorType
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "rules.toml"
@@ -234,3 +237,41 @@ def test_a_rules_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(FormatError, match="not a readable rules file"):
         load_rules(tmp_path / "binary.toml")
+
+
+# -- insert_q_dq ----------------------------------------------------------------------------------------------------------------
+
+
+def test_brackets_stand_behind_every_tap_and_every_reader_and_output_reads_them() -> None:
+    g = network()
+    tap, end = g.node("both").output.name, g.node("p").output.name
+    record = CalibrationRecord({tap: CalibrationEntry.per_channel(1, np.full(6, 0.25)), end: CalibrationEntry.per_tensor(1 / 256, -128)})
+    q = verify(insert_q_dq(g, record))
+    assert [n.op for n in q.users[tap]] == [n.op for n in q.users[end]] == ["quantize_linear"]
+    assert {k: q.producers[v.name].op for k, v in q.outputs.items()} == {"p": "dequantize_linear"}
+    x = DATA[0]
+    held = run(g, {"x": x}, keep=[tap])[tap]
+    rounded = run(q, {"x": x}, keep=[f"{tap}:real"])[f"{tap}:real"]
+    assert np.array_equal(rounded, np.clip(np.rint(held / np.float32(0.25)), -128, 127).astype(np.float32) * np.float32(0.25))
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (CalibrationEntry.per_channel(1, np.full(5, 0.25)), "5"),
+        (CalibrationEntry.per_tensor(0.0), "scale"),
+        (CalibrationEntry.per_tensor(-1.0), "scale"),
+        (CalibrationEntry.per_tensor(1.0, 200), "200"),
+    ],
+)
+def test_entries_that_do_not_fit_are_refused_by_the_name_of_their_tap(entry: CalibrationEntry, text: str) -> None:
+    g = network()
+    tap = g.node("both").output.name
+    with pytest.raises(LowbitError) as e:
+        insert_q_dq(g, CalibrationRecord({tap: entry}))
+    assert text in str(e.value) and tap in str(e.value)
+
+
+def test_a_tap_that_the_graph_does_not_have_is_an_error() -> None:
+    with pytest.raises(CalibrationError, match="the record has a tap 'nothing', the graph has no such value"):
+        insert_q_dq(network(), CalibrationRecord({"nothing": CalibrationEntry.per_tensor(1.0)}))

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from lowbit.calibration.observers import Observer, observer_from_dict
 from lowbit.dtypes import DType
-from lowbit.errors import CalibrationError, FormatError
+from lowbit.errors import CalibrationError, FormatError, LowbitError
 from lowbit.files import write_whole
 from lowbit.quant_params import PerAxis, PerTensor, QuantParams, Scheme
 from lowbit.ranges import params_from_range
@@ -72,7 +72,10 @@ class CalibrationRecord:
         found = [self.taps[t] for t in taps]
         fixed = [e for e in found if isinstance(e, CalibrationEntry)]
         if fixed:
-            return fixed[0].params(dtype)
+            try:
+                return fixed[0].params(dtype)
+            except LowbitError as e:
+                raise e.at(f"tap {taps[found.index(fixed[0])]!r}") from None
         observers = [o for o in found if isinstance(o, Observer)]
         total = observers[0]
         for o in observers[1:]:

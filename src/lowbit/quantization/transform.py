@@ -356,6 +356,9 @@ def insert_q_dq(graph: Graph, record: CalibrationRecord, dtype: str = "int8") ->
             raise CalibrationError(f"the record has a tap {name!r}, the graph has no such value", where=graph.name)
         params = record.params(name, dtype)
         if isinstance(params.granularity, PerAxis):
-            params.check([int(d) if isinstance(d, int) else -1 for d in value.shape])
+            try:
+                params.check([int(d) if isinstance(d, int) else -1 for d in value.shape])
+            except LowbitError as e:
+                raise e.at(f"tap {name!r}") from None
         bracket(editor, value, params)
     return editor.done()
