@@ -17,6 +17,7 @@ SRC = Path(lowbit.__file__).parent
 LAYERS = [
     {"errors", "files", "progress"},
     {"dtypes", "dims"},
+    {"assumptions"},
     {"types", "numerics", "packing"},
     {"quant_params", "ranges", "metrics"},
     {"ops"},

@@ -1,8 +1,8 @@
-"""A dimension is an int or a Sym: a polynomial with integer coefficients in named symbols and floor divisions.
+"""A dimension is an int or a Sym: a polynomial with integer coefficients in named symbols, floor divisions, minima and maxima.
 
 Shapes are computed once for all sizes: `batch`, `3*seq + 1`, `(h - 3)//2 + 1`. Equal expressions are equal objects
 (terms are kept in a canonical order), so `batch*seq*64` reshaped to `(batch, seq, 64)` is seen to fit.
-Symbols stand for positive sizes; a comparison that would need to know which one says so.
+Symbols stand for sizes, 0 or more; a comparison that would need to know which one says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Union
+from typing import Literal, Union
 
 from lowbit.errors import ShapeError
 
@@ -31,7 +31,19 @@ class FloorDiv:
         return f"({num}//{den})"  # in brackets: unary minus and % bind otherwise
 
 
-Atom = str | FloorDiv
+@dataclass(frozen=True)
+class Extreme:
+    """An atom: the smaller or the larger of two dimensions of which either may be that."""
+
+    kind: Literal["min", "max"]
+    a: Dim
+    b: Dim
+
+    def __str__(self) -> str:
+        return f"{self.kind}({self.a}, {self.b})"
+
+
+Atom = str | FloorDiv | Extreme
 
 
 @dataclass(frozen=True, eq=True)
@@ -127,11 +139,11 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Dim:
 
 
 def _floordiv(num: Dim, den: Dim) -> Dim:
-    if isinstance(num, int) and isinstance(den, int):
-        return num // den
     divisor = _terms(den)
     if not divisor:
-        raise ZeroDivisionError("dimension divided by zero")
+        raise ShapeError(f"the size ({num})//{den} divides by zero")
+    if isinstance(num, int) and isinstance(den, int):
+        return num // den
     if num == den:
         return 1
     if len(divisor) == 1:  # by a monomial: divide what divides, keep the floor of the rest
@@ -167,8 +179,12 @@ def symbols(d: Dim) -> frozenset[str]:
     names: set[str] = set()
     for monomial, _ in _terms(d):
         for atom in monomial:
-            names |= {atom} if isinstance(atom, str) else symbols(atom.num) | symbols(atom.den)
+            names |= {atom} if isinstance(atom, str) else frozenset().union(*map(symbols, _parts(atom)))
     return frozenset(names)
+
+
+def _parts(atom: FloorDiv | Extreme) -> tuple[Dim, Dim]:
+    return (atom.num, atom.den) if isinstance(atom, FloorDiv) else (atom.a, atom.b)
 
 
 def as_line(d: Dim) -> tuple[str, int, int] | None:
@@ -197,7 +213,13 @@ def substitute(d: Dim, binding: Mapping[str, Dim]) -> Dim:
     def atom(a: Atom) -> Dim:
         if isinstance(a, str):
             return binding[a] if a in binding else symbol(a)
-        return _floordiv(substitute(a.num, binding), substitute(a.den, binding))
+        x, y = (substitute(part, binding) for part in _parts(a))
+        if isinstance(a, Extreme):
+            return extreme(a.kind, x, y)
+        if y == 0:
+            given = ", ".join(f"{s}={binding[s]}" for s in sorted(symbols(a.den)) if s in binding)
+            raise ShapeError(f"the size {a} divides by zero with {given}")
+        return _floordiv(x, y)
 
     parts = [product([coeff, *map(atom, monomial)]) for monomial, coeff in d.terms]
     return reduce(lambda a, b: a + b, parts)
@@ -212,24 +234,67 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 
 def at_least(a: Dim, b: Dim, *, unknown: bool | None = None) -> bool:
-    """Whether a ≥ b for all sizes (symbols are 1 or more). When that depends on the sizes: `unknown`, or a ShapeError.
+    """Whether a ≥ b for all sizes (symbols are 0 or more). When that depends on the sizes: `unknown`, or a ShapeError.
 
-    >>> at_least(symbol("batch") * 2, 2), at_least(0, symbol("batch"))
+    >>> at_least(symbol("batch") * 2, 0), at_least(-1, symbol("batch"))
     (True, False)
     """
     difference = a - b
     if isinstance(difference, int):
         return difference >= 0
-    signs = {c > 0 for m, c in difference.terms if m}
-    plain = all(isinstance(atom, str) for m, _ in difference.terms for atom in m)
-    bound = sum(c for _, c in difference.terms)  # its value when every symbol is 1
-    if plain and signs == {True} and bound >= 0:
+    if _never_negative(difference):
         return True
-    if plain and signs == {False} and bound < 0:
+    if _never_negative(-difference - 1):
         return False
     if unknown is None:
         raise ShapeError(f"whether {a} is at least {b} depends on the sizes", hint="bind them when loading: shapes={...}")
     return unknown
+
+
+def _never_negative(d: Dim, depth: int = 8) -> bool:
+    """Whether d ≥ 0 can be proved: floors are put between their bounds, minima and maxima tried both ways."""
+    if isinstance(d, int):
+        return d >= 0
+    if depth == 0:
+        return False
+
+    def holds(e: Dim) -> bool:
+        return _never_negative(e, depth - 1)
+
+    for monomial, factor in d.terms:
+        if len(monomial) != 1 or isinstance(monomial[0], str):
+            continue
+        atom, rest = monomial[0], d - Sym(((monomial, factor),))
+        if isinstance(atom, Extreme):
+            either = (holds(rest + part * factor) for part in _parts(atom))
+            return any(either) if (atom.kind == "max") == (factor > 0) else all(either)
+        if not isinstance(atom.den, int) or atom.den < 1:
+            continue
+        if factor < 0:  # num/den is the most that a floor is
+            return holds(rest * atom.den + atom.num * factor)
+        lowest = holds(rest * atom.den + (atom.num - (atom.den - 1)) * factor)
+        return lowest or (holds(atom.num) and holds(rest))
+    positive = all(factor > 0 or not monomial for monomial, factor in d.terms) and dict(d.terms).get((), 0) >= 0
+    return positive and all(_is_size(a, holds) for m, _ in d.terms for a in m)
+
+
+def _is_size(a: Atom, holds: Callable[[Dim], bool]) -> bool:
+    if isinstance(a, FloorDiv):
+        return holds(a.num) and holds(a.den)
+    return isinstance(a, str) or holds(Sym((((a,), 1),)))
+
+
+def extreme(kind: Literal["min", "max"], a: Dim, b: Dim) -> Dim:
+    """The smaller or the larger of both, as an atom where that depends on the sizes.
+
+    >>> print(extreme("min", symbol("n"), 5), extreme("max", symbol("n") + 1, symbol("n")))
+    min(5, n) n + 1
+    """
+    for larger, smaller in ((a, b), (b, a)):
+        if at_least(larger, smaller, unknown=False):
+            return larger if kind == "max" else smaller
+    first, second = sorted((a, b), key=str)
+    return Sym((((Extreme(kind, first, second),), 1),))
 
 
 def ceil_div(num: Dim, den: Dim) -> Dim:
@@ -243,6 +308,8 @@ _BINARY: dict[type[ast.operator], Callable[[Dim, Dim], Dim]] = {
     ast.FloorDiv: lambda a, b: a // b,
     ast.Mod: lambda a, b: a % b,
 }
+
+_GRAMMAR = "integers, names, + - * // %, min(a, b), max(a, b)"
 
 
 def parse_dim(text: str) -> Dim:
@@ -262,9 +329,11 @@ def parse_dim(text: str) -> Dim:
                 return -build(x)
             case ast.BinOp(left=a, op=op, right=b) if type(op) in _BINARY:
                 return _BINARY[type(op)](build(a), build(b))
-        raise ShapeError(f"'{text}' is not a dimension", hint="integers, names, + - * // %")
+            case ast.Call(func=ast.Name(id="min" | "max" as kind), args=[a, b], keywords=[]):
+                return extreme("min" if kind == "min" else "max", build(a), build(b))
+        raise ShapeError(f"'{text}' is not a dimension", hint=_GRAMMAR)
 
     try:
         return build(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError) as e:
-        raise ShapeError(f"'{text}' is not a dimension", hint="integers, names, + - * // %") from e
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        raise ShapeError(f"'{text}' is not a dimension", hint=_GRAMMAR) from e

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lowbit.assumptions import note
 from lowbit.dims import Dim, Sym, product, symbols
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import ShapeError
@@ -80,9 +81,9 @@ def shape_text(shape: Iterable[Dim]) -> str:
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """The NumPy broadcast of the shapes. A symbol that meets a number or another symbol is taken to be equal to it.
+    """The NumPy broadcast of the shapes. A symbol that meets a number or the symbol before it is taken to be 1 or equal to it.
 
-    That is a network which fits some sizes only, e.g. heights divisible by 32: binding others is the error.
+    Of two symbols that is noted, and checked when they are bound: a network may fit some sizes only, e.g. heights divisible by 32.
 
     >>> broadcast((4, 1, 3), (5, 1))
     (4, 5, 3)
@@ -95,6 +96,9 @@ def broadcast(*shapes: Shape) -> Shape:
         fixed = [d for d in wide if isinstance(d, int)] or wide[:1]
         if any(d != fixed[0] for d in fixed):
             raise ShapeError("shapes " + " and ".join(shape_text(s) for s in shapes) + " do not broadcast")
+        for d in wide:
+            if isinstance(fixed[0], Sym) and d != fixed[0]:
+                note("fits", d, fixed[0])
         out.append(fixed[0] if fixed else 1)
     return tuple(out)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from lowbit.assumptions import still_open
 from lowbit.dims import Dim, Sym, as_line, substitute
 from lowbit.errors import LowbitError, ShapeError
 from lowbit.ir.graph import Attr, Graph, Node, Value
@@ -23,7 +24,25 @@ def bind(graph: Graph, binding: Mapping[str, Dim]) -> Graph:
     if not binding:
         return graph
     inputs = tuple(Value(v.name, v.type.with_shape([substitute(d, binding) for d in v.shape])) for v in graph.inputs)
-    return retype(replace(graph, inputs=inputs), {n.output.name: _bind_attrs(n.attrs, binding) for n in graph.nodes})
+    now = retype(replace(graph, inputs=inputs), {n.output.name: _bind_attrs(n.attrs, binding) for n in graph.nodes})
+    now = replace(now, assumed=still_open(graph.assumed, binding))
+    for before, node in zip(graph.nodes, now.nodes, strict=True):
+        for was, value in zip(before.outputs, node.outputs, strict=True):
+            _check_size(was, value, binding, node)
+    return now
+
+
+def _check_size(was: Value, now: Value, binding: Mapping[str, Dim], node: Node) -> None:
+    """What was computed from the symbolic shape (sizes as data, attributes of later nodes) is right only if the new one is its instance."""
+    for d, found in zip(was.shape, now.shape, strict=True):
+        need = substitute(d, binding)
+        if isinstance(need, int) and isinstance(found, int) and need != found:
+            given = ", ".join(f"{s}={v}" for s, v in sorted(binding.items()))
+            raise ShapeError(
+                f"its shape was taken to be {shape_text(was.shape)}, with {given} it is {shape_text(now.shape)}",
+                where=node.where,
+                hint="load the model with shapes= for these sizes",
+            )
 
 
 def retype(graph: Graph, attrs: Mapping[str, Mapping[str, Attr]] | None = None) -> Graph:
@@ -41,7 +60,7 @@ def retype(graph: Graph, attrs: Mapping[str, Mapping[str, Attr]] | None = None) 
         now.update((o.name, o) for o in outputs)
         nodes.append(Node(node.op, inputs, node_attrs, node.name, outputs))
     ends = {k: now[v.name] for k, v in graph.outputs.items()}
-    return Graph(graph.inputs, ends, tuple(nodes), graph.constants, graph.name, graph.notes)
+    return replace(graph, outputs=ends, nodes=tuple(nodes))
 
 
 def _bind_attrs(attrs: Mapping[str, Attr], binding: Mapping[str, Dim]) -> Mapping[str, Attr]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from lowbit.assumptions import Assumption, noting
 from lowbit.dtypes import DType
 from lowbit.errors import GraphError, LowbitError
 from lowbit.ir.graph import Constant, Graph, Node, Value, attr, freeze
@@ -31,6 +33,7 @@ class Builder:
         self._nodes: dict[str, Node] = {}  # by the name of the first output, which is unique
         self._names: set[str] = set()
         self._numbers: defaultdict[str, int] = defaultdict(lambda: 1)  # the next to try behind a name: many equal hints stay cheap
+        self._assumed: dict[Assumption, None] = {}
         self._same: dict[tuple[str, tuple[int, ...], bytes], Value] = {}  # small constants made on the way, each once
 
     def unique(self, hint: str) -> str:
@@ -76,7 +79,8 @@ class Builder:
             inputs = inputs[:-1]
         try:
             complete = definition.signature.complete(op, len(inputs), {k: attr(v) for k, v in attrs.items()})
-            types = definition.infer_types([v.type if v is not None else None for v in inputs], complete)
+            with noting(self._assumed):
+                types = definition.infer_types([v.type if v is not None else None for v in inputs], complete)
         except LowbitError as e:
             raise e.at(f"{op} '{name}'" if name else op) from None
         hint = outputs[0] if outputs else name or op
@@ -94,7 +98,8 @@ class Builder:
 
     def finish(self, outputs: Mapping[str, Value]) -> Graph:
         """The graph with these outputs: nodes and constants that do not reach them are left out."""
-        return prune(Graph(tuple(self._inputs), dict(outputs), tuple(self._nodes.values()), self._constants, self.name))
+        nodes, assumed = tuple(self._nodes.values()), tuple(self._assumed)
+        return prune(Graph(tuple(self._inputs), dict(outputs), nodes, self._constants, self.name, assumed=assumed))
 
 
 def prune(graph: Graph) -> Graph:
@@ -134,7 +139,7 @@ def prune(graph: Graph) -> Graph:
     order = {id(n): i for i, n in enumerate(graph.nodes)}
     ranked = _stable_order(nodes, order)
     constants = {k: c for k, c in graph.constants.items() if k in used}
-    return Graph(graph.inputs, graph.outputs, ranked, constants, graph.name, graph.notes)
+    return replace(graph, nodes=ranked, constants=constants)
 
 
 def _stable_order(nodes: list[Node], rank: Mapping[int, int]) -> tuple[Node, ...]:

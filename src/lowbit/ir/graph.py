@@ -13,6 +13,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from lowbit.assumptions import Assumption
 from lowbit.dims import Sym
 from lowbit.ops.op import Op, get_op
 from lowbit.types import Array, TensorType
@@ -93,6 +94,7 @@ class Graph:
     name: str = "graph"
     # What reports tell and no result depends on: why a node (by its first output's name) is what it is, or remarks on the whole.
     notes: Mapping[str, str] = field(default_factory=dict, compare=False)
+    assumed: tuple[Assumption, ...] = ()  # what the types take for granted about the symbols; checked when they are bound
 
     @cached_property
     def values(self) -> Mapping[str, Value]:

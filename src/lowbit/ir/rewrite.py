@@ -25,6 +25,7 @@ class Editor(Builder):
         self._graph = graph
         self._inputs = list(graph.inputs)
         self._constants = dict(graph.constants)
+        self._assumed = dict.fromkeys(graph.assumed)
         self._names = set(graph.values)
         self._outputs = dict(graph.outputs)
         self._producers: dict[str, str] = {}
@@ -163,7 +164,16 @@ class Editor(Builder):
         if not self.changed:
             return self._graph
         nodes = sorted(self._nodes.values(), key=lambda n: self._rank[n.output.name])
-        graph = prune(Graph(tuple(self._inputs), self._outputs, tuple(nodes), self._constants, self.name, self._graph.notes))
+        graph = prune(
+            replace(
+                self._graph,
+                inputs=tuple(self._inputs),
+                outputs=self._outputs,
+                nodes=tuple(nodes),
+                constants=self._constants,
+                assumed=tuple(self._assumed),
+            )
+        )
         names = {new: old for new, old in self._inherits.items() if new in graph.values and old not in graph.values}
         return renamed(graph, names) if names else graph
 

@@ -5,6 +5,7 @@
     const "w": float32[2, 4] sha256:0f3a…
     "y": float32[batch, 2] = linear("x", "w", _) @ "fc"
     "z": float32[batch, 2] = softmax("y") {axis: -1} @ ""
+    assume least <batch> <1>
     output "probabilities" = "z"
 
 One line a thing; strings are JSON strings, so a hostile name cannot break out of its line. Constants of up to 16 elements stand
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.assumptions import Assumption
 from lowbit.dims import Sym, parse_dim
 from lowbit.errors import FormatError, LowbitError
 from lowbit.ir.graph import Attr, Constant, Graph, Node, Value, freeze
@@ -39,6 +41,7 @@ def print_graph(graph: Graph) -> str:
         args = ", ".join("_" if v is None else json.dumps(v.name) for v in n.inputs)
         attrs = ", ".join(f"{k}: {_attr_text(a)}" for k, a in n.attrs.items())
         lines.append(f"{left} = {n.op}({args})" + (f" {{{attrs}}}" if attrs else "") + f" @ {json.dumps(n.name)}")
+    lines += [f"assume {a.kind} <{a.a}> <{a.b}>" for a in graph.assumed]
     lines += [f"output {json.dumps(name)} = {json.dumps(v.name)}" for name, v in graph.outputs.items()]
     return "\n".join(lines) + "\n"
 
@@ -147,6 +150,7 @@ def parse_graph(text: str, data: Mapping[str, Constant] | Mapping[str, Array] | 
     constants: dict[str, Constant] = {}
     nodes: list[Node] = []
     outputs: dict[str, Value] = {}
+    assumed: list[Assumption] = []
     known: dict[str, Value] = {}
 
     def lookup(line: _Line) -> Value:
@@ -167,6 +171,12 @@ def parse_graph(text: str, data: Mapping[str, Constant] | Mapping[str, Array] | 
                 key = line.string()
                 line.need("=")
                 outputs[key] = lookup(line)
+            elif word == "assume":
+                kind = line.next("word")
+                if kind not in ("fits", "least"):
+                    raise line.fail("fits or least")
+                a, b = (parse_dim(line.next("sym")[1:-1]) for _ in range(2))
+                assumed.append(Assumption("fits" if kind == "fits" else "least", a, b))
             elif word in ("input", "const"):
                 key = line.string()
                 line.need(":")
@@ -183,7 +193,7 @@ def parse_graph(text: str, data: Mapping[str, Constant] | Mapping[str, Array] | 
             line.end()
         except LowbitError as e:
             raise FormatError(e.message, where=e.where or f"graph text, line {number}", hint=e.hint) from e
-    return Graph(tuple(inputs), outputs, tuple(nodes), constants, name)
+    return Graph(tuple(inputs), outputs, tuple(nodes), constants, name, assumed=tuple(assumed))
 
 
 def _parse_node(line: _Line, lookup: Any, known: dict[str, Value]) -> Node:

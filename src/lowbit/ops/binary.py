@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lowbit.dims import Dim, at_least
+from lowbit.dims import Dim, at_least, extreme
 from lowbit.errors import DTypeError, ShapeError
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, TensorType, broadcast
@@ -52,11 +52,24 @@ def infer_where(cond: TensorType, x: TensorType, y: TensorType) -> TensorType:
 def div(x: Array, y: Array) -> Array:
     """Floats: the quotient. Integers: the quotient without its fraction (-7 / 2 is -3); a division by 0 gives 0."""
     if x.dtype == object:
-        return x // y  # sizes are not negative, where floor and truncation are one
+        return np.asarray(np.frompyfunc(_truncated, 2, 1)(x, y))
     if x.dtype.kind not in "iu":
         return np.divide(x, y)
     q = np.floor_divide(x, y)
     return q + ((q < 0) & (q * y != x)).astype(x.dtype) if x.dtype.kind == "i" else q
+
+
+def _truncated(a: Dim, b: Dim) -> Dim:
+    """The quotient of dims without its fraction, where their signs are known: floor and truncation differ below 0."""
+    if b == 0:
+        return 0
+    if a // b * b == a:
+        return a // b
+    negative = at_least(0, a, unknown=False) != at_least(0, b, unknown=False)
+    size_a, size_b = (-d if at_least(0, d, unknown=False) else d for d in (a, b))
+    if not (at_least(size_a, 0) and at_least(size_b, 0)):
+        raise ShapeError(f"whether {a} / {b} is negative depends on the sizes")
+    return -(size_a // size_b) if negative else size_a // size_b
 
 
 def power(x: Array, y: Array) -> Array:
@@ -74,14 +87,6 @@ def _on_dims(f: Callable[[Dim, Dim], object], g: Binary) -> Binary:
     return lambda x, y: np.asarray(each(x, y)) if x.dtype == object else g(x, y)
 
 
-def _larger(a: Dim, b: Dim) -> Dim:
-    return a if at_least(a, b) else b
-
-
-def _smaller(a: Dim, b: Dim) -> Dim:
-    return b if at_least(a, b) else a
-
-
 def _equal(a: Dim, b: Dim) -> bool:
     """Equal, or surely different: a size never is -1. Anything else is not known before the symbols are."""
     if a == b:
@@ -91,8 +96,8 @@ def _equal(a: Dim, b: Dim) -> bool:
     raise ShapeError(f"whether {a} equals {b} is not known before they are bound")
 
 
-maximum = _on_dims(_larger, np.maximum)
-minimum = _on_dims(_smaller, np.minimum)
+maximum = _on_dims(lambda a, b: extreme("max", a, b), np.maximum)
+minimum = _on_dims(lambda a, b: extreme("min", a, b), np.minimum)
 equal = _on_dims(_equal, np.equal)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowbit.dtypes import DType, dtype
+from lowbit.dtypes import DType, dtype, finfo
+from lowbit.errors import ShapeError
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, TensorType
 
@@ -19,7 +20,9 @@ def real(x: Array, *, to: str, saturate: bool = True) -> Array:
     float8 has no room for large numbers: with `saturate` they become the largest, else NaN (or ±inf in e5m2, which has one).
     """
     d = dtype(to)
-    if x.dtype == object:  # symbolic dims: any integer type holds them
+    if x.dtype == object:  # symbolic dims, which these types hold as they are
+        if d.name not in ("int32", "int64"):
+            raise ShapeError(f"symbolic dims as {d} are not known before they are bound")
         return x
     if d.bits < 8 and d.is_integer:
         return _to_nibbles(x, d)
@@ -41,11 +44,9 @@ def _to_nibbles(x: Array, d: DType) -> Array:
 
 
 def _to_float8(x: Array, d: DType, saturate: bool) -> Array:
-    import ml_dtypes
-
     wide = x.astype(np.float32)
     if saturate:
-        top = np.float32(ml_dtypes.finfo(d.numpy).max)  # type: ignore[no-untyped-call]
+        top = np.float32(finfo(d).max)
         wide = np.clip(wide, -top, top)  # NaN stays NaN
     return wide.astype(d.numpy)
 

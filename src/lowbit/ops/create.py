@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from lowbit.assumptions import larger
 from lowbit.dims import Dim, Sym, ceil_div
 from lowbit.dtypes import dtype as dtype_of
 from lowbit.errors import DTypeError, ShapeError
@@ -26,7 +27,7 @@ def infer_range(*, start: Dim | float, limit: Dim | float, step: Dim | float, dt
 
 
 def range_length(start: Dim | float, limit: Dim | float, step: Dim | float) -> Dim:
-    """max(ceil((limit - start) / step), 0). With symbols the length is taken not to be negative."""
+    """max(ceil((limit - start) / step), 0)."""
     if step == 0:
         raise ShapeError("a step of 0 goes nowhere")
     if isinstance(start, float) or isinstance(limit, float) or isinstance(step, float):
@@ -34,8 +35,8 @@ def range_length(start: Dim | float, limit: Dim | float, step: Dim | float) -> D
     if isinstance(start, int) and isinstance(limit, int) and isinstance(step, int):
         return max(ceil_div(limit - start, step), 0)
     if not isinstance(step, Sym) and step < 0:
-        return ceil_div(start - limit, -step)
-    return ceil_div(limit - start, step)
+        return larger(ceil_div(start - limit, -step), 0)
+    return larger(ceil_div(limit - start, step), 0)
 
 
 def range_(*, start: float, limit: float, step: float, dtype: str) -> Array:

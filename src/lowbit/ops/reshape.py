@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowbit.dims import Dim, product
+from lowbit.assumptions import note
+from lowbit.dims import Dim, Sym, product
 from lowbit.errors import ShapeError
 from lowbit.ops.checks import need_vector
 from lowbit.ops.op import Op, register
-from lowbit.types import Array, Shape, TensorType, broadcast, normalize_axis, shape_text
+from lowbit.types import Array, Shape, TensorType, normalize_axis, shape_text
 
 
 def infer_reshape(x: TensorType, *, shape: Shape) -> TensorType:
@@ -33,7 +34,12 @@ def transpose(x: Array, *, perm: tuple[int, ...]) -> Array:
 
 
 def infer_expand(x: TensorType, *, shape: Shape) -> TensorType:
-    if broadcast(x.shape, tuple(shape)) != tuple(shape):
+    fits = x.rank <= len(shape)
+    for d, target in zip(x.shape, shape[len(shape) - x.rank :], strict=False):
+        fits = fits and (d == 1 or d == target or isinstance(d, Sym) or isinstance(target, Sym))
+        if isinstance(d, Sym) and isinstance(target, Sym) and d != target:
+            note("fits", d, target)
+    if not fits:
         raise ShapeError(f"{shape_text(x.shape)} does not expand to {shape_text(shape)}")
     return TensorType(shape, x.dtype)
 

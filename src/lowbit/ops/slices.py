@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lowbit.assumptions import larger, smaller
 from lowbit.dims import Dim, Sym, ceil_div
 from lowbit.errors import DTypeError, ShapeError
 from lowbit.ops.op import Op, register
@@ -14,7 +15,7 @@ Dims = tuple[Dim, ...]
 
 
 def slice_length(size: Dim, start: Dim, end: Dim, step: int) -> Dim:
-    """Elements from `start` up to, not including, `end`. Numbers are cut to the axis; symbols are taken to lie on it.
+    """Elements from `start` up to, not including, `end`, both cut to the axis.
 
     With a negative step, `end` -1 means that the first element is taken too.
 
@@ -27,7 +28,9 @@ def slice_length(size: Dim, start: Dim, end: Dim, step: int) -> Dim:
         low, high = (0, size) if step > 0 else (-1, size - 1)
         start, end = min(max(start, low), high), min(max(end, low), high)
         return max(ceil_div(end - start, step), 0)
-    return ceil_div(end - start, step) if step > 0 else ceil_div(start - end, -step)
+    if step > 0:
+        return larger(ceil_div(smaller(end, size) - larger(start, 0), step), 0)
+    return larger(ceil_div(smaller(start, size - 1) - larger(end, -1), -step), 0)
 
 
 def infer_slice(x: TensorType, *, axes: Ints, starts: Dims, ends: Dims, steps: Ints) -> TensorType:
@@ -43,7 +46,9 @@ def infer_slice(x: TensorType, *, axes: Ints, starts: Dims, ends: Dims, steps: I
 def slice_(x: Array, *, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> Array:
     index = [slice(None)] * x.ndim
     for a, s, e, step in zip(axes, starts, ends, steps, strict=True):
-        index[a] = slice(s, None if step < 0 and e < 0 else e, step)  # -1 is before the first, not the last
+        low, high = (0, x.shape[a]) if step > 0 else (-1, x.shape[a] - 1)
+        s, e = min(max(s, low), high), min(max(e, low), high)
+        index[a] = slice(max(s, 0), 0 if s < 0 else None if e < 0 else e, step)  # -1 is before the first, not the last
     return x[tuple(index)]
 
 

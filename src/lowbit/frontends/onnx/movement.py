@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from lowbit.assumptions import note_least
 from lowbit.dims import Dim, Sym, at_least, ceil_div, product
 from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxNode, number_of
 from lowbit.ir.graph import Value
-from lowbit.types import axis_of, broadcast, normalize_axis, shape_text
+from lowbit.types import axis_of, normalize_axis, shape_text
 
 FAR = 2**31 - 1  # exporters write this, or a larger number, for "to the end"
 
@@ -119,7 +120,7 @@ def slice_(c: Importer, node: OnnxNode) -> Value:
 def slice_bound(v: Dim, size: Dim, step: int, *, start: bool) -> Dim:
     """A start or end counted from the front and cut to the axis; with a negative step, an end of -1 is before the first element.
 
-    A number on a symbolic axis is taken to lie on it; when the size is bound it is cut again.
+    On a symbolic axis it is cut when the size is bound. A dim that may be negative is taken not to be, which is noted.
     """
     low = 0 if step > 0 or start else -1
     high = size if step > 0 else size - 1
@@ -130,6 +131,8 @@ def slice_bound(v: Dim, size: Dim, step: int, *, start: bool) -> Dim:
         return high if v > 0 else low
     if not at_least(v, 0, unknown=True):
         v = size + v
+    elif not at_least(v, 0, unknown=False):
+        note_least(v, 0)
     return high if at_least(v, high, unknown=False) else v
 
 
@@ -177,7 +180,11 @@ def center_crop_pad(c: Importer, node: OnnxNode) -> Value:
 @onnx_op("Expand")
 def expand(c: Importer, node: OnnxNode) -> Value:
     x = c.input(node, 0)
-    return c.add("expand", x, shape=broadcast(x.shape, tuple(c.dims(node, 1, "shape") or ())))
+    target = c.dims(node, 1, "shape") or []
+    rank = max(x.type.rank, len(target))
+    pairs = zip([1] * (rank - x.type.rank) + list(x.shape), [1] * (rank - len(target)) + target, strict=True)
+    # of two symbols the target is what the network is written for; a number other than 1 is the result in any case
+    return c.add("expand", x, shape=[d if t == 1 or (isinstance(d, int) and isinstance(t, Sym) and d != 1) else t for d, t in pairs])
 
 
 @onnx_op("Tile")
