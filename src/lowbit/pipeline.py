@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.dims import Sym, substitute
-from lowbit.errors import CalibrationError, FormatError, InputError, ShapeError
+from lowbit.errors import CalibrationError, FormatError, InputError
 from lowbit.ir.bind import bind
+from lowbit.ir.file import is_lowbit_file
+from lowbit.ir.file import load as load_file
 from lowbit.ir.graph import Graph
+from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.lower import lower
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.runtime.session import Session
-from lowbit.types import shape_text
 
-Shapes = Mapping[str, Sequence[int | str] | int]
 
 
 def load(
@@ -31,70 +31,62 @@ def load(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     simplify: bool | None = None,
 ) -> Graph:
-    """The network as a Graph: from an .onnx or .lowbit file, from ONNX bytes, or from a torch module or ExportedProgram.
+    """The network as a Graph: from an .onnx or .lowbit file or its bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
 
-    shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol
+    shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol. For every kind of
+              model a number must be equal to a size that the model fixes, and a name in a shape calls an open dimension so
     inputs    example inputs of a torch module
-    dynamic   dimensions of a torch module's inputs that stay symbols: {"x": {0: "batch"}}
+    dynamic   dimensions of a torch module's inputs that stay symbols, by forward's argument names: {"x": {0: "batch"}}
     simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written, which is
               also the default for .lowbit files: they hold what lowbit made
     """
     from lowbit.passes import simplify as simplify_graph
 
-    graph = _read(source, shapes, inputs, dynamic)
+    graph, written_by_lowbit = _read(source, shapes, inputs, dynamic)
     if simplify is None:
-        simplify = not (isinstance(source, str | PathLike) and Path(source).suffix == ".lowbit")
+        simplify = not written_by_lowbit
     return simplify_graph(graph) if simplify else graph
 
 
-def _read(source: Any, shapes: Shapes | None, inputs: Sequence[Any] | None, dynamic: Mapping[str, Mapping[int, str]] | None) -> Graph:
-    if isinstance(source, bytes):
-        from lowbit.frontends.onnx import load_onnx
-
-        return load_onnx(source, shapes)
-    if isinstance(source, str | PathLike):
-        path = Path(source)
-        if not path.is_file():
-            raise FormatError("there is no such file", where=str(path), hint="the path of an .onnx or a .lowbit file")
-        if path.suffix == ".lowbit":
-            from lowbit.ir.file import load as load_file
-
-            return bind_shapes(load_file(path), shapes or {})
-        if path.suffix == ".onnx":
-            from lowbit.frontends.onnx import load_onnx
-
-            return load_onnx(path, shapes)
-        raise FormatError(
-            f"files of kind '{path.suffix}' are not read", where=path.name, hint=".onnx, .lowbit, or a torch module in memory"
-        )
-    if type(source).__module__.split(".")[0] == "torch" or hasattr(source, "forward"):
+def _read(
+    source: Any, shapes: Shapes | None, inputs: Sequence[Any] | None, dynamic: Mapping[str, Mapping[int, str]] | None
+) -> tuple[Graph, bool]:
+    """The graph, and whether it comes from a .lowbit file."""
+    given = checked_shapes(shapes)
+    kind = type(source)
+    if kind.__module__.split(".")[0] == "torch" or hasattr(source, "forward"):
         from lowbit.frontends.torch import load_torch
 
-        return bind_shapes(load_torch(source, inputs, dynamic=dynamic), shapes or {})
-    raise InputError(
-        f"{type(source).__name__} cannot be loaded", hint="the path of an .onnx or .lowbit file, or a torch.nn.Module with inputs="
-    )
+        return bind_shapes(load_torch(source, inputs, dynamic=dynamic), given), False
+    if inputs is not None or dynamic is not None:
+        said = "inputs=" if inputs is not None else "dynamic="
+        raise InputError(f"{said} is for torch modules, {kind.__name__} was given", hint="shapes= binds the dimensions of a file")
+    if kind.__name__ == "ModelProto" and kind.__module__.split(".")[0] == "onnx":
+        source = source.SerializeToString()
+    if isinstance(source, bytes | bytearray | memoryview):
+        place: bytes | Path = bytes(source)
+        is_lowbit = is_lowbit_file(bytes(source))
+    elif isinstance(source, str | PathLike):
+        place = path = Path(source)
+        if "\0" in str(path) or not path.is_file():
+            raise FormatError("there is no such file", where=repr(str(path))[1:-1], hint="the path of an .onnx or a .lowbit file")
+        is_lowbit = path.suffix == ".lowbit"
+        if path.suffix not in (".lowbit", ".onnx"):
+            hint = ".onnx, .lowbit, or a torch module in memory"
+            raise FormatError(f"files of kind '{path.suffix}' are not read", where=path.name, hint=hint)
+    else:
+        hint = "the path of an .onnx or .lowbit file, or a torch.nn.Module with inputs="
+        raise InputError(f"{kind.__name__} cannot be loaded", hint=hint)
+    if is_lowbit:
+        return bind_shapes(load_file(place), given), True
+    from lowbit.frontends.onnx import load_onnx
+
+    return load_onnx(place, given), False
 
 
-def bind_shapes(graph: Graph, shapes: Shapes) -> Graph:
-    """The graph with `shapes` (by input name or by symbol) bound. Names in a shape stand for dimensions that stay as they are."""
-    binding: dict[str, int] = {k: v for k, v in shapes.items() if isinstance(v, int)}
-    by_name = {v.name: v.type for v in graph.inputs}
-    for name, shape in shapes.items():
-        if isinstance(shape, int):
-            continue
-        if name not in by_name:
-            raise InputError(f"shapes= names {name!r}, which is no input", hint=f"the inputs are {', '.join(by_name)}")
-        wanted = by_name[name].shape
-        for want, given in zip(wanted, shape, strict=False):
-            if isinstance(given, int) and isinstance(want, Sym) and str(want).isidentifier():
-                binding[str(want)] = given
-        fits = len(shape) == len(wanted) and all(
-            isinstance(g, str) or substitute(w, binding) == g for w, g in zip(wanted, shape, strict=True)
-        )
-        if not fits:
-            raise ShapeError(f"shapes= gives {list(shape)}, the model has {shape_text(wanted)}", where=f"input {name!r}")
-    return bind(graph, binding)
+def bind_shapes(graph: Graph, given: Given) -> Graph:
+    """The graph with `shapes=` bound."""
+    return bind(graph, binding_of(given, {v.name: v.shape for v in graph.inputs}))
 
 
 def calibrate(

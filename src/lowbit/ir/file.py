@@ -47,16 +47,23 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
     write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
 
 
-def load(path: str | PathLike[str]) -> Graph:
-    """The graph that `save` wrote, verified; a FormatError when the file is anything else."""
-    from safetensors import SafetensorError, safe_open
+def is_lowbit_file(data: bytes) -> bool:
+    """Whether these bytes begin as a safetensors file does: the length of a JSON object, and the object."""
+    return len(data) > 8 and data[8:9] == b"{" and int.from_bytes(data[:8], "little") <= len(data) - 8
 
-    where = Path(path).name
+
+def load(source: str | PathLike[str] | bytes) -> Graph:
+    """The graph that `save` wrote, from the file or its bytes, verified; a FormatError when it is anything else."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as from_bytes
+
+    where = "bytes" if isinstance(source, bytes) else Path(source).name
     try:
-        with safe_open(str(path), framework="np") as f:
-            meta = json.loads((f.metadata() or {}).get("lowbit", "null"))
-            data = {k: f.get_tensor(k) for k in f.keys()}  # noqa: SIM118 (safe_open is no mapping)
-    except (SafetensorError, OSError, ValueError) as e:
+        raw = source if isinstance(source, bytes) else Path(source).read_bytes()
+        data = from_bytes(raw)
+        header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+        meta = json.loads(header.get("__metadata__", {}).get("lowbit", "null"))
+    except (SafetensorError, OSError, ValueError, KeyError) as e:
         raise FormatError(f"not a .lowbit file ({e})", where=where, hint="lowbit.load reads .onnx, .lowbit and torch modules") from e
     if not isinstance(meta, dict) or meta.get("version") != VERSION or not isinstance(meta.get("graph"), str):
         raise FormatError(f"not a .lowbit file of version {VERSION}", where=where, hint="save it again with this version of lowbit")

@@ -7,9 +7,10 @@ import pkgutil
 from pathlib import Path
 
 from lowbit.errors import UnsupportedOp
-from lowbit.frontends.onnx.importer import Importer, NeedsConstant, Shapes, onnx_op
+from lowbit.frontends.onnx.importer import Importer, NeedsConstant, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxModel, parse_model, read_model
 from lowbit.ir.graph import Graph
+from lowbit.ir.shapes import Shapes
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from lowbit.dims import Dim, Sym, parse_dim, substitute, symbol, symbols
+from lowbit.dims import Dim, Sym, symbol
 from lowbit.errors import FormatError, GraphError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.folding import FoldingBuilder
+from lowbit.frontends.onnx.inputs import input_types
 from lowbit.frontends.onnx.own import respelled
 from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OnnxValue, check_attributes, subgraphs
 from lowbit.ir.graph import Graph, Value
+from lowbit.ir.shapes import Shapes
 from lowbit.types import Array, TensorType, shape_text
 
 Handler = Callable[["Importer", OnnxNode], "Value | Sequence[Value | None]"]
-Shapes = Mapping[str, Sequence[int | str] | int]
 HANDLERS: dict[tuple[str, str], Handler] = {}
 
 
@@ -159,7 +160,7 @@ class Importer(FoldingBuilder):
     def run(self, shapes: Shapes | None = None) -> Graph:
         graph = self.model.graph
         report_unsupported(self.model)
-        for value, type_ in zip(graph.inputs, input_types(graph.inputs, shapes or {}, self.model.source), strict=True):
+        for value, type_ in zip(graph.inputs, input_types(graph.inputs, shapes, self.model.source), strict=True):
             self.scope[value.name] = graph_input(self, value.name, type_)
         self.walk(graph)
         outputs = {}
@@ -251,57 +252,6 @@ def report_unsupported(model: OnnxModel) -> None:
         raise UnsupportedOp(
             f"{len(missing)} kinds of operator are not supported: {rows}", where=model.source, hint="lowbit inspect shows where they stand"
         )
-
-
-def input_types(inputs: Iterable[OnnxValue], shapes: Shapes, source: str) -> list[TensorType]:
-    """Types of the graph's inputs: what the file declares, with `shapes` (by input name, or by symbol) laid over it."""
-    inputs = list(inputs)
-    result: list[TensorType] = []
-    used: set[str] = set()
-    for v in inputs:
-        where = f"{source}, input '{v.name}'"
-        if v.dtype is None:
-            raise UnsupportedOp("only tensors can be inputs (this is a sequence, an optional or untyped)", where=where)
-        given = shapes.get(v.name)
-        declared = v.shape
-        if given is not None and not isinstance(given, int):
-            used.add(v.name)
-            if declared is not None and len(declared) != len(given):
-                raise ShapeError(f"shapes= gives rank {len(given)}, the model declares rank {len(declared)}", where=where)
-            declared = tuple(given)
-        if declared is None:
-            raise ShapeError("the model declares no shape for it", where=where, hint=f"shapes={{'{v.name}': [1, ...]}}")
-        dims: list[Dim] = []
-        for i, d in enumerate(declared):
-            s = dim_of(d, f"{v.name}_{i}")
-            named = symbols(s) & set(shapes)
-            if named:
-                used |= named
-                s = substitute(s, {n: shapes[n] for n in named if isinstance(shapes[n], int)})  # type: ignore[misc]
-            if isinstance(s, int) and s < 0:
-                raise ShapeError(f"declared shape {shape_text(dims)}… has a negative dimension", where=where)
-            dims.append(s)
-        result.append(TensorType(dims, v.dtype))
-    stray = sorted(set(shapes) - used)
-    if stray:
-        names = [v.name for v in inputs] + sorted({s for t in result for s in t.symbols})
-        raise ShapeError(
-            f"shapes= names {', '.join(stray)}, which is no input and no dimension", where=source, hint=f"it has {', '.join(names)}"
-        )
-    return result
-
-
-def dim_of(declared: int | str | None, fallback: str) -> Dim:
-    """A declared dimension: a number, an expression, or a symbol whose name is made an identifier ("?" names nothing)."""
-    if isinstance(declared, int):
-        return declared
-    if declared:
-        try:
-            return parse_dim(declared)
-        except ShapeError:
-            pass
-    name = re.sub(r"\W", "_", declared if declared and re.search(r"\w", declared) else fallback)
-    return symbol(name if name.isidentifier() else f"d_{name}")
 
 
 def check_declared(declared: OnnxValue, found: TensorType, source: str) -> None:

@@ -1,0 +1,81 @@
+"""The inputs of an ONNX graph: declared dimensions as lowbit's, and `shapes=` laid over them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from lowbit.dims import Dim, parse_dim, substitute, symbol, symbols
+from lowbit.errors import LowbitError, ShapeError, UnsupportedOp
+from lowbit.frontends.onnx.serialize import OnnxValue
+from lowbit.ir.shapes import Shapes, binding_of, checked_shapes
+from lowbit.types import TensorType
+
+Declared = int | str | None
+
+
+def input_types(inputs: Sequence[OnnxValue], shapes: Shapes | None, source: str) -> list[TensorType]:
+    """Types of the graph's inputs: what the file declares, with `shapes` bound."""
+    given = checked_shapes(shapes)
+    declared: dict[str, Sequence[Declared]] = {}
+    for v in inputs:
+        where = f"{source}, input '{v.name}'"
+        if v.dtype is None:
+            raise UnsupportedOp("only tensors can be inputs (this is a sequence, an optional or untyped)", where=where)
+        wanted = given.get(v.name)
+        shape = v.shape if v.shape is not None or not isinstance(wanted, tuple) else wanted
+        if shape is None:
+            raise ShapeError("the model declares no shape for it", where=where, hint=f"shapes={{'{v.name}': [1, ...]}}")
+        declared[v.name] = shape
+    dims = named_dims(declared)
+    try:
+        binding = binding_of(given, dims)
+    except LowbitError as e:
+        raise e.at(source) from None
+    types = []
+    for v in inputs:
+        now = [substitute(d, binding) for d in dims[v.name]]
+        if any(isinstance(d, int) and d < 0 for d in now):
+            raise ShapeError(f"its shape {now} has a negative dimension", where=f"{source}, input '{v.name}'")
+        assert v.dtype is not None
+        types.append(TensorType(now, v.dtype))
+    return types
+
+
+def named_dims(declared: dict[str, Sequence[Declared]]) -> dict[str, list[Dim]]:
+    """Declared dimensions as numbers, expressions and symbols, where equal texts and no others are equal symbols.
+
+    Names that are no identifiers are made such ("a/b" is a_b), and unnamed dimensions ("?") are called by their input and axis; where
+    that would be the name of another one, it is counted on.
+    """
+    texts = {d for shape in declared.values() for d in shape if isinstance(d, str)}
+    parsed = {t: found for t in texts if (found := _parsed(t)) is not None}
+    taken = {s for d in parsed.values() for s in symbols(d)}
+
+    def fresh(text: str) -> Dim:
+        name = re.sub(r"\W", "_", text)
+        base = name if name.isidentifier() else f"d_{name}"
+        name, k = base, 1
+        while name in taken:
+            name, k = f"{base}_{k}", k + 1
+        taken.add(name)
+        return symbol(name)
+
+    out: dict[str, list[Dim]] = {}
+    for name, shape in declared.items():
+        out[name] = []
+        for i, d in enumerate(shape):
+            if isinstance(d, str) and re.search(r"\w", d):
+                if d not in parsed:
+                    parsed[d] = fresh(d)
+                out[name].append(parsed[d])
+            else:
+                out[name].append(d if isinstance(d, int) else fresh(f"{name}_{i}"))
+    return out
+
+
+def _parsed(text: str) -> Dim | None:
+    try:
+        return parse_dim(text)
+    except ShapeError:
+        return None
