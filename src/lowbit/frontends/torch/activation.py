@@ -68,10 +68,11 @@ def prelu(c: Importer, x: Value, slope: Value) -> Value:
 
 @aten("softplus")
 def softplus(c: Importer, x: Value, beta: float = 1, threshold: float = 20) -> Value:
-    """log(1 + exp(beta·x))/beta; above the threshold torch returns x itself, from which the formula differs by less than exp(-20)."""
-    if beta == 1:
-        return c.add("softplus", x)
-    return c.add("div", c.add("softplus", c.add("mul", x, c.tensor(beta, c.dtype()))), c.tensor(beta, c.dtype()))
+    """log(1 + exp(beta·x))/beta; x itself where beta·x is above the threshold. From 20 on that is the formula's value anyway."""
+    scaled = x if beta == 1 else c.add("mul", x, c.tensor(beta, c.dtype()))
+    y = c.add("softplus", scaled)
+    y = y if beta == 1 else c.add("div", y, c.tensor(beta, c.dtype()))
+    return y if threshold >= 20 else c.add("where", c.add("greater", scaled, c.tensor(threshold, c.dtype())), x, y)
 
 
 @aten("log_sigmoid")

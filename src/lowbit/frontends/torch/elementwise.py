@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from lowbit.dims import Sym
+from lowbit.dtypes import finfo
 from lowbit.errors import UnsupportedOp
 from lowbit.frontends.torch.importer import HANDLERS, Handler, Importer, Operand, aten
 from lowbit.ir.graph import Value
@@ -270,11 +271,9 @@ def masked_fill(c: Importer, x: Value, mask: Value, value: Operand) -> Value:
 
 @aten("nan_to_num")
 def nan_to_num(c: Importer, x: Value, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Value:
-    import numpy as np
-
     if not x.type.dtype.is_float:
         return x
-    largest = float(np.finfo(x.type.dtype.numpy).max)
+    largest = float(finfo(x.type.dtype).max)
     y = c.add("where", c.add("isnan", x), c.tensor(nan or 0.0, c.dtype()), x)
     for value, positive in ((largest if posinf is None else posinf, True), (-largest if neginf is None else neginf, False)):
         y = c.add("where", c.add("isinf", x, positive=positive, negative=not positive), c.tensor(value, c.dtype()), y)

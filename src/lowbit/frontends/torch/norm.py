@@ -74,8 +74,9 @@ def no_statistics(c: Importer) -> None:
 
 @aten("rms_norm")
 def rms_norm(c: Importer, x: Value, shape: Sequence[int], w: Value | None = None, eps: float | None = None) -> Value:
-    least = float(np.finfo(x.type.dtype.numpy).eps) if eps is None else float(eps)
-    return c.add("rms_norm", x, w, axis=x.type.rank - len(shape), eps=least)
+    if eps is None:  # that of the type in which torch computes: float32 for halves
+        eps = float(np.finfo(np.float64 if x.type.dtype.bits == 64 else np.float32).eps)
+    return c.add("rms_norm", x, w, axis=x.type.rank - len(shape), eps=float(eps))
 
 
 @aten("_fused_rms_norm")

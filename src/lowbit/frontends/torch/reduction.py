@@ -16,8 +16,7 @@ Dims = Sequence[int] | int | None
 
 
 def reduce(c: Importer, op: str, x: Value, dim: Dims, keepdim: bool) -> Value:
-    axes = c.axes(x, dim)
-    return c.add(op, x, axes=axes, keepdims=bool(keepdim)) if axes else x
+    return c.add(op, x, axes=c.axes(x, dim), keepdims=bool(keepdim))  # one number has no axes, but a norm
 
 
 @aten("sum", "prod", "mean")

@@ -17,6 +17,7 @@ def resized(c: Importer, x: Value, factors: Sequence[float | None] | None, **how
 
 def smooth(c: Importer, x: Value, align: bool, factors: Sequence[float | None] | None, mode: str, antialias: bool = False) -> Value:
     coordinates = "align_corners" if align else "half_pixel"
+    factors = None if align else factors  # between corners, sizes alone count
     # With antialias torch weighs taps inside the image alone, which is what exclude_outside says.
     coefficient = -0.5 if antialias else -0.75
     return resized(
