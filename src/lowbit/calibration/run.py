@@ -99,8 +99,7 @@ def observe(
     for index, sample in enumerate(samples, first):
         try:
             for v in graph.inputs:
-                if v.name in sample:
-                    see(v.name, sample[v.name])
+                see(v.name, sample[v.name])
             run(graph, sample, on_value=lambda value, array: see(value.name, array), on_inner=see if inside else None)
         except LowbitError as e:
             raise e.at(f"sample {index}") from None

@@ -7,27 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.errors import CalibrationError
+from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph
+from lowbit.ir.interp import check_inputs
 from lowbit.types import Array
 
 
-def as_sample(graph: Graph, sample: Any, index: int) -> dict[str, Array]:
+def as_sample(graph: Graph, sample: Any) -> dict[str, Array]:
     """A sample as {input name: array}: from a mapping, from a tuple in the order of the inputs, or from one array."""
     names = [v.name for v in graph.inputs]
     if isinstance(sample, Mapping):
         return {k: np.asarray(v) for k, v in sample.items()}
     parts = list(sample) if isinstance(sample, tuple | list) else [sample]
     if len(parts) != len(names):
-        raise CalibrationError(
-            f"{len(parts)} arrays given, the network has {len(names)} inputs", where=f"sample {index}", hint=f"{{name: array}} with {names}"
-        )
+        raise CalibrationError(f"{len(parts)} arrays given, the network has {len(names)} inputs", hint=f"{{name: array}} with {names}")
     return {n: np.asarray(p) for n, p in zip(names, parts, strict=True)}
 
 
 def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
-    """The data as samples, one at a time."""
-    return (as_sample(graph, s, i) for i, s in enumerate(data))
+    """The data as samples, one at a time. One whose names, dtypes or ranks do not fit the inputs is an error with its number."""
+    for i, given in enumerate(data):
+        try:
+            sample = check_inputs(graph, as_sample(graph, given))
+        except LowbitError as e:
+            raise e.at(f"sample {i}") from None
+        yield sample
 
 
 def count(data: Iterable[Any]) -> int | None:

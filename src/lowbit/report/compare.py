@@ -23,7 +23,7 @@ from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError
 from lowbit.files import write_whole
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph
-from lowbit.ir.interp import check_inputs, evaluate, last_uses, run_node
+from lowbit.ir.interp import evaluate, last_uses, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.progress import progress
 from lowbit.quant_params import dequantize
@@ -165,9 +165,8 @@ class _Walk:
         self.macs: dict[str, int] = {}
         self.float_seconds = self.quantized_seconds = 0.0
 
-    def add(self, sample: Mapping[str, Array]) -> None:
+    def add(self, arrays: Mapping[str, Array]) -> None:
         graph, integer = self.graph, self.found.lowered.graph
-        arrays = check_inputs(graph, sample)
         binding: dict[str, int] = {}
         for v in graph.inputs:
             binding_for(v.type, arrays[v.name].shape, binding)

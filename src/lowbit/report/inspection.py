@@ -45,6 +45,8 @@ class Inspection:
 
 def inspect(graph: Graph) -> Inspection:
     """What the graph is made of."""
+    if not isinstance(graph, Graph):
+        raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.inspect(lowbit.load(...))")
     seen: set[str] = set()
     rows = []
     total: Dim = 0
