@@ -9,7 +9,8 @@ from typing import Any
 
 from lowbit.errors import InputError
 from lowbit.ir.graph import Graph
-from lowbit.pipeline import Shapes, load
+from lowbit.ir.shapes import Shapes
+from lowbit.pipeline import load
 from lowbit.report.text import size as size
 
 
