@@ -62,7 +62,7 @@ class CalibrationRecord:
         return self.shared_params([tap], dtype, scheme)
 
     def shared_params(self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None, *, whole: bool = False) -> QuantParams:
-        """One set of parameters for several taps: that of all their values together (fixed entries win over observed ones).
+        """One set of parameters for several taps: that of all their values together. Fixed entries win over observed ones, and must agree.
 
         `whole` covers every value seen, whatever the method would clip: in a state that is handed on, a clipped value lives on.
         """
@@ -70,12 +70,18 @@ class CalibrationRecord:
         if missing:
             raise CalibrationError(f"no calibration for {missing[0]!r}", hint="calibrate the same graph with the same rules")
         found = [self.taps[t] for t in taps]
-        fixed = [e for e in found if isinstance(e, CalibrationEntry)]
+        fixed = [(t, e) for t, e in zip(taps, found, strict=True) if isinstance(e, CalibrationEntry)]
+        for other, entry in fixed[1:]:
+            if entry != fixed[0][1]:
+                raise CalibrationError(
+                    f"{fixed[0][0]!r} and {other!r} must share their parameters, but the record fixes different ones",
+                    hint="the same entry for both, or one of them alone",
+                )
         if fixed:
             try:
-                return fixed[0].params(dtype)
+                return fixed[0][1].params(dtype)
             except LowbitError as e:
-                raise e.at(f"tap {taps[found.index(fixed[0])]!r}") from None
+                raise e.at(f"tap {fixed[0][0]!r}") from None
         observers = [o for o in found if isinstance(o, Observer)]
         total = observers[0]
         for o in observers[1:]:
