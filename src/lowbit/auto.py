@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from lowbit.calibration.observers import EntropyObserver, PercentileObserver
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
-from lowbit.errors import CalibrationError, InputError, QuantError
+from lowbit.errors import CalibrationError, InputError, QuantError, ShapeError
 from lowbit.metrics import sqnr_db
 from lowbit.numerics import F32, LOG_DTYPES, as_float32
 from lowbit.qarray.core import QArray
@@ -244,6 +244,9 @@ def estimate_memory_savings(
         scales = 8 if isinstance(g, PerBlock) else 0  # one scale for a whole tensor vanishes among its values
     else:
         dims = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in dims):
+            raise ShapeError(f"{dims} is no shape: sizes are integers, 0 or more")
+        dims = tuple(map(int, dims))
         scales = prod(scale_shape(g, dims))
     QuantParams(d, 1.0, None, scheme)  # complains about schemes that do not exist or do not go with the dtype
     stored_zero_points = d.nbytes(scales) if scheme == "asymmetric" else 0

@@ -56,13 +56,6 @@ class DType:
         return self.name
 
 
-def finfo(d: DType) -> Any:
-    """What NumPy's finfo tells, of any float type: `eps`, `max` …"""
-    import ml_dtypes
-
-    return ml_dtypes.finfo(d.numpy) if d.storage in _ML_DTYPES else np.finfo(d.numpy)  # type: ignore[no-untyped-call]
-
-
 _ML_DTYPES = frozenset({"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"})
 
 
@@ -103,7 +96,10 @@ def dtype(d: str | DType | np.dtype[Any] | type) -> DType:
     """
     if isinstance(d, DType):
         return d
-    name = d if isinstance(d, str) else np.dtype(d).name
+    try:
+        name = d if isinstance(d, str) else np.dtype(d).name if d is not None else "None"
+    except TypeError:
+        name = str(d)
     row = DTYPES.get(name)
     if row is None:
         raise DTypeError(f"dtype {name!r} is not one of lowbit's", hint="one of " + ", ".join(DTYPES))

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
-from lowbit.errors import DTypeError
+from lowbit.errors import DTypeError, InputError
 
 F32 = NDArray[np.float32]
 Ints = NDArray[Any]
@@ -38,9 +38,26 @@ Ints = NDArray[Any]
 _CHUNK = 1 << 15
 
 
+def as_array(x: ArrayLike, *, what: str = "x") -> NDArray[Any]:
+    """`x` as a NumPy array; an InputError when there is none for it, or when it would be another one."""
+    if np.ma.is_masked(x):
+        raise InputError(f"{what} is a masked array, and its mask would be lost", hint="x.filled(0), or x.compressed()")
+    try:
+        return np.asarray(x)
+    except Exception as e:  # NumPy's ValueError for ragged lists; whatever the `__array__` of another library's object raises
+        first = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+        raise InputError(
+            f"{what} cannot become a NumPy array ({first})",
+            hint="a rectangular array of numbers; of a torch tensor, x.detach().float().numpy()",
+        ) from e
+
+
 def as_float32(x: ArrayLike, *, what: str = "x") -> F32:
-    """`x` as a float32 array: wider floats are rounded to nearest (too large becomes ±inf), integers and bools are converted."""
-    array = np.asarray(x)
+    """`x` as a float32 array: wider floats are rounded to nearest (too large becomes ±inf), integers and bools are converted.
+
+    Integers beyond ±2^24 are rounded too: float32 is what is quantized.
+    """
+    array = as_array(x, what=what)
     if array.dtype.kind not in "fiub":
         raise DTypeError(
             f"{what} is an array of {array.dtype}, real numbers are needed",

@@ -143,4 +143,6 @@ def compile(graph: Graph) -> Session:
 
     What stands between Q/DQ brackets runs on integers, by the arithmetic of docs/arithmetic.md.
     """
+    if not isinstance(graph, Graph):
+        raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.compile(lowbit.load(...))")
     return Session(lower(graph).graph)

@@ -45,6 +45,9 @@ class PerAxis:
 
     axis: int
 
+    def __post_init__(self) -> None:
+        _integer(self, "axis")
+
     def __str__(self) -> str:
         return f"per axis {self.axis}"
 
@@ -57,6 +60,8 @@ class PerBlock:
     size: int
 
     def __post_init__(self) -> None:
+        _integer(self, "axis")
+        _integer(self, "size")
         if self.size < 1:
             raise QuantError(f"block size {self.size} is not positive", hint="32, 64 or 128 are common")
 
@@ -67,17 +72,33 @@ class PerBlock:
 Granularity = PerTensor | PerAxis | PerBlock
 
 
+def _integer(owner: object, name: str) -> None:
+    """Makes a field a plain int; QuantError when it is none."""
+    value = getattr(owner, name)
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise QuantError(f"{name} {value!r} of {type(owner).__name__} is not an integer")
+    object.__setattr__(owner, name, int(value))
+
+
+def check_granularity(granularity: object) -> None:
+    """Raises QuantError unless it is one of the three values."""
+    if not isinstance(granularity, PerTensor | PerAxis | PerBlock):
+        raise QuantError(f"granularity {granularity!r} is none", hint="PerTensor(), PerAxis(axis) or PerBlock(axis, size)")
+
+
 def scale_shape(granularity: Granularity, shape: Sequence[int]) -> tuple[int, ...]:
     """The shape that `scale` and `zero_point` have for an array of `shape`.
 
     >>> scale_shape(PerBlock(1, 32), (8, 100))
     (8, 4)
     """
+    check_granularity(granularity)
     if isinstance(granularity, PerTensor):
         return ()
     axis = granularity.axis + len(shape) if granularity.axis < 0 else granularity.axis
     if not 0 <= axis < len(shape):
-        raise QuantError(f"{granularity} does not exist in an array of shape {tuple(shape)}", hint=f"an axis in 0..{len(shape) - 1}")
+        hint = f"an axis in 0..{len(shape) - 1}" if shape else "PerTensor(): one number has no axes"
+        raise QuantError(f"{granularity} does not exist in an array of shape {tuple(shape)}", hint=hint)
     if isinstance(granularity, PerAxis):
         return (shape[axis],)
     return (*shape[:axis], -(-shape[axis] // granularity.size), *shape[axis + 1 :])
@@ -282,6 +303,7 @@ def _integers(q: ArrayLike) -> Ints:
 
 
 def _scales(scale: ArrayLike, granularity: Granularity) -> F32:
+    check_granularity(granularity)
     s = numerics.as_float32(scale, what="scale")
     ndim = {PerTensor: 0, PerAxis: 1}.get(type(granularity))
     if ndim == 0 and s.size == 1:

@@ -9,6 +9,7 @@ import numpy as np
 from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Node, Value
+from lowbit.numerics import as_array
 from lowbit.types import Array
 
 OnValue = Callable[[Value, Array], None]
@@ -47,13 +48,19 @@ def inner_name(node: Node, what: str) -> str:
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """The inputs as native-endian arrays; an InputError or ShapeError when names, dtypes or ranks do not fit."""
     names = [v.name for v in graph.inputs]
+    if not isinstance(inputs, Mapping):
+        raise InputError(
+            f"{type(inputs).__name__} given, a mapping of arrays by name is needed",
+            where=graph.name,
+            hint=f"{{{', '.join(f'{n!r}: array' for n in names)}}}; session(x) takes arrays in their order",
+        )
     missing, unknown = [n for n in names if n not in inputs], [n for n in inputs if n not in names]
     if missing or unknown:
         what = f"input {missing[0]!r} is missing" if missing else f"there is no input named {unknown[0]!r}"
         raise InputError(what, where=graph.name, hint=f"the inputs are {', '.join(f'{v.name}: {v.type}' for v in graph.inputs)}")
     arrays = {}
     for v in graph.inputs:
-        x = np.asarray(inputs[v.name])
+        x = as_array(inputs[v.name], what=f"input {v.name!r}")
         if not x.dtype.isnative:
             x = x.astype(x.dtype.newbyteorder("="))
         need = v.type.dtype.numpy

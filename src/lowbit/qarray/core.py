@@ -279,7 +279,7 @@ def quantize_array(
     granularity: Granularity = _PER_TENSOR,
     params: QuantParams | None = None,
 ) -> QArray:
-    """`x` in few bits (int8 unless said). With no `scale` and no `params` the range of `x` decides (for binary the mean of |x|).
+    """`x`, as float32, in few bits (int8 unless said). Without `scale` and `params` the range of `x` decides (for binary, mean |x|).
 
     >>> quantize_array([0.0, 1.0, 2.0], "uint8", scale=0.5, zero_point=3).ints.tolist()
     [3, 5, 7]
@@ -288,16 +288,18 @@ def quantize_array(
         x = x.dequantize()
     array = as_float32(x)
     if params is not None:
+        if not isinstance(params, QuantParams):
+            raise QuantError(f"params= is {type(params).__name__}, QuantParams are needed", hint="lowbit.params_from_range(lo, hi, dtype)")
         if scale is not None or zero_point is not None or scheme is not None or granularity != _PER_TENSOR:
             raise QuantError("params= already has scale, zero point, scheme and granularity", hint="params=, or the others")
         if dtype is not None and dtype_of(dtype) != params.dtype:
             raise QuantError(f"dtype {dtype_of(dtype)} with parameters of {params.dtype}", hint=f"dtype='{params.dtype}'")
     elif scale is not None:
-        params = QuantParams(dtype or "int8", scale, zero_point, scheme, granularity)
+        params = QuantParams("int8" if dtype is None else dtype, scale, zero_point, scheme, granularity)
     elif zero_point is not None:
         raise QuantError("zero_point= needs scale=", hint="give both, or neither and let the values decide")
     else:
-        params = params_from_data(array, dtype or "int8", scheme, granularity)
+        params = params_from_data(array, "int8" if dtype is None else dtype, scheme, granularity)
     ints = quantize(array, params)
     finite = bool(array.size) and bool(np.isfinite(array).all())
     return QArray._of(ints, params, sqnr_db(array, dequantize(ints, params)) if finite else None)

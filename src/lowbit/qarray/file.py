@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lowbit.errors import FormatError, LowbitError
+from lowbit.errors import FormatError, InputError, LowbitError
 from lowbit.files import write_whole
 from lowbit.packing import is_packed, unpack
 from lowbit.qarray.core import QArray
@@ -21,6 +21,8 @@ def save_array(path: str | PathLike[str], q: QArray) -> None:
     """Writes the array; the same array gives the same bytes."""
     from safetensors.numpy import save as to_bytes
 
+    if not isinstance(q, QArray):
+        raise InputError(f"{type(q).__name__} given, a QArray is needed", hint="save_array(path, lowbit.quantize_array(x, dtype))")
     meta = {"version": 1, "shape": list(q.shape), "params": q.quant_params.to_dict(), "sqnr_db": repr(q.sqnr_db)}
     # One metadata entry: the order of several is not fixed by the format.
     write_whole(path, to_bytes({"data": np.ascontiguousarray(q.packed)}, metadata={KEY: json.dumps(meta, sort_keys=True)}))

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lowbit.dims import Dim
+from lowbit.errors import InputError
 from lowbit.ir.graph import Graph, Node
 
 
