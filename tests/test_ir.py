@@ -180,12 +180,13 @@ def broken(g: Graph) -> list[tuple[Graph, str]]:
         (replace(g, nodes=(replace(first, attrs={"axis": 1}), *rest)), "attributes .* unknown"),
         (replace(g, nodes=(replace(first, op="liner"), *rest)), "did you mean linear"),
         (replace(g, nodes=(replace(first, inputs=first.inputs[:1]), *rest)), "1 inputs given"),
+        (replace(g, nodes=(replace(first, inputs=(None, *first.inputs[1:])), *rest)), "an input that it needs is left out"),
         (replace(g, constants={**g.constants, "fc1.weight": writable}), "can be written to"),
         (replace(g, outputs={"y": Value("nowhere", TensorType((), "float32"))}), "not defined"),
     ]
 
 
-@pytest.mark.parametrize("case", range(9))
+@pytest.mark.parametrize("case", range(10))
 def test_verifier_names_the_law_that_is_broken(case: int) -> None:
     graph, text = broken(mlp())[case]
     with pytest.raises(GraphError, match=text):

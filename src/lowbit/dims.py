@@ -8,6 +8,7 @@ Symbols stand for sizes, 0 or more; a comparison that would need to know which o
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -334,6 +335,8 @@ def parse_dim(text: str) -> Dim:
         raise ShapeError(f"'{text}' is not a dimension", hint=_GRAMMAR)
 
     try:
+        if re.search(r"(?<!\w)\d+[^\W\d]", text):
+            raise SyntaxError("a name begins with a digit")  # Python would print a warning
         return build(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
         raise ShapeError(f"'{text}' is not a dimension", hint=_GRAMMAR) from e

@@ -63,7 +63,7 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
         data = from_bytes(raw)
         header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
         meta = json.loads(header.get("__metadata__", {}).get("lowbit", "null"))
-    except (SafetensorError, OSError, ValueError, KeyError) as e:
+    except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as e:
         raise FormatError(f"not a .lowbit file ({e})", where=where, hint="lowbit.load reads .onnx, .lowbit and torch modules") from e
     if not isinstance(meta, dict) or meta.get("version") != VERSION or not isinstance(meta.get("graph"), str):
         raise FormatError(f"not a .lowbit file of version {VERSION}", where=where, hint="save it again with this version of lowbit")
@@ -74,5 +74,5 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
             data[name] = unpack(data[name], element, shape)
         notes = {str(k): str(v) for k, v in meta.get("notes", {}).items()}
         return replace(verify(parse_graph(meta["graph"], data)), notes=notes)
-    except (KeyError, TypeError, AttributeError, ValueError) as e:
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, MemoryError) as e:
         raise FormatError(f"the graph in it is damaged ({e})", where=where) from e

@@ -122,7 +122,7 @@ class _Line:
         if m is None:
             raise self.fail("a shape in brackets")
         self.pos = m.end()
-        return TensorType([parse_dim(d.strip()) for d in m.group(1).split(",") if d.strip()], name)
+        return TensorType([parse_dim(d.strip()) for d in _at_top(m.group(1)) if d.strip()], name)
 
     def attr(self) -> Attr:
         if self.take("["):
@@ -141,6 +141,18 @@ class _Line:
             return float.fromhex(token)
         value: Any = json.loads(token)
         return value
+
+
+def _at_top(text: str) -> list[str]:
+    """The parts between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c == "(") - (c == ")")
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts
 
 
 def parse_graph(text: str, data: Mapping[str, Constant] | Mapping[str, Array] | None = None) -> Graph:
@@ -193,6 +205,8 @@ def parse_graph(text: str, data: Mapping[str, Constant] | Mapping[str, Array] | 
             line.end()
         except LowbitError as e:
             raise FormatError(e.message, where=e.where or f"graph text, line {number}", hint=e.hint) from e
+        except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as e:  # a number or a nesting beyond what Python holds
+            raise FormatError(f"it cannot be read ({type(e).__name__}: {e})", where=f"graph text, line {number}") from e
     return Graph(tuple(inputs), outputs, tuple(nodes), constants, name, assumed=tuple(assumed))
 
 
@@ -228,9 +242,8 @@ def _parse_data(line: _Line, value: Value, data: Mapping[str, Any]) -> Array:
     dtype = value.type.dtype.numpy
     if line.take("="):
         items = line.attr()
-        assert isinstance(items, tuple)
-        if len(items) != value.type.size:
-            raise line.fail(f"{value.type.size} elements")
+        if not isinstance(items, tuple) or len(items) != value.type.size:
+            raise line.fail(f"[{value.type.size} elements]")
         return np.array(items, dtype=dtype).reshape(tuple(int(d) for d in value.shape))
     want = line.next("word")  # sha256:…
     found = data.get(value.name)

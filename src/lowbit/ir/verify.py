@@ -35,6 +35,8 @@ def verify(graph: Graph) -> Graph:
                 raise GraphError(f"{node.where} takes {used.name!r} to be {used.type}, it is {defined[used.name].type}")
         try:
             complete = node.definition.signature.complete(node.op, len(node.inputs), node.attrs)
+            if any(v is None for v in node.inputs[: node.definition.signature.required]):
+                raise GraphError("an input that it needs is left out")
             types = node.definition.infer_types([v.type if v is not None else None for v in node.inputs], node.attrs)
         except LowbitError as e:
             raise GraphError(str(e), where=node.where) from e

@@ -23,6 +23,12 @@ def infer(x: TensorType, y: TensorType) -> TensorType:
     return TensorType(broadcast(x.shape, y.shape), x.dtype)
 
 
+def infer_number(x: TensorType, y: TensorType) -> TensorType:
+    if "bool" in (x.dtype.name, y.dtype.name):
+        raise DTypeError(f"inputs are {x.dtype} and {y.dtype}, numbers needed", hint="cast them before")
+    return infer(x, y)
+
+
 def infer_compare(x: TensorType, y: TensorType) -> TensorType:
     return infer(x, y).with_dtype("bool")
 
@@ -134,7 +140,8 @@ _BITS: dict[str, Binary] = {
     "shift_right": np.right_shift,
 }
 
-register(*(Op(name, infer, f) for name, f in _ARITHMETIC.items()))
+_OF_BOOL_TOO = ("add", "mul", "maximum", "minimum")
+register(*(Op(name, infer if name in _OF_BOOL_TOO else infer_number, f) for name, f in _ARITHMETIC.items()))
 register(*(Op(name, infer_compare, f) for name, f in _COMPARE.items()))
 register(*(Op(name, infer_bool, f) for name, f in _LOGIC.items()))
 register(*(Op(name, infer_bits, f) for name, f in _BITS.items()))

@@ -16,6 +16,12 @@ def infer_same(x: TensorType) -> TensorType:
     return x.with_dtype(x.dtype)
 
 
+def infer_number(x: TensorType) -> TensorType:
+    if x.dtype.kind == "bool":
+        raise DTypeError("bool given, a number needed", hint="cast it before")
+    return x.with_dtype(x.dtype)
+
+
 def infer_float(x: TensorType) -> TensorType:
     if not x.dtype.is_float:
         raise DTypeError(f"{x.dtype} given, a float type needed", hint="cast it before")
@@ -105,8 +111,7 @@ _FLOAT: dict[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
     "round": np.rint,  # half to even
 }
-_ANY: dict[str, Callable[[Array], Array]] = {
-    "identity": lambda x: x,
+_NUMBER: dict[str, Callable[[Array], Array]] = {
     "neg": np.negative,
     "abs": np.abs,
     "sign": np.sign,
@@ -114,7 +119,7 @@ _ANY: dict[str, Callable[[Array], Array]] = {
 }
 
 register(*(Op(name, infer_float, f) for name, f in _FLOAT.items()))
-register(*(Op(name, infer_same, f, moves=name == "identity") for name, f in _ANY.items()))
+register(Op("identity", infer_same, lambda x: x, moves=True), *(Op(name, infer_number, f) for name, f in _NUMBER.items()))
 register(
     Op("isnan", infer_test, np.isnan),
     Op("logical_not", infer_bool, np.logical_not),

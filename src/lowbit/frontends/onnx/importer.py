@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.assumptions import noting
 from lowbit.dims import Dim, Sym, symbol
-from lowbit.errors import FormatError, GraphError, LowbitError, ShapeError, UnsupportedOp
+from lowbit.errors import DTypeError, FormatError, GraphError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.folding import FoldingBuilder
 from lowbit.frontends.onnx.inputs import input_types
 from lowbit.frontends.onnx.own import respelled
@@ -111,7 +112,7 @@ class Importer(FoldingBuilder):
     def ints(self, node: OnnxNode, i: int, what: str) -> list[int] | None:
         """A constant input as a flat list of ints; None when it is left out."""
         data = self.const(node, i, what)
-        return None if data is None else [int(x) for x in data.reshape(-1)]
+        return None if data is None else [int(x) for x in _whole(data, what).reshape(-1)]
 
     def dims(self, node: OnnxNode, i: int, what: str) -> list[Dim] | None:
         """A shape-like input as a flat list of dims, which may be symbolic; None when it is left out."""
@@ -119,7 +120,7 @@ class Importer(FoldingBuilder):
         known = self.known(value)
         if value is not None and known is None:
             self.const(node, i, what)
-        return None if known is None else [d if isinstance(d, Sym) else int(d) for d in known.reshape(-1)]
+        return None if known is None else [d if isinstance(d, Sym) else int(d) for d in _whole(known, what).reshape(-1)]
 
     def ints_attr_or_input(self, node: OnnxNode, attr: str, i: int) -> list[int] | None:
         """Integers that older opsets hold in an attribute and newer ones in an input (axes, split …)."""
@@ -162,7 +163,8 @@ class Importer(FoldingBuilder):
         report_unsupported(self.model)
         for value, type_ in zip(graph.inputs, input_types(graph.inputs, shapes, self.model.source), strict=True):
             self.scope[value.name] = graph_input(self, value.name, type_)
-        self.walk(graph)
+        with noting(self._assumed):
+            self.walk(graph)
         outputs = {}
         for o in graph.outputs:
             try:
@@ -223,6 +225,13 @@ class Importer(FoldingBuilder):
 
     def place(self, node: OnnxNode) -> str:
         return f"{node.op_type} '{node.name or next(iter(node.outputs), '')}' ({self.model.source}, node {node.index})"
+
+
+def _whole(data: Array, what: str) -> Array:
+    """The data, which must be integers or dims."""
+    if data.dtype.kind not in "iubO":
+        raise DTypeError(f"its {what} is {data.dtype}, integers needed")
+    return data
 
 
 def graph_input(c: Importer, name: str, type_: TensorType) -> Value:

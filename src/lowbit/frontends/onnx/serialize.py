@@ -151,9 +151,21 @@ def parse_model(data: bytes, source: str, folder: Path | None = None) -> OnnxMod
     if proto.functions:
         from onnx import inliner
 
-        proto = inliner.inline_local_functions(proto)
-    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+        try:
+            proto = inliner.inline_local_functions(proto)
+        except (RuntimeError, ValueError) as e:  # what ONNX's C++ throws, names that are not UTF-8 among it
+            raise FormatError(f"the functions in it cannot be inlined ({e})", where=source, hint="is the file complete?") from e
+    opsets = {_domain(o): o.version for o in proto.opset_import}
     return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source, _own(proto))
+
+
+def _text(x: str | bytes) -> str:
+    """A name; protobuf gives bytes for one that is not UTF-8."""
+    return x if isinstance(x, str) else x.decode("utf-8", "replace")
+
+
+def _domain(x: Any) -> str:
+    return "" if x.domain == "ai.onnx" else _text(x.domain)
 
 
 def _own(proto: Any) -> OwnNames | None:
@@ -213,19 +225,20 @@ class _Reader:
         self.folder = folder
 
     def graph(self, g: Any) -> OnnxGraph:
-        named = [(t.name, self.tensor(t)) for t in g.initializer] + [(t.values.name, self.sparse(t)) for t in g.sparse_initializer]
+        named = [(_text(t.name), self.tensor(t)) for t in g.initializer]
+        named += [(_text(t.values.name), self.sparse(t)) for t in g.sparse_initializer]
         initializers = dict(named)
         if len(initializers) < len(named):
             (twice, _), *_ = Counter(name for name, _ in named).most_common(1)
             raise FormatError(f"initializer '{twice}' is there twice", where=self.source)
-        for v in g.input:
+        inputs, outputs, inner = (tuple(map(self.value, values)) for values in (g.input, g.output, g.value_info))
+        for v in inputs:
             if v.name in initializers:
-                self.check_default(self.value(v), initializers[v.name])
-        inputs = tuple(self.value(v) for v in g.input if v.name not in initializers)
-        outputs = tuple(self.value(v) for v in g.output)
-        declared = {v.name: self.value(v) for v in g.value_info} | {v.name: v for v in outputs}
+                self.check_default(v, initializers[v.name])
+        inputs = tuple(v for v in inputs if v.name not in initializers)
+        declared = {v.name: v for v in inner}
         nodes = tuple(self.node(n, i) for i, n in enumerate(g.node))
-        return OnnxGraph(g.name, nodes, inputs, outputs, initializers, declared)
+        return OnnxGraph(_text(g.name), nodes, inputs, outputs, initializers, declared)
 
     def check_default(self, v: OnnxValue, t: OnnxTensor) -> None:
         """A FormatError when an initializer is not what the input of its name is declared to be."""
@@ -239,21 +252,21 @@ class _Reader:
             )
 
     def node(self, n: Any, index: int) -> OnnxNode:
-        attrs = {a.name: self.attribute(a, n) for a in n.attribute}
-        domain = "" if n.domain == "ai.onnx" else n.domain
-        meta = {p.key: p.value for p in n.metadata_props}
-        return OnnxNode(n.op_type, domain, n.name, tuple(n.input), tuple(n.output), attrs, index, _scopes(meta))
+        attrs = {_text(a.name): self.attribute(a, n) for a in n.attribute}
+        meta = {_text(p.key): _text(p.value) for p in n.metadata_props}
+        inputs, outputs = (tuple(map(_text, names)) for names in (n.input, n.output))
+        return OnnxNode(_text(n.op_type), _domain(n), _text(n.name), inputs, outputs, attrs, index, _scopes(meta))
 
     def value(self, v: Any) -> OnnxValue:
         if not v.type.HasField("tensor_type"):
-            return OnnxValue(v.name, None, None)
+            return OnnxValue(_text(v.name), None, None)
         t = v.type.tensor_type
         name = dtype_name(t.elem_type) if t.elem_type else None
         if not t.HasField("shape"):
-            return OnnxValue(v.name, name, None)
+            return OnnxValue(_text(v.name), name, None)
         # some exporters write -1 for a size that is not known
-        dims = tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or None for d in t.shape.dim)
-        return OnnxValue(v.name, name, dims)
+        dims = tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else _text(d.dim_param) or None for d in t.shape.dim)
+        return OnnxValue(_text(v.name), name, dims)
 
     def attribute(self, a: Any, node: Any) -> Any:
         from onnx import AttributeProto as A
@@ -304,7 +317,10 @@ class _Reader:
         elements = present * 8 // d.bits if d.bits < 8 else present // 2 if d.kind == "complex" else present
         if not count <= elements < count + 8:  # packed formats may round up
             raise FormatError(f"{elements:,} elements of data, {d}{list(shape)} needs {count:,}", where=where)
-        return OnnxTensor(d.name, numpy_helper.to_array(t).astype(d.numpy))
+        try:
+            return OnnxTensor(d.name, numpy_helper.to_array(t).astype(d.numpy).reshape(shape))
+        except ValueError as e:
+            raise FormatError(f"its data are not in the field for {d} ({e})", where=where) from e
 
     def external(self, t: Any, where: str, need: int) -> bytes:
         """The bytes of a tensor in its own file, which must lie inside the model's folder."""
