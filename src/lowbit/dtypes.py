@@ -56,6 +56,13 @@ class DType:
         return self.name
 
 
+def finfo(d: DType) -> Any:
+    """What NumPy's finfo tells, of any float type: `eps`, `max` …"""
+    import ml_dtypes
+
+    return ml_dtypes.finfo(d.numpy) if d.storage in _ML_DTYPES else np.finfo(d.numpy)  # type: ignore[no-untyped-call]
+
+
 _ML_DTYPES = frozenset({"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"})
 
 
