@@ -33,7 +33,7 @@ def text() -> str:
 
 SCRAPS = """
     [ ] < > ( ) { } " \\ nan fnan finf -1 _ @ = : , null true 1.5 min( max( n ** <n//0> int4 float64 complex64 sha256:00 const input
-    assume 0x1p+9999 999999999999999999999 "\\ud800" 1x""".split()
+    assume 0x1p+9999 999999999999999999999 "\\ud800" 1x""".split()  # noqa: SIM905 (a list of quotes is hard to read)
 SCRAPS += ["9" * 5000, "[" * 3000, "(" * 300, "\0", "\ud800"]
 
 
@@ -71,5 +71,5 @@ def test_what_python_cannot_hold_is_refused_with_its_line(line: str, said: str, 
 @pytest.mark.parametrize("meta", ["[" * 100_000, "5", "{}", '{"version": 1, "graph": "", "bytes": {"a": 5}, "packed": {}}'])
 def test_metadata_that_are_none_are_refused(meta: str, tmp_path: Path) -> None:
     save_file({}, tmp_path / "m.lowbit", metadata={"lowbit": meta})
-    with pytest.raises(FormatError, match="m.lowbit"):
+    with pytest.raises(FormatError, match=r"m\.lowbit"):
         lowbit.load(tmp_path / "m.lowbit")

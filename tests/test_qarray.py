@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lowbit import matmul as mm
+from lowbit.dtypes import dtype
 from lowbit.errors import CalibrationError, DTypeError, FormatError, LowbitError, QuantError, ShapeError
 from lowbit.metrics import cosine, max_error, sqnr_db
+from lowbit.packing import unpack
 from lowbit.qarray import QArray, array, load_array, quantize_array, save_array
 from lowbit.quant_params import QUANT_DTYPES, PerAxis, PerBlock, PerTensor, QuantParams
 
@@ -290,6 +292,50 @@ def test_shape_questions_do_not_dequantize(monkeypatch: pytest.MonkeyPatch) -> N
     q = quantize_array(np.ones((2, 3)))
     monkeypatch.setattr(QArray, "dequantize", None)
     assert (np.shape(q), np.ndim(q), np.size(q), np.size(q, 1)) == ((2, 3), 2, 6, 3)
+
+
+def test_an_array_does_not_change_with_the_one_it_was_made_from() -> None:
+    for d in ("int8", "int4", "int16"):
+        source = np.zeros(3, dtype(d).numpy)
+        q = QArray(source, QuantParams(d, 1.0))
+        source[0] = 5
+        assert q.ints.tolist() == [0, 0, 0]
+    kept = np.zeros(3, np.int8)
+    kept.flags.writeable = False
+    assert np.shares_memory(QArray(kept, QuantParams("int8", 1.0)).ints, kept)
+
+
+@pytest.mark.parametrize("kind", ["int4", "uint4", "binary"])
+@pytest.mark.parametrize("shape", [(5, 3), (4, 7, 3), (9,), (3, 0), (0, 3)])
+def test_rows_of_packed_arrays_are_those_of_the_unpacked_ones(kind: str, shape: tuple[int, ...]) -> None:
+    ints = np.random.default_rng(0).integers(0, 8, shape).astype(dtype(kind).numpy)
+    q = QArray(np.where(ints > 3, 1, -1).astype(np.int8) if kind == "binary" else ints, QuantParams(kind, 1.0))
+    keys = [0, -1, slice(1, 3), slice(None), slice(3, 1), slice(-2, None), slice(None, None, 2), ..., np.array([0, 1])]
+    keys += [(1, slice(None)), (slice(1, 2), 0), (slice(1, 4), ..., slice(0, 2)), (2, 1)]
+    for key in keys:
+        try:
+            expected = q.ints[key]
+        except IndexError:
+            with pytest.raises(ShapeError):
+                q[key]
+            continue
+        np.testing.assert_array_equal(q[key].ints, expected)
+
+
+def test_an_element_of_a_packed_array_unpacks_no_more_than_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    q = quantize_array(np.ones((64, 32)), "int4")
+    seen: list[int] = []
+
+    def counted(data: Any, d: Any, shape: Any) -> Any:
+        seen.append(len(data))
+        return unpack(data, d, shape)
+
+    monkeypatch.setattr("lowbit.qarray.core.unpack", counted)
+    assert float(q[7, 3]) == 1.0
+    assert max(seen) == 16
+    seen.clear()
+    w = q.T  # unpacks q to pack it in another order
+    assert np.array_equal(q @ w, q @ w) and len(seen) == 3
 
 
 def test_wide_views_share_memory() -> None:

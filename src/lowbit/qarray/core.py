@@ -36,9 +36,9 @@ _PER_TENSOR = PerTensor()
 
 
 class QArray(NDArrayOperatorsMixin):
-    """Integers and what they stand for: real = scale * (q - zero_point). Sub-byte dtypes are copied and packed, others share memory."""
+    """Integers and what they stand for: real = scale * (q - zero_point). They are copied (sub-byte dtypes packed), unless read-only."""
 
-    __slots__ = ("_params", "_shape", "_stored", "sqnr_db")
+    __slots__ = ("_params", "_shape", "_stored", "_unpacked", "sqnr_db")
 
     def __init__(self, ints: ArrayLike, params: QuantParams, *, sqnr_db: float | None = None) -> None:
         values = np.asarray(ints)
@@ -48,13 +48,14 @@ class QArray(NDArrayOperatorsMixin):
         lo, hi = params.code_range
         if values.size and (values.min() < lo or values.max() > hi):
             raise QuantError(f"integers {values.min()}..{values.max()} are outside {params.dtype} {params.scheme}, which holds {lo}..{hi}")
-        self._set(values.astype(params.dtype.numpy, copy=False), params, sqnr_db)
+        self._set(values.astype(params.dtype.numpy, copy=values.flags.writeable), params, sqnr_db)
 
     def _set(self, ints: Ints, params: QuantParams, sqnr_db: float | None) -> None:
         self._shape: tuple[int, ...] = ints.shape
         self._params = params
         self._stored: Ints = pack(ints, params.dtype) if is_packed(params.dtype) else ints.view()
         self._stored.flags.writeable = False
+        self._unpacked: Ints | None = None
         self.sqnr_db = sqnr_db  # signal to noise in dB against the array this was quantized from; None when not known
 
     @classmethod
@@ -101,9 +102,22 @@ class QArray(NDArrayOperatorsMixin):
         """The unpacked integers, in the dtype's NumPy type; read-only, binary as -1 and +1."""
         if not is_packed(self.dtype):
             return self._stored
+        if self._unpacked is not None:
+            return self._unpacked
         ints = unpack(self._stored, self.dtype, self._shape)
         ints.flags.writeable = False
         return ints
+
+    def _rows(self, start: int, stop: int) -> Ints:
+        """The integers of these rows: of a packed array, only their bytes are unpacked."""
+        if not is_packed(self.dtype) or self._unpacked is not None:
+            return self.ints[start:stop]
+        row, per_byte = self.size // max(self._shape[0], 1), 8 // self.dtype.bits
+        first, last = start * row, stop * row
+        begin = first // per_byte
+        count = min(-(-last // per_byte) * per_byte, self.size) - begin * per_byte
+        some = unpack(self._stored[begin : -(-last // per_byte)], self.dtype, (count,))
+        return some[first - begin * per_byte :][: last - first].reshape((stop - start, *self._shape[1:]))
 
     # --- what it stands for ---
 
@@ -166,7 +180,15 @@ class QArray(NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> QArray:
         try:
             views.parse_key(key, self.ndim)  # refuses a bool, which NumPy takes for an index
-            ints = self.ints[key]
+            first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+            if isinstance(first, int | np.integer) and self._shape and -len(self) <= first < len(self):
+                at = int(first) % len(self)
+                ints = self._rows(at, at + 1)[(0, *rest)]
+            elif isinstance(first, slice) and self._shape and first.step in (None, 1):
+                start, stop, _ = first.indices(len(self))
+                ints = self._rows(start, max(start, stop))[(slice(None), *rest)]
+            else:
+                ints = self.ints[key]
         except (IndexError, TypeError, ValueError) as e:
             raise ShapeError(f"index into shape {self._shape}: {e}") from e
         return QArray._of(ints, views.indexed(self._params, self._shape, key))
@@ -238,7 +260,13 @@ class QArray(NDArrayOperatorsMixin):
     # --- arithmetic ---
 
     def matmul(self, other: QArray, *, backend: str | None = None) -> F32:
-        """The float32 matrix product, in integers where the scales allow it (`lowbit.matmul.plan_matmul` tells)."""
+        """The float32 matrix product, in integers where the scales allow it (`lowbit.matmul.plan_matmul` tells).
+
+        A packed matrix stays unpacked from then on, at a byte an element: what multiplies once multiplies again.
+        """
+        for q in (self, other):
+            if is_packed(q.dtype) and q._unpacked is None:
+                q._unpacked = q.ints
         return mm.matmul(self.ints, self._params, other.ints, other._params, backend=backend)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
