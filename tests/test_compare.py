@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import lowbit
+from lowbit.accuracy.smooth import seams, smoothed
 from lowbit.dims import symbol
 from lowbit.errors import CalibrationError, FormatError, InputError
 from lowbit.ir.build import Builder
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import SCALED, Graph
 from lowbit.ir.interp import run
 from lowbit.lower import lower
 from lowbit.metrics import cosine, max_error, sqnr_db
@@ -253,6 +254,26 @@ def test_remarks_of_the_rules_are_in_the_report() -> None:
     report = compare(g, q, data(1))
     assert report.remarks == ("rule 0: FloatRule '^nothing' matches no layer",)
     assert "matches no layer" in report._repr_html_()
+
+
+def test_channels_that_were_scaled_are_measured_as_the_float_network_has_them() -> None:
+    rng = np.random.default_rng(0)
+    b = Builder()
+    h = b.input("x", TensorType((4, 8), "float32"))
+    for name in ("one", "two", "three"):
+        h = b.add("relu", b.add("linear", h, b.constant(rng.standard_normal((8, 8)).astype(np.float32)), name=name), name=f"{name}.act")
+    g = b.finish({"y": h})
+    found = seams(g)
+    assert len(found) == 2
+    peaks = {s.value: np.geomspace(0.25, 4, 8).astype(np.float32) for s in found}
+    scaled = smoothed(smoothed(g, peaks, found[:1], 0.5), peaks, seams(g), 0.9)
+    assert sum(name.startswith(SCALED) for name in scaled.notes) == 4
+    seen = [rng.standard_normal((4, 8)).astype(np.float32) for _ in range(3)]
+    report = compare(g, lowbit.quantize(scaled, seen, recipe="int16-w16", guard=False), seen)
+    assert report.remarks == ()
+    for r in report.layers:
+        assert r.local_db is None or r.local_db > 60, r
+        assert r.accumulated_db is None or r.accumulated_db > 60, r
 
 
 def test_the_summary_names_float_layers_by_reason() -> None:

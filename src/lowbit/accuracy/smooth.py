@@ -11,13 +11,14 @@ have a scale for each channel of their own. Depthwise convolutions are both: the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lowbit.accuracy.brackets import Sample
-from lowbit.ir.graph import Graph, Node
+from lowbit.ir.graph import SCALED, Graph, Node
 from lowbit.ir.interp import run
 from lowbit.ir.rewrite import Editor
 from lowbit.types import Array
@@ -97,7 +98,7 @@ def channel_peaks(graph: Graph, samples: Sequence[Sample], found: Sequence[Seam]
 
 def smoothed(graph: Graph, peaks: Mapping[str, Array], found: Sequence[Seam], alpha: float) -> Graph:
     """The graph with the channels of each seam scaled: equal to the old one up to float rounding."""
-    editor = Editor(graph)
+    editor, notes = Editor(graph), dict(graph.notes)
     for seam in found:
         factors = scales(editor, seam, peaks[seam.value].astype(np.float64), alpha)
         for k, i in enumerate(MAKERS[seam.maker.op]):
@@ -112,7 +113,20 @@ def smoothed(graph: Graph, peaks: Mapping[str, Array], found: Sequence[Seam], al
             data = editor.constant_data(v)
             assert v is not None and data is not None
             editor.set_constant(v, (data * _along(factors, _input_axis(reader), data.ndim)).astype(data.dtype))
-    return editor.done()
+        _note(notes, graph, seam, factors)
+    return replace(editor.done(), notes=notes)
+
+
+def _note(notes: dict[str, str], graph: Graph, seam: Seam, factors: Array) -> None:
+    """Notes what the channels of the values from the maker to the readers were divided by, on top of what they were before."""
+    value = seam.maker.output
+    while True:
+        key = f"{SCALED}{value.name}"
+        before = json.loads(notes[key])[1] if key in notes else [0] * len(factors)
+        notes[key] = json.dumps([seam.axis, [int(a + b) for a, b in zip(before, np.log2(factors), strict=True)]])
+        if value.name == seam.value:
+            return
+        value = graph.users[value.name][0].output
 
 
 def scales(editor: Editor, seam: Seam, peak: Array, alpha: float) -> Array:

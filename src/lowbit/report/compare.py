@@ -26,7 +26,6 @@ from lowbit.ir.graph import Graph
 from lowbit.ir.interp import evaluate, last_uses, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.progress import progress
-from lowbit.quant_params import dequantize
 from lowbit.report.coverage import Coverage, Kind, Seen, coverage, summary
 from lowbit.report.inspection import node_macs
 from lowbit.report.tally import Tally
@@ -205,9 +204,7 @@ class _Walk:
 
     def _quantized(self, name: str, kept: Mapping[str, Array], otherwise: Array) -> Array:
         place: Seen | None = self.found.seen.get(name)
-        if place is None:
-            return otherwise
-        return kept[place.name] if place.params is None else dequantize(kept[place.name], place.params)
+        return otherwise if place is None else place.real(kept[place.name])
 
     def _output(self, name: str, reference: Array, got: Array) -> None:
         self.equal[name][0] += int(((reference == got) | ((reference != reference) & (got != got))).sum())

@@ -6,16 +6,20 @@ holds a `quantize_linear` of it, and the integer graph a value of that quantize'
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from lowbit.dims import Dim
-from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value
+from lowbit.ir.graph import SCALED, STAYS_FLOAT, Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import BRACKETS, Lowered, bracket_params, lower
-from lowbit.quant_params import QUANT_DTYPES, QuantParams
+from lowbit.quant_params import QUANT_DTYPES, QuantParams, dequantize
 from lowbit.report.inspection import node_macs
+from lowbit.types import Array
 
 # inside   computed by another layer's integer op: a relu in the clamp of a convolution
 # indices  no reals go in or out: shapes and positions, which quantization does not concern
@@ -48,6 +52,12 @@ class Seen:
 
     name: str
     params: QuantParams | None
+    unscale: Array | None = None  # what brings its channels back to those of the float graph, where they were scaled
+
+    def real(self, held: Array) -> Array:
+        """What the integer graph holds, as the float graph would have it."""
+        x = held if self.params is None else dequantize(held, self.params)
+        return x if self.unscale is None else x * self.unscale
 
 
 @dataclass(frozen=True)
@@ -134,24 +144,34 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
             )
         )
     values = {*graph.values, *quantized.values}
-    remarks = tuple(f"{name}: {text}" for name, text in quantized.notes.items() if name not in values)
+    remarks = tuple(f"{name}: {text}" for name, text in quantized.notes.items() if name not in values and not name.startswith(SCALED))
     return Coverage(tuple(layers), lowered, seen, graph.parameter_bytes, quantized.parameter_bytes, remarks)
 
 
 def find_values(graph: Graph, quantized: Editor, integer: Graph) -> dict[str, Seen]:
     """Where each value of the float graph is found: its integers first, for they are what the next layers read."""
     found: dict[str, Seen] = {}
+    notes = integer.notes
     for name in graph.values:
         if name in graph.constants:
             continue
-        if name in integer.values:
-            found[name] = Seen(name, None)
         value = graph.values[name]
+        unscale = scaled_by(notes.get(f"{SCALED}{name}"), value.type.rank)
+        if name in integer.values:
+            found[name] = Seen(name, None, unscale)
         for user in quantized.users(value):
             params = bracket_params(quantized, user) if user.op == "quantize_linear" else None
             if params is not None and user.output.name in integer.values:
-                found[name] = Seen(user.output.name, params)
+                found[name] = Seen(user.output.name, params, unscale)
     return found
+
+
+def scaled_by(note: str | None, rank: int) -> Array | None:
+    """The powers of two in a note on scaled channels, to be multiplied with the value."""
+    if note is None:
+        return None
+    axis, powers = json.loads(note)
+    return np.exp2(np.asarray(powers, np.float32)).reshape([-1 if i == axis % rank else 1 for i in range(rank)])
 
 
 def measured_at(graph: Graph, seen: Mapping[str, Seen], node: Node) -> str | None:
