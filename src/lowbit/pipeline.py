@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.errors import CalibrationError, FormatError, InputError
@@ -14,6 +15,7 @@ from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
 from lowbit.ir.graph import Graph
+from lowbit.ir.samples import as_samples
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.lower import lower
 from lowbit.quantization.recipes import recipe as rules_of
@@ -21,6 +23,10 @@ from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.runtime.session import Session
 
+if TYPE_CHECKING:
+    from lowbit.accuracy.guard import Goal, Guarded, GuardStep
+
+GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
 
 
 def load(
@@ -118,12 +124,19 @@ def quantize(
     method: str = "minmax",
     executor: Executor | None = None,
     strict: bool = False,
+    guard: bool = True,
+    on_step: Callable[[GuardStep], None] | None = None,
 ) -> Graph:
     """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one.
 
-    strict  rules that decide nothing are an error, not a warning
+    strict   rules that decide nothing are an error, not a warning
+    guard    with data and a static 8-bit recipe: part of the data is held back, the outputs are measured with it, and what is not good
+             enough is mended (see `lowbit.accuracy.guard`); False leaves the recipe's rules as they are
+    on_step  is told each thing the guard tried
     """
     chosen = list(rules) if rules is not None else rules_of(recipe)
+    if guard and rules is None and recipe in GUARDED and calibration is not None and not isinstance(calibration, CalibrationRecord):
+        return guarded(graph, calibration, recipe=recipe, method=method, on_step=on_step).graph
     record = calibration
     if calibration is None:
         needed = QuantizationTransform(chosen).taps(graph).observed
@@ -138,11 +151,40 @@ def quantize(
     return QuantizationTransform(chosen).apply(graph, record, strict=strict)
 
 
-def compile(graph: Graph) -> Session:
+def guarded(
+    graph: Graph,
+    data: Iterable[Any],
+    *,
+    recipe: str = "int8",
+    method: str = "minmax",
+    goal: Goal | None = None,
+    on_step: Callable[[GuardStep], None] | None = None,
+) -> Guarded:
+    """`quantize` with its guard: the graph, the steps that were tried, and the outputs' signal to noise ratio before and after."""
+    from lowbit.accuracy.guard import guard
+
+    samples = list(as_samples(graph, data))
+    if not samples:
+        raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
+    found = guard(graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step)
+    steps = {f"guard {i + 1}": str(step) for i, step in enumerate(found.steps)}
+    return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **steps}))
+
+
+def float_layers(graph: Graph) -> frozenset[str]:
+    """The layers of a Q/DQ graph (by first output) that stay float beside integers when it is lowered."""
+    islands = {(i.layer, i.op) for i in lower(graph).islands}
+    return frozenset(n.output.name for n in graph.nodes if (n.name or n.output.name, n.op) in islands)
+
+
+def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None) -> Session:
     """The graph, ready to run: `session(x)` for one array in and one out, `session.run({name: array})` in general.
 
     What stands between Q/DQ brackets runs on integers, by the arithmetic of docs/arithmetic.md.
+
+    threads  how many may work at once; all of the process's CPUs if not given. The result does not depend on it
+    isa      no better instruction set than this one ("ref": portable C); the result does not depend on it either
     """
     if not isinstance(graph, Graph):
         raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.compile(lowbit.load(...))")
-    return Session(lower(graph).graph)
+    return Session(lower(graph).graph, threads=threads, isa=isa)

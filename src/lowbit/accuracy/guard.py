@@ -3,8 +3,8 @@
 Good enough is `Goal`: the outputs' signal to noise ratio is above a floor, and the noise is well below that of plain min-max int8. Until
 then it tries, each step measured and kept only if it helps:
 
-    clipping      ranges by least squared error, or by percentile
     biases        stored biases take up the mean error
+    clipping      ranges by least squared error or by percentile, everywhere or where it is measured to help
     smoothing     channels scaled into the weights (equalization at alpha 0.5), alpha searched
     rounding      weights rounded so that their errors cancel
     16-bit taps   values that no multiplication reads (residual sums, norms) are kept in 16 bits
@@ -17,18 +17,23 @@ ranges per tensor are the recipe's default and need no step of their own. The sa
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lowbit.accuracy.brackets import Measured, Pair, Sample, decibels, measure, noise_shares, outputs
 from lowbit.accuracy.layers import weighted_layers
+from lowbit.accuracy.ranges import ClippedRecord
 from lowbit.accuracy.rounding import better_weights
 from lowbit.accuracy.smooth import channel_peaks, seams, smoothed
 from lowbit.accuracy.widths import RECURRENT, Widths, inputs_of, multiplies, rule_for
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.run import calibrate
 from lowbit.dims import substitute
+from lowbit.errors import LowbitWarning
 from lowbit.ir.graph import Graph, Node
+from lowbit.ir.interp import last_uses
+from lowbit.ops.quant import QUANTIZABLE, is_clamp
 from lowbit.progress import progress
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
@@ -51,7 +56,7 @@ class Goal:
     """
 
     floor: float = 30.0
-    gain: float = 4.0
+    gain: float = 6.0
     enough: float = 60.0
 
     def db(self, plain: float) -> float:
@@ -90,8 +95,8 @@ class State:
     """A way to quantize: everything a Q/DQ graph is made of."""
 
     graph: Graph
-    record: CalibrationRecord
-    method: str = "minmax"
+    method: str  # of the observers
+    clipped: frozenset[str] = frozenset()  # taps with the observers' ranges; the others have all that was seen
     widths: Widths = field(default_factory=Widths)
     biases: bool = False
     rounding: bool = False
@@ -146,19 +151,33 @@ class _Guard:
 
     def transform(self, state: State) -> QuantizationTransform:
         plain = QuantizationTransform(self.rules)
-        base = self.rules[0]
-        rule = rule_for(state.graph, plain.taps(state.graph), state.widths, base)
+        rule = rule_for(state.graph, plain.taps(state.graph), state.widths, self.rules[0])
         return QuantizationTransform([rule, *self.rules]) if rule is not None else plain
 
-    def record(self, graph: Graph, method: str) -> CalibrationRecord:
-        key = id(graph), method
+    def record(self, state: State) -> CalibrationRecord:
+        key = id(state.graph), state.method
         if key not in self.records:
-            taps = QuantizationTransform(self.rules).taps(graph).observed
-            self.records[key] = calibrate(graph, self.calibration, taps, method=method)
-        return self.records[key]
+            self.records[key] = calibrate(state.graph, self.calibration, self.seen(state.graph), method=state.method)
+        return ClippedRecord(self.records[key].taps, state.clipped)
+
+    def seen(self, graph: Graph) -> list[str]:
+        """What calibration looks at: every tap, and what a clamp hides that would be a tap if one of the two layers stayed float."""
+        transform = QuantizationTransform(self.rules)
+        static = {k for k, d in transform.decisions(graph).items() if d.mode == "static"}
+        between = [
+            n.output.name
+            for n in graph.nodes
+            if n.output.name in static and any(u.output.name in static and is_clamp(u.op) for u in graph.users.get(n.output.name, ()))
+        ]
+        return list(dict.fromkeys([*transform.taps(graph).observed, *between]))
+
+    def apply(self, state: State) -> Graph:
+        with warnings.catch_warnings():  # the widths' rule may leave nothing to the recipe's, and that is as it should be
+            warnings.simplefilter("ignore", LowbitWarning)
+            return self.transform(state).apply(state.graph, self.record(state))
 
     def make(self, state: State) -> Graph:
-        quantized = self.transform(state).apply(state.graph, state.record)
+        quantized = self.apply(state)
         if state.biases or state.rounding:
             quantized = better_weights(
                 state.graph, quantized, self.side_by_side, rounding=state.rounding, clip=state.clip, biases=state.biases
@@ -179,109 +198,148 @@ class _Guard:
     # --- the road ---
 
     def run(self) -> Guarded:
-        state = State(self.source, self.record(self.source, self.method), self.method)
-        best = self.make(state)
-        plain = reached = self.measure(best).db
+        everywhere = frozenset(QuantizationTransform(self.rules).taps(self.source).observed)
+        given = self.method != "minmax"
+        self.state = State(self.source, self.method if given else "mse", everywhere if given else frozenset())
+        best = self.make(self.state)
+        plain = self.reached = self.measure(best).db
         self.goal = self.aim.db(plain)
-        for what, where, tried in self.candidates(state):
+        for what, where, tried in self.candidates(everywhere):
             quantized = self.make(tried)
             after = self.measure(quantized).db
-            kept = after >= reached + LEAST
-            self.tell(GuardStep(what, where, reached, after, kept))
+            kept = after >= self.reached + LEAST
+            self.tell(GuardStep(what, where, self.reached, after, kept))
             if kept:
-                best, reached, self.state = quantized, after, tried
-            if reached >= self.goal:
+                best, self.reached, self.state = quantized, after, tried
+            if self.reached >= self.goal:
                 break
-        return Guarded(best, tuple(self.steps), plain, reached)
+        return Guarded(best, tuple(self.steps), plain, self.reached)
 
     def tell(self, step: GuardStep) -> None:
         self.steps.append(step)
         if self.on_step is not None:
             self.on_step(step)
 
-    def candidates(self, start: State) -> Iterator[tuple[str, str, State]]:
+    def candidates(self, everywhere: frozenset[str]) -> Iterator[tuple[str, str, State]]:
         """What to try next, given what was kept so far (`self.state`)."""
-        self.state = start
         yield "biases take up the mean error", "all layers", replace(self.state, biases=True)
         if self.few_bits:
             yield "weights clipped and rounded so that their errors cancel", "all layers", replace(self.state, rounding=True, clip=True)
-        for method in ("mse", "percentile"):
-            if self.state.method == self.method != method:
-                record = self.record(self.state.graph, method)
-                yield f"clipping by {method}", "all taps", replace(self.state, record=record, method=method)
+        if not self.state.clipped:
+            yield "clipping by mse", "all taps", replace(self.state, clipped=everywhere)
+        if not self.state.clipped:
+            yield "clipping by percentile", "all taps", replace(self.state, method="percentile", clipped=everywhere)
+        better = self.worth_clipping(everywhere)
+        if better not in (self.state.clipped, frozenset()):
+            yield f"clipping by {self.state.method} where it helps", f"{len(better)} taps", replace(self.state, clipped=better)
         found = seams(self.source)
         if found:
             peaks = channel_peaks(self.source, self.calibration[:MEASURED], found)
             for alpha in (0.5, 0.75):
                 if self.state.graph is self.source:
                     graph = smoothed(self.source, peaks, found, alpha)
-                    record = self.record(graph, self.state.method)
                     what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
-                    yield what, f"{len(found)} places", replace(self.state, graph=graph, record=record)
+                    yield what, f"{len(found)} places", replace(self.state, graph=graph)
         if not self.few_bits:
             yield "weights rounded so that their errors cancel", "all layers", replace(self.state, rounding=True)
         yield from self.wider()
 
+    def worth_clipping(self, everywhere: frozenset[str]) -> frozenset[str]:
+        """The taps that make less noise at the outputs when they are clipped."""
+        taps = QuantizationTransform(self.rules).taps(self.source)
+        noise = [self.shares(replace(self.state, clipped=c, biases=False, rounding=False), "tap ") for c in (frozenset(), everywhere)]
+        better = [k.split(" ", 1)[1] for k in noise[0] if noise[1][k] < noise[0][k]]
+        return frozenset(m for name in better for m in taps.groups[name])
+
     def wider(self) -> Iterator[tuple[str, str, State]]:
-        """16 bits where the noise comes from; float at the end."""
+        """16 bits where the noise comes from; float at the end.
+
+        A step that does not help is not kept, but the next one is built on it: noises that hid each other have to go together.
+        """
         allowed = 10 ** (-self.goal / 10)
         banned: set[str] = set()
+        path = self.state
         for round_ in range(ROUNDS):
-            shares = self.shares()
-            spare = allowed * (0.7 if round_ == 0 else 0.4 / round_)
-            chosen = self.choose(shares, spare, banned)
+            chosen = self.choose(path, allowed * (0.7 if round_ == 0 else 0.4 / round_), banned)
             if chosen is None:
                 break
             what, widths = chosen
-            tried = replace(self.state, widths=self.state.widths | widths)
+            tried = replace(path, widths=path.widths | widths)
             refused = self.refused(tried)
             if refused:
                 banned |= refused
-                tried = replace(self.state, widths=without(self.state.graph, self.state.widths | widths, refused))
-                if tried.widths == self.state.widths:
+                tried = replace(path, widths=without(path.graph, tried.widths, refused))
+                if tried.widths == path.widths:
                     continue
-            before = self.state
-            yield what, self.names(tried.widths, before.widths), tried
-            if self.state is before:  # it did not help: no way on
-                break
-        if self.islands is not None:
-            yield from self.floats()
+            yield what, self.names(path, tried), tried
+            # What helped when all was coarse may be in the way now: a clipped range, weights fitted to errors that are gone.
+            if tried.clipped:
+                yield "no clipping", "all taps", replace(tried, clipped=frozenset())
+            if self.state.rounding and not self.few_bits:
+                yield "weights rounded to nearest", "all layers", replace(self.state, rounding=False)
+            path = self.state if self.state.widths == tried.widths else tried
+        yield from self.floats(path)
 
-    def floats(self) -> Iterator[tuple[str, str, State]]:
-        """The layers with the most noise stay float, one after another."""
-        for _ in range(ROUNDS):
-            shares = {k.split(" ", 1)[1]: v for k, v in self.shares().items() if k.startswith("weights ")}
-            left = {k: v for k, v in shares.items() if k not in self.state.widths.floats}
-            if not left:
+    def floats(self, path: State) -> Iterator[tuple[str, str, State]]:
+        """What makes the most noise stays float, as long as the outputs are below the floor: what multiplies nothing first."""
+        failures = 0
+        while self.reached < self.aim.floor and failures < ROUNDS:
+            chosen = self.choose_float(path)
+            if chosen is None:
                 return
-            worst = max(left, key=lambda k: left[k])
-            before = self.state
-            yield "float", worst, replace(self.state, widths=self.state.widths | Widths(floats=frozenset({worst})))
-            if self.state is before:
-                return
+            tried = replace(path, widths=path.widths | Widths(floats=chosen))
+            yield "float", self.names(path, tried), tried
+            failures += self.state is not tried
+            path = tried
+
+    def choose_float(self, state: State) -> frozenset[str] | None:
+        """The layers around the tap (or with the weights) of most noise for each multiplication that would be float."""
+        graph, macs = state.graph, mac_counts(state.graph, self.held[0])
+        taps = self.transform(state).taps(graph)
+        every = max(1, sum(macs.values()))
+        options: dict[frozenset[str], float] = {}
+        for unit, noise in self.shares(state, wide=True).items():
+            kind, name = unit.split(" ", 1)
+            if kind == "tap":
+                group = [name, *taps.groups.get(name, ())]
+                nodes = frozenset(u.output.name for m in group for u in graph.users.get(m, ()))
+                if not any(multiplies(graph.producers[k]) for k in nodes):
+                    nodes = island(graph, nodes)
+            else:
+                nodes = frozenset({name})
+            nodes -= state.widths.floats
+            if nodes:
+                options[nodes] = options.get(nodes, 0.0) + noise / (0.01 + sum(macs.get(k, 0) for k in nodes) / every)
+        return max(options, key=lambda k: (options[k], sorted(k))) if options else None
 
     def refused(self, state: State) -> frozenset[str]:
         """Layers that would become integers in the state as it is, and no longer with these widths."""
         if self.islands is None:
             return frozenset()
-        now, then = (self.islands(self.transform(s).apply(s.graph, s.record)) for s in (self.state, state))
+        now, then = (self.islands(self.apply(s)) for s in (self.state, state))
         return then - now
 
-    def shares(self) -> dict[str, float]:
+    def shares(self, state: State, kind: str = "", wide: bool = False) -> dict[str, float]:
         """The noise of each tap (`tap NAME`), of each layer's input (`layer NAME`) and of its weights (`weights NAME`), alone."""
-        graph, quantized = self.state.graph, self.make(self.state)
-        units = self.units(quantized)
-        done = iter(progress(range(len(units) * min(SHARES, len(self.held))), "guard: where the noise comes from"))
-        return noise_shares(graph, quantized, self.held[:SHARES], units, lambda _: next(done, None) and None)
+        quantized = self.make(state)
+        units = {k: v for k, v in self.units(state, quantized, wide).items() if k.startswith(kind)}
+        samples = self.held[:SHARES]
+        done = iter(progress(range(len(units) * len(samples)), "guard: where the noise comes from"))
 
-    def units(self, quantized: Graph) -> dict[str, tuple[str, ...]]:
-        graph = self.state.graph
-        taps = self.transform(self.state).taps(graph)
+        def step(_: str) -> None:
+            next(done, None)
+
+        return noise_shares(state.graph, quantized, samples, units, step)
+
+    def units(self, state: State, quantized: Graph, wide: bool) -> dict[str, tuple[str, ...]]:
+        """The roundings to measure; with `wide` those to 16 bits too."""
+        graph = state.graph
+        taps = self.transform(state).taps(graph)
         pair = Pair(graph, quantized)
         units: dict[str, tuple[str, ...]] = {}
         chained = {b.real for b in pair.brackets.values() if b.of in pair.brackets}  # a second bracket: 16 bits read as 8
         for real, bracket in pair.brackets.items():
-            if bracket.constant or bracket.dtype == "int16":
+            if bracket.constant or (bracket.dtype == "int16" and not wide):
                 continue
             if real in chained:
                 for user in quantized.users.get(real, ()):
@@ -295,10 +353,10 @@ class _Guard:
                 units[f"weights {layer.node.output.name}"] = (layer.weight.output.name,)
         return units
 
-    def choose(self, shares: Mapping[str, float], allowed: float, banned: set[str]) -> tuple[str, Widths] | None:
+    def choose(self, state: State, allowed: float, banned: set[str]) -> tuple[str, Widths] | None:
         """What to widen so that the rest of the noise is allowed: by noise for each multiplication that becomes wider."""
-        graph = self.state.graph
-        taps = self.transform(self.state).taps(graph)
+        graph, shares = state.graph, self.shares(state)
+        taps = self.transform(state).taps(graph)
         macs = mac_counts(graph, self.held[0])
         every = max(1, sum(macs.values()))
         options: list[tuple[float, str, float, Widths]] = []
@@ -307,10 +365,17 @@ class _Guard:
             if name in banned:
                 continue
             if kind == "tap":
-                readers = {u.output.name: u for m in taps.groups[name] for u in graph.users.get(m, ())}
-                layers = frozenset(k for k, u in readers.items() if multiplies(u) and u.op not in RECURRENT) - banned
+                group = set(taps.groups[name])
+                readers = {u.output.name: u for m in taps.groups[name] for u in graph.users.get(m, ()) if u.output.name not in group}
+                layers = frozenset(k for k, u in readers.items() if multiplies(u)) - banned
                 others = any(not multiplies(u) for u in readers.values())
-                if others and layers:
+                makers = frozenset(
+                    p.output.name for m in taps.groups[name] if (p := graph.producers.get(m)) is not None and p.op in RECURRENT
+                )
+                if makers:  # a state is read by its own maker
+                    layers |= makers - banned
+                    widths = Widths(taps=frozenset({name}) | inputs_of(graph, taps, layers), layers=layers)
+                elif others and layers:
                     widths = Widths(taps=frozenset({name}))  # the layers go on reading 8 bits
                     layers = frozenset()
                 elif layers or others:
@@ -323,7 +388,8 @@ class _Guard:
             else:
                 layers = frozenset({name})
                 widths = Widths(weights=layers)
-            cost = 0.01 + sum(macs.get(k, 0) for k in layers) / every
+            wider = sum(macs.get(k, 0) for k in layers) / every
+            cost = 0.01 + (4 * wider if kind == "weights" else wider)  # 16-bit weights take bytes too, and 64-bit sums
             options.append((noise / cost, unit, noise, widths))
         left = sum(shares.values())
         picked = Widths()
@@ -339,11 +405,25 @@ class _Guard:
         kinds = [("w8a16", picked.layers), ("16-bit weights", picked.weights), ("16-bit taps", picked.taps)]
         return ", ".join(k for k, v in kinds if v), picked
 
-    def names(self, now: Widths, before: Widths) -> str:
-        found = sorted((now.layers | now.weights | now.taps) - (before.layers | before.weights | before.taps))
-        graph = self.state.graph
+    def names(self, before: State, now: State) -> str:
+        found = sorted(now.widths - before.widths)
+        graph = now.graph
         shown = list(dict.fromkeys((graph.producers[n].name or n) if n in graph.producers else n for n in found))
         return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
+
+
+def island(graph: Graph, start: frozenset[str]) -> frozenset[str]:
+    """The layers that multiply nothing and hang together with these: a chain of squares, sums and roots is float from end to end."""
+    found, stack = set(start), sorted(start)
+    while stack:
+        node = graph.producers[stack.pop()]
+        beside = [graph.producers.get(v.name) for v in node.inputs if v is not None]
+        beside += [u for o in node.outputs for u in graph.users.get(o.name, ())]
+        for n in beside:
+            if n is not None and n.op in QUANTIZABLE and not multiplies(n) and n.output.name not in found:
+                found.add(n.output.name)
+                stack.append(n.output.name)
+    return frozenset(found)
 
 
 def without(graph: Graph, widths: Widths, refused: frozenset[str]) -> Widths:
@@ -360,19 +440,17 @@ def mac_counts(graph: Graph, sample: Sample) -> dict[str, int]:
     for node in pair.float.nodes:
         if node.definition.macs is not None:
             count = node.definition.macs(*(None if v is None else v.type for v in node.inputs), **node.attrs)
-            found[node.output.name] = int(substitute(count, {}))  # type: ignore[arg-type]
+            found[node.output.name] = int(substitute(count, {}))
     return found
 
 
 def peak_bytes(graph: Graph, sample: Sample) -> int:
     """The most bytes that values of the graph take at a time, constants apart."""
     pair = Pair.bound(graph, graph, sample)
-    from lowbit.ir.interp import last_uses
-
     dead, live, now, most = last_uses(pair.float), dict[str, int](), 0, 0
     for i, node in enumerate(pair.float.nodes):
         for o in node.outputs:
-            live[o.name] = int(substitute(o.type.nbytes, {}))  # type: ignore[arg-type]
+            live[o.name] = int(substitute(o.type.nbytes, {}))
             now += live[o.name]
         most = max(most, now)
         for name in dead.get(i, ()):

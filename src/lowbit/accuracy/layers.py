@@ -74,9 +74,9 @@ def rows(op: str, weight: Array) -> Array | None:
     if op == "linear":
         return weight
     if op == "matmul" and weight.ndim == 2:
-        return weight.T
+        return np.asarray(weight.T)
     if op == "conv":
-        return weight.reshape(weight.shape[0], -1)
+        return np.asarray(weight.reshape(weight.shape[0], -1))
     return None
 
 
@@ -89,7 +89,7 @@ def columns(node: Node, x: Array, weight_shape: tuple[int, ...], limit: int) -> 
     """Inputs of the matrix product, (groups, inputs of a row, at most about `limit` of the positions, evenly spread)."""
     if node.op in ("linear", "matmul"):
         flat = x.reshape(-1, x.shape[-1])
-        return flat[:: max(1, -(-len(flat) // limit))].T[None]
+        return np.asarray(flat[:: max(1, -(-len(flat) // limit))].T[None])
     attrs = node.attrs
     stride, pads, dilation, groups = attrs["stride"], attrs["pads"], attrs["dilation"], attrs["groups"]
     kernel = weight_shape[2:]
@@ -101,4 +101,4 @@ def columns(node: Node, x: Array, weight_shape: tuple[int, ...], limit: int) -> 
     picked = np.unravel_index(np.arange(0, count, max(1, -(-count // limit))), (x.shape[0], *out))
     taken = moved[(slice(None),) * (1 + s) + picked]  # (C, *K, n)
     assert isinstance(groups, int)
-    return taken.reshape(groups, -1, taken.shape[-1])
+    return np.asarray(taken.reshape(groups, -1, taken.shape[-1]))

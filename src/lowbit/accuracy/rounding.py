@@ -139,7 +139,8 @@ def _moments(cols: F64) -> list[tuple[slice, F64]]:
 def _clipped(w: F64, s: F64, cols: F64, lo: int, hi: int) -> F64:
     """For each row the scale, of some no larger than the given one, with the least error of the output when rounded to nearest."""
     weights = np.mean(cols**2, axis=1)
-    best, least = s.copy(), np.full(s.shape, np.inf)
+    best: F64 = s.copy()
+    least: F64 = np.full(s.shape, np.inf)
     for factor in np.arange(1.0, 0.39, -0.03):
         t = (s * factor).astype(np.float32).astype(np.float64)
         off = w - np.clip(np.rint(w / t), lo, hi) * t
@@ -150,7 +151,7 @@ def _clipped(w: F64, s: F64, cols: F64, lo: int, hi: int) -> F64:
 
 def _nearest_or_better(w: F64, s: F64, moments: list[tuple[slice, F64]], lo: int, hi: int) -> F64:
     """Integers row by row: compensated where that has the smaller error in the output, else the nearest."""
-    out = np.clip(np.rint(w / s), lo, hi)
+    out: F64 = np.clip(np.rint(w / s), lo, hi)
     for part, h in moments:
         tried = compensated(w[:, part], s, h, lo, hi)
         a, b = (np.einsum("ij,ij->i", off @ h, off) for off in (w[:, part] - out[:, part] * s, w[:, part] - tried * s))
@@ -165,7 +166,7 @@ def compensated(w: F64, s: F64, h: F64, lo: int, hi: int) -> F64:
     try:
         upper = np.linalg.cholesky(np.linalg.inv(h[np.ix_(order, order)])).T
     except np.linalg.LinAlgError:
-        return np.clip(np.rint(w / s), lo, hi)
+        return np.asarray(np.clip(np.rint(w / s), lo, hi))
     q = np.empty_like(left)
     d = left.shape[1]
     for start in range(0, d, BLOCK):

@@ -11,7 +11,7 @@ from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quantization.rules import QuantNode, QuantRule
 from lowbit.quantization.taps import Taps
 
-RECURRENT = ("lstm", "gru", "rnn")  # their integer forms have widths of their own
+RECURRENT = ("lstm", "gru", "rnn")  # what they hand on to themselves is read as it is kept: one width for both
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,10 @@ class Widths:
     layers: frozenset[str] = frozenset()  # by first output
     weights: frozenset[str] = frozenset()
     floats: frozenset[str] = frozenset()
+
+    def __sub__(self, other: Widths) -> frozenset[str]:
+        """The names of what is wider here than there."""
+        return (self.taps - other.taps) | (self.layers - other.layers) | (self.weights - other.weights) | (self.floats - other.floats)
 
     def __or__(self, other: Widths) -> Widths:
         return Widths(self.taps | other.taps, self.layers | other.layers, self.weights | other.weights, self.floats | other.floats)
@@ -69,14 +73,10 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule) -> Width
         if key in widths.floats:
             choices[key] = {"mode": "float"}
             continue
-        if node.op in RECURRENT:
-            continue
         reads = {v.name for v in node.inputs if v is not None}
         wide = key in widths.layers or (not multiplies(node) and bool(reads & raised))
-        choice = {
-            "activation": "int16" if wide else base.dtype,
-            "output": "int16" if raised & {o.name for o in node.outputs} else base.dtype,
-        }
+        kept = wide if node.op in RECURRENT else bool(raised & {o.name for o in node.outputs})
+        choice = {"activation": "int16" if wide else base.dtype, "output": "int16" if kept else base.dtype}
         if key in widths.weights:
             choice["weight"] = "int16"
         if choice != {"activation": base.dtype, "output": base.dtype}:
