@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -466,6 +467,37 @@ def test_a_short_row_in_a_batch_is_the_row_alone(op: str, gates: int, functions:
         assert not y[n:, :, i].any()
         for end, want in zip(ends, last, strict=True):
             np.testing.assert_allclose(end[:, i], want[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("op", "weight", "attrs"),
+    [
+        ("conv", (8, 16, 5, 5), {"groups": 1}),
+        ("conv", (16, 1, 5, 5), {"groups": 16}),
+        ("max_pool", None, {"kernel": (5, 5), "ceil_mode": False}),
+        ("avg_pool", None, {"kernel": (5, 5), "ceil_mode": False, "count_include_pad": True}),
+        ("lp_pool", None, {"kernel": (5, 5), "ceil_mode": False, "p": 2}),
+        ("max_pool_indices", None, {"kernel": (5, 5), "ceil_mode": False}),
+    ],
+)
+def test_windows_that_overlap_are_not_all_copied_at_once(op: str, weight: Any, attrs: Any) -> None:
+    x = values((2, 16, 100, 100))
+    inputs = [x] if weight is None else [x, values(weight, 1)]
+    geometry = {"stride": (1, 1), "pads": (2, 2, 2, 2), "dilation": (1, 1), **attrs}
+    tracemalloc.start()
+    get_op(op).run(inputs, geometry)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < (8 * x.nbytes if op != "max_pool_indices" else 12 * x.nbytes)  # 25 taps
+
+
+def test_a_convolution_by_parts_is_the_convolution(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = values((2, 6, 11, 9)), values((8, 3, 3, 2), 1)
+    attrs = {"stride": (2, 1), "pads": (1, 0, 2, 1), "dilation": (1, 2), "groups": 2}
+    want = F.conv2d(F.pad(t(x), (0, 1, 1, 2)), t(w), stride=(2, 1), dilation=(1, 2), groups=2)
+    for limit in (1, 3000, 10**9):
+        monkeypatch.setattr("lowbit.ops.conv.COLUMNS", limit)
+        close(apply("conv", x, w, **attrs), want)
 
 
 # -- resize and sampling -----------------------------------------------------------------------------------------------

@@ -20,8 +20,10 @@ def infer_clip(x: TensorType, *, min: float | None, max: float | None) -> Tensor
 
 def clip(x: Array, *, min: float | None, max: float | None) -> Array:
     """max(x, min), then min(_, max): where the bounds cross, every element is `max`. NaN stays."""
-    y = x if min is None else np.maximum(x, np.asarray(min).astype(x.dtype))
-    return y if max is None else np.minimum(y, np.asarray(max).astype(x.dtype))
+    if min is None:
+        return x if max is None else np.minimum(x, np.asarray(max).astype(x.dtype))
+    y = np.asarray(np.maximum(x, np.asarray(min).astype(x.dtype)))
+    return y if max is None else np.minimum(y, np.asarray(max).astype(x.dtype), out=y)
 
 
 def infer_alpha(x: TensorType, *, alpha: float) -> TensorType:

@@ -11,6 +11,8 @@ from lowbit.ops.op import Op, register
 from lowbit.ops.window import Ints, check_geometry, output_size, windows
 from lowbit.types import Array, TensorType, shape_text
 
+COLUMNS = 4 << 20  # bytes of columns at a time: a large image must not become its nine-fold
+
 
 def infer(
     x: TensorType, w: TensorType, b: TensorType | None = None, *, stride: Ints, pads: Ints, dilation: Ints, groups: int
@@ -41,22 +43,24 @@ def output_shape(x: TensorType, w: TensorType, stride: Ints, pads: Ints, dilatio
 def real(x: Array, w: Array, b: Array | None = None, *, stride: Ints, pads: Ints, dilation: Ints, groups: int) -> Array:
     y = convolve(wide(x), wide(w), stride, pads, dilation, groups)
     if b is not None:
-        y = y + wide(b).reshape(-1, *[1] * (x.ndim - 2))
+        y += wide(b).reshape(-1, *[1] * (x.ndim - 2))
     return y.astype(x.dtype, copy=False)
 
 
 def convolve(x: Array, w: Array, stride: Ints, pads: Ints, dilation: Ints, groups: int) -> Array:
-    """The convolution without bias, in the arrays' own type: one matrix product per image and group."""
-    n = x.shape[0]
+    """The convolution without bias, in the arrays' own type: a matrix product per group over some lines of an image at a time."""
     o, kernel = w.shape[0], w.shape[2:]
+    s = len(kernel)
     out = tuple(int(d) for d in output_size(x.shape[2:], kernel, stride, pads, dilation))
     rows = w.reshape(groups, o // groups, int(np.prod(w.shape[1:])))  # (G, O/G, C/G * K)
-    y = np.empty((n, o, *out), np.result_type(x, w))
-    s = len(kernel)
-    for i in range(n):  # one image at a time: its columns are the largest thing here
+    y = np.empty((x.shape[0], o, *out), np.result_type(x, w))
+    lines = max(1, COLUMNS // max(1, groups * rows.shape[2] * y.itemsize * int(np.prod(out[1:]))))
+    for i in range(x.shape[0]):
         view = windows(x[i : i + 1], kernel, stride, pads, dilation, out)[0]  # (C, *out, *K)
-        cols = view.transpose(0, *range(1 + s, 1 + 2 * s), *range(1, 1 + s)).reshape(groups, rows.shape[2], int(np.prod(out)))
-        y[i] = np.matmul(rows, cols).reshape(o, *out)
+        for at in (slice(a, a + lines) for a in range(0, out[0], lines)):
+            part = y[i, :, at]
+            cols = view[:, at].transpose(0, *range(1 + s, 1 + 2 * s), *range(1, 1 + s))
+            part[:] = np.matmul(rows, cols.reshape(groups, rows.shape[2], int(np.prod(part.shape[1:])))).reshape(part.shape)
     return y
 
 

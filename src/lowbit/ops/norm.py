@@ -48,7 +48,10 @@ def infer_batch(x: TensorType, scale: TensorType, bias: TensorType, mean: Tensor
 def batch_norm(x: Array, scale: Array, bias: Array, mean: Array, var: Array, *, eps: float) -> Array:
     """scale * (x - mean) / sqrt(var + eps) + bias with given statistics, per channel."""
     s, b, m, v = (_channels(t, x.ndim) for t in (scale, bias, mean, var))
-    return np.asarray((wide(x) - m) * (s / np.sqrt(v + v.dtype.type(eps))) + b).astype(x.dtype)
+    y = np.asarray(wide(x) - m)
+    y *= s / np.sqrt(v + v.dtype.type(eps))
+    y += b
+    return y.astype(x.dtype, copy=False)
 
 
 def _check_tail(x: TensorType, axis: int, **tensors: TensorType | None) -> TensorType:

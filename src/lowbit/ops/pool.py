@@ -9,7 +9,7 @@ import numpy as np
 from lowbit.errors import ShapeError
 from lowbit.ops.checks import need_float, need_order, wide
 from lowbit.ops.op import Op, register
-from lowbit.ops.window import Ints, check_geometry, lowest, output_size, windows
+from lowbit.ops.window import Ints, check_geometry, lowest, output_size, taps
 from lowbit.types import Array, TensorType, shape_text
 
 
@@ -20,11 +20,17 @@ def _infer(x: TensorType, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints
     return TensorType((*x.shape[:2], *output_size(x.shape[2:], kernel, stride, pads, dilation, ceil_mode)), x.dtype)
 
 
-def _windows(x: Array, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, value: Any) -> Array:
-    """(N, C, *out, taps): the taps of each window in one axis."""
-    out = [int(d) for d in output_size(x.shape[2:], kernel, stride, pads, dilation, ceil_mode)]
-    found = windows(x, kernel, stride, pads, dilation, out, value)
-    return found.reshape(*found.shape[: 2 + len(kernel)], int(np.prod(kernel)))
+def _output(x: Array, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool) -> Ints:
+    return tuple(int(d) for d in output_size(x.shape[2:], kernel, stride, pads, dilation, ceil_mode))
+
+
+def _combined(x: Array, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, out: Ints, value: Any, combine: np.ufunc) -> Array:
+    """(N, C, *out): the elements of each window combined, tap by tap and image by image; padding is `value`."""
+    y = np.full((*x.shape[:2], *out), value, x.dtype)
+    for image, result in zip(x, y, strict=True):
+        for _, tap in taps(image[None], kernel, stride, pads, dilation, out, value):
+            combine(result, tap[0], out=result)
+    return y
 
 
 def infer_max(x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool) -> TensorType:
@@ -33,7 +39,8 @@ def infer_max(x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation
 
 def max_pool(x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool) -> Array:
     """The largest element of each window; padding is never it."""
-    return np.asarray(_windows(x, kernel, stride, pads, dilation, ceil_mode, lowest(x)).max(axis=-1))
+    out = _output(x, kernel, stride, pads, dilation, ceil_mode)
+    return _combined(x, kernel, stride, pads, dilation, out, lowest(x), np.maximum)
 
 
 def infer_max_indices(
@@ -50,16 +57,19 @@ def max_pool_indices(
 
     With `column_major` the spatial part of a position counts the first spatial axis fastest.
     """
-    spatial = x.shape[2:]
-    taps = _windows(x, kernel, stride, pads, dilation, ceil_mode, lowest(x))
+    spatial, out = x.shape[2:], _output(x, kernel, stride, pads, dilation, ceil_mode)
     within = np.arange(int(np.prod(spatial)), dtype=np.int64).reshape(spatial, order="F" if column_major else "C")
-    places = _windows(np.broadcast_to(within, (1, 1, *spatial)), kernel, stride, pads, dilation, ceil_mode, -1)
-    top = taps.max(axis=-1, keepdims=True)
-    hit = (places >= 0) & ((taps == top) | (taps != taps))  # padding equals the least value, but it is no place
-    best = hit.argmax(axis=-1)[..., None]
-    index = np.take_along_axis(np.broadcast_to(places, taps.shape), best, -1)[..., 0].clip(0)
+    top = _combined(x, kernel, stride, pads, dilation, out, lowest(x), np.maximum)
+    index = np.full(top.shape, -1, np.int64)
+    for (_, tap), (_, place) in zip(
+        taps(x, kernel, stride, pads, dilation, out, lowest(x)),
+        taps(within[None, None], kernel, stride, pads, dilation, out, -1),  # padding equals the least value, but it is no place
+        strict=True,
+    ):
+        first = (index < 0) & ((tap == top) | (tap != tap))
+        np.copyto(index, place, where=first)
     image = np.arange(x.shape[0] * x.shape[1], dtype=np.int64).reshape(*x.shape[:2], *[1] * len(spatial))
-    return top[..., 0], index + image * within.size
+    return top, index.clip(0) + image * within.size
 
 
 def infer_avg(
@@ -79,16 +89,14 @@ def window_sums(
     x: Array, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, count_include_pad: bool
 ) -> tuple[Array, Array]:
     """The sum of each window, and how many elements count in it."""
-    n = len(kernel)
-    total = _windows(x, kernel, stride, pads, dilation, ceil_mode, 0).sum(axis=-1)
-    inside = np.ones((1, 1, *x.shape[2:]), total.dtype)
+    n, out = len(kernel), _output(x, kernel, stride, pads, dilation, ceil_mode)
+    inside = np.ones((1, 1, *x.shape[2:]), x.dtype)
+    around = pads
     if count_include_pad:
-        padded = np.pad(inside, [(0, 0), (0, 0), *zip(pads[:n], pads[n:], strict=True)], constant_values=1)
-        out = total.shape[2:]
-        count = windows(padded, kernel, stride, (0,) * 2 * n, dilation, out).reshape(1, 1, *out, -1).sum(axis=-1)
-    else:
-        count = _windows(inside, kernel, stride, pads, dilation, ceil_mode, 0).sum(axis=-1)
-    return total, count
+        inside = np.pad(inside, [(0, 0), (0, 0), *zip(pads[:n], pads[n:], strict=True)], constant_values=1)
+        around = (0,) * 2 * n
+    count = _combined(inside, kernel, stride, around, dilation, out, 0, np.add)
+    return _combined(x, kernel, stride, pads, dilation, out, 0, np.add), count
 
 
 def infer_lp(x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, p: int) -> TensorType:
@@ -99,8 +107,9 @@ def infer_lp(x: TensorType, *, kernel: Ints, stride: Ints, pads: Ints, dilation:
 
 def lp_pool(x: Array, *, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ceil_mode: bool, p: int) -> Array:
     """The p-norm of each window: (Σ |x|^p)^(1/p)."""
-    powers = _windows(np.abs(wide(x)) ** p, kernel, stride, pads, dilation, ceil_mode, 0)
-    return np.asarray(powers.sum(axis=-1) ** (1.0 / p)).astype(x.dtype)
+    out = _output(x, kernel, stride, pads, dilation, ceil_mode)
+    total = _combined(np.abs(wide(x)) ** p, kernel, stride, pads, dilation, out, 0, np.add)
+    return np.asarray(total ** (1.0 / p)).astype(x.dtype)
 
 
 def infer_adaptive(x: TensorType, *, output_size: Ints) -> TensorType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product as positions
 from typing import Any
 
@@ -71,6 +71,19 @@ def windows(x: Array, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, ou
     taps = tuple(slice(None, None, d) for d in dilation)
     at = (slice(None), slice(None), *starts, *taps)
     return view[at]
+
+
+def taps(
+    x: Array, kernel: Ints, stride: Ints, pads: Ints, dilation: Ints, out: Sequence[int], value: float = 0
+) -> Iterator[tuple[Ints, Array]]:
+    """For each place k in the kernel, in order: k, and what it meets in every window, (N, C, *out), as a view of the padded input.
+
+    Windows overlap: one tap at a time, no element need be copied once for each window that it is in.
+    """
+    view = windows(x, kernel, stride, pads, dilation, out, value)
+    for k in positions(*map(range, kernel)):
+        at: Any = (..., *k)
+        yield k, view[at]
 
 
 def overlap_add(cols: Array, size: Sequence[int], kernel: Ints, stride: Ints, pads: Ints, dilation: Ints) -> Array:
