@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import lowbit
 from lowbit.cli import main
@@ -39,7 +43,7 @@ def test_inspect_shows_open_dimensions_and_one_layer(capsys: pytest.CaptureFixtu
     assert "--shapes batch=1" in text
     assert "conv" in text
     assert "attributes" not in out(capsys, "inspect", DEMO, "--node", "0")
-    assert main(["inspect", DEMO, "--node", "nothing"]) == 1
+    assert main(["inspect", DEMO, "--node", "nothing"]) == 2
     assert "no layer is number or name 'nothing'" in capsys.readouterr().err
 
 
@@ -70,10 +74,14 @@ def test_run_without_input_needs_bound_dimensions(capsys: pytest.CaptureFixture[
     ("argv", "code", "text"),
     [
         (["inspect", "none.onnx"], 1, "there is no such file"),
-        (["run", DEMO, "--input", "none.npy"], 1, "not a readable"),
+        (["run", DEMO, "--input", "none.npy"], 1, "none.npy: there is no such file"),
         (["run", DEMO, "--input", f"image={__file__}"], 1, "not a readable"),
-        (["inspect", DEMO, "--shapes", "batch"], 1, "is not NAME=DIMS"),
-        (["inspect", DEMO, "--shapes", "z=3"], 1, "which is no input"),
+        (["inspect", DEMO, "--shapes", "batch"], 2, "is not NAME=DIMS"),
+        (["inspect", DEMO, "--shapes", "z=3"], 2, "--shapes names z, which is no input and no open dimension"),
+        (["inspect", DEMO, "--shapes", "batch=1", "--shapes", "batch=2"], 2, "--shapes names 'batch' twice"),
+        (["inspect", DEMO, "--shapes", "image=1,2,28,28"], 1, "the model has (batch, 1, 28, 28)"),
+        (["run", DEMO, "--shapes", "batch=1", "--out", "y.txt"], 2, "outputs are written as .npz, or .npy for one"),
+        (["run", DEMO, "--shapes", "batch=1", "--out", "none/y.npz"], 1, "its folder does not exist"),
     ],
 )
 def test_what_the_user_got_wrong_is_said_in_one_error(argv: list[str], code: int, text: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +93,8 @@ def test_what_the_user_got_wrong_is_said_in_one_error(argv: list[str], code: int
 
 
 def test_usage_is_exit_code_2_and_a_traceback_needs_debug() -> None:
-    for argv, code in (([], 2), (["nothing"], 2), (["inspect"], 2), (["--version"], 0)):
+    numbers = ["run", DEMO, "--seed", "-1"], ["run", DEMO, "--seed", "9" * 40], ["verify", DEMO, "--random", "0"]
+    for argv, code in (([], 2), (["nothing"], 2), (["inspect"], 2), (["--version"], 0), *((n, 2) for n in numbers)):
         with pytest.raises(SystemExit) as e:
             main(argv)
         assert e.value.code == code
@@ -116,3 +125,70 @@ def test_shapes_are_read_as_written() -> None:
     assert parse_shapes(["x=1,3,8", "n=4", "y=8,"]) == {"x": [1, 3, 8], "n": 4, "y": [8]}
     with pytest.raises(InputError, match="neither a number nor a name"):
         parse_shapes(["x=1,-3"])
+
+
+def test_inputs_are_given_once_and_one_output_may_be_npy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "x.npy"
+    np.save(file, np.zeros((1, 1, 28, 28), np.float32))
+    assert main(["run", DEMO, "--input", str(file), "--input", f"image={file}"]) == 2
+    assert "--input gives 'image' twice" in capsys.readouterr().err
+    out(capsys, "run", DEMO, "--input", str(file), "--out", str(tmp_path / "y.npy"))
+    assert np.load(tmp_path / "y.npy").shape == (1, 10)
+
+
+def evil(tmp_path: Path) -> str:
+    """A model whose names hold an escape sequence, a C1 control and a change of direction."""
+    x, y = (helper.make_tensor_value_info(f"{n}\x1b]0;x\x07", TensorProto.FLOAT, [2]) for n in "xy")
+    node = helper.make_node("Relu", [x.name], [y.name], name="a\x1b[31m\x9b2J\u202e\r")
+    model = helper.make_model(helper.make_graph([node], "g\x1b[2J", [x], [y]), opset_imports=[helper.make_opsetid("", 17)])
+    path = tmp_path / "evil.onnx"
+    path.write_bytes(model.SerializeToString())
+    return str(path)
+
+
+@pytest.mark.parametrize("argv", ["inspect", "inspect --node 0", "inspect --json", "inspect --text", "run", "run --json"])
+def test_names_in_a_model_do_not_steer_the_terminal(argv: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    verb, *rest = argv.split()
+    text = out(capsys, verb, evil(tmp_path), *rest)
+    assert not set("\x1b\x07\x9b\u202e\r") & set(text)
+    assert "\\u001b" in text if rest in (["--json"], ["--text"]) else "\\x1b" in text
+
+
+def test_errors_do_not_either(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(3, np.float32))
+    assert main(["run", evil(tmp_path), "--input", str(tmp_path / "x.npy")]) == 1
+    err = capsys.readouterr().err
+    assert "\x1b" not in err and "\\x1b]0;x" in err
+
+
+class Full(io.TextIOWrapper):
+    """A stream on a full disk."""
+
+    def write(self, s: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_output_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with monkeypatch.context() as m:
+        m.setattr(sys, "stdout", Full(io.BytesIO(), encoding="utf-8"))
+        assert main(["inspect", DEMO]) == 1
+    assert capsys.readouterr().err == "the output cannot be written: No space left on device\n"
+
+
+def test_an_ascii_terminal_gets_what_it_can_show() -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for argv in (["inspect", DEMO], ["demo", "--images", "1", "--json"]):
+        done = subprocess.run([sys.executable, "-m", "lowbit", *argv], env=env, capture_output=True)
+        assert done.returncode == 0 and done.stdout.isascii() and not done.stderr
+    assert json.loads(done.stdout)["images"] == 1
+
+
+def test_an_interrupt_during_imports_is_exit_code_130() -> None:
+    code = """if True:
+        import sys, lowbit.__main__
+        class Slow:
+            def __getattr__(self, name): raise KeyboardInterrupt
+        sys.modules["lowbit.cli"] = Slow()
+        sys.exit(lowbit.__main__.main())"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")

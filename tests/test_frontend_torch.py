@@ -321,7 +321,7 @@ def test_dynamic_names_what_is_not_there() -> None:
     x = tensors((2, 3, 6, 6))[0]
     assert (
         error(Small(), x, dynamic={"y": {0: "n"}})
-        == "InputError: Small: dynamic= names y, which is no argument.\n  Try: the arguments are x"
+        == "InputError: Small: dynamic= names y, which is no argument of forward.\n  Try: its arguments are x"
     )
     with pytest.raises(ShapeError, match="dynamic= names axis 4 of 'x', which has rank 4"):
         load_torch(Small(), x, dynamic={"x": {4: "n"}})

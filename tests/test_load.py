@@ -134,3 +134,19 @@ def test_what_a_file_cannot_be_given_is_refused() -> None:
         lowbit.load(m.SerializeToString(), dynamic={"x": {0: "n"}})
     with pytest.raises(FormatError, match="there is no such file"):
         lowbit.load("a\0b.onnx")
+
+
+@pytest.mark.parametrize("name", ["a", "a.onnx", "a.lowbit.txt"])
+def test_a_graph_is_saved_under_a_name_that_load_reads(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"a graph is written as .lowbit(.|\n)*Try: a(\.lowbit)*\.lowbit$"):
+        lowbit.load(onnx_model([2])).save(tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shapes_of_arrays_that_do_not_fit_are_told_by_input() -> None:
+    session = lowbit.compile(lowbit.load(onnx_model(["batch", 3], ["batch"])))
+    x, y = np.zeros((2, 3), np.float32), np.zeros(2, np.float32)
+    with pytest.raises(ShapeError, match=r"input 'x': shape \(1, 2, 3\) given, \(batch, 3\) needed: rank 2"):
+        session(x[None], y)
+    with pytest.raises(ShapeError, match=r"input 'y': shape \(3\) given, \(batch\) needed with batch=2"):
+        session(x, np.zeros(3, np.float32))

@@ -1,7 +1,20 @@
-"""python -m lowbit: the command line."""
+"""python -m lowbit, and the command lowbit."""
+
+from __future__ import annotations
 
 import sys
 
-from lowbit.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """Runs the command line; its imports take long enough to be interrupted."""
+    try:
+        from lowbit.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

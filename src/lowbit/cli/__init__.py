@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 import warnings
 from collections.abc import Sequence
 
 from lowbit.cli import calibrate, compare, demo, doctor, export, inspect, quantize, run, verify
+from lowbit.cli.common import UsageError, say
 from lowbit.errors import LowbitError, LowbitWarning
 
 VERBS = {
@@ -39,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names and → on a stream that has no room for them
     args = parser().parse_args(argv)
     try:
         with warnings.catch_warnings(record=True) as said:
@@ -47,16 +53,30 @@ def main(argv: Sequence[str] | None = None) -> int:
                 VERBS[args.verb].main(args)
             finally:
                 for warning in said:
-                    print(f"warning: {warning.message}", file=sys.stderr)
+                    say(f"warning: {warning.message}", file=sys.stderr)
+        sys.stdout.flush()
     except LowbitError as e:
         if args.debug:
             raise
-        print(f"{type(e).__name__}: {e}", file=sys.stderr)
-        return 1
+        kind = "usage" if isinstance(e, UsageError) else type(e).__name__
+        say(f"{kind}: {e}", file=sys.stderr)
+        return 2 if isinstance(e, UsageError) else 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `lowbit inspect m.onnx | head`
-        sys.stderr.close()
+        _forget_output()
         return 0
+    except OSError as e:
+        if args.debug:
+            raise
+        _forget_output()
+        say(f"the output cannot be written: {e.strerror or e}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _forget_output() -> None:
+    """Sends what is still buffered for stdout nowhere, so that leaving does not fail on it again."""
+    if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 
 from lowbit.calibration import METHODS
-from lowbit.cli.common import add_model_arguments, load_model, print_json
+from lowbit.cli.common import add_model_arguments, load_model, print_json, say, whole
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.files import check_target
 from lowbit.pipeline import calibrate
@@ -33,7 +33,7 @@ def add_rule_arguments(p: argparse.ArgumentParser) -> None:
     which.add_argument("--recipe", choices=sorted(RECIPES), help="a named list of rules (int8)")
     which.add_argument("--rules", metavar="FILE.toml", help="rules of your own; see examples/rules.toml")
     p.add_argument("--method", choices=sorted(METHODS), default="minmax", help="how ranges are chosen (minmax)")
-    p.add_argument("--workers", type=int, default=1, metavar="N", help="processes to calibrate with (1); the result is the same")
+    p.add_argument("--workers", type=whole(1), default=1, metavar="N", help="processes to calibrate with (1); the result is the same")
 
 
 def rules_from(args: argparse.Namespace) -> list[QuantRule]:
@@ -60,6 +60,6 @@ def main(args: argparse.Namespace) -> None:
     if args.json:
         print_json({"written": args.out, "taps": len(record), "samples": len(data), "method": args.method})
         return
-    print(f"written: {args.out}, the ranges of {len(record)} values over {len(data)} samples ({args.method})")
+    say(f"written: {args.out}, the ranges of {len(record)} values over {len(data)} samples ({args.method})")
     same = f"--rules {args.rules}" if args.rules else f"--recipe {args.recipe or DEFAULT}"
-    print(f"next   lowbit quantize {args.model} --record {args.out} {same} -o model.lowbit")
+    say(f"next   lowbit quantize {args.model} --record {args.out} {same} -o model.lowbit")

@@ -5,13 +5,32 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from typing import Any
+import sys
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from lowbit.errors import InputError
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Shapes
 from lowbit.pipeline import load
+from lowbit.report.text import printable
 from lowbit.report.text import size as size
+
+
+class UsageError(InputError):
+    """Arguments of the command line that are wrong in themselves: exit code 2."""
+
+
+def whole(least: int) -> Callable[[str], int]:
+    """An argparse type: whole numbers from `least` on."""
+
+    def read(text: str) -> int:
+        value = int(text) if re.fullmatch(r"-?\d{1,18}", text) else None
+        if value is None or value < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
+        return value
+
+    return read
 
 
 def add_model_arguments(p: argparse.ArgumentParser) -> None:
@@ -32,7 +51,13 @@ def shapes_argument(p: argparse.ArgumentParser) -> None:
 
 def load_model(args: argparse.Namespace) -> Graph:
     """The graph the arguments name."""
-    return load(args.model, shapes=parse_shapes(args.shapes), simplify=False if args.no_simplify else None)
+    shapes = parse_shapes(args.shapes)
+    try:
+        return load(args.model, shapes=shapes, simplify=False if args.no_simplify else None)
+    except InputError as e:
+        if "shapes=" in e.message:  # names that the model does not have
+            raise UsageError(e.message.replace("shapes=", "--shapes"), where=e.where, hint=e.hint) from e
+        raise
 
 
 def parse_shapes(texts: list[str]) -> Shapes | None:
@@ -46,19 +71,29 @@ def parse_shapes(texts: list[str]) -> Shapes | None:
     shapes: dict[str, list[int | str] | int] = {}
     for text in texts:
         name, found, dims = text.rpartition("=")
-        parts = [d.strip() for d in re.split(r"[,x]", dims)] if found else []
+        by_comma = re.sub(r"(?<=\d)\s*x\s*(?=\d)", ",", dims)  # 3x224x224, but not maxlen
+        parts = [d.strip() for d in by_comma.split(",")] if found else []
         if not name or not parts or not any(parts):
-            raise InputError(f"--shapes {text!r} is not NAME=DIMS", hint="--shapes x=1,3,224,224 or --shapes batch=1")
+            raise UsageError(f"--shapes {text!r} is not NAME=DIMS", hint="--shapes x=1,3,224,224 or --shapes batch=1")
         values: list[int | str] = [int(d) if re.fullmatch(r"\d+", d) else d for d in parts if d]
         bad = [v for v in values if isinstance(v, str) and not v.isidentifier()]
         if bad:
-            raise InputError(f"--shapes {text!r}: {bad[0]!r} is neither a number nor a name", hint="--shapes x=1,3,224,224")
+            raise UsageError(f"--shapes {text!r}: {bad[0]!r} is neither a number nor a name", hint="--shapes x=1,3,224,224")
+        if name in shapes:
+            raise UsageError(f"--shapes names {name!r} twice")
         shapes[name] = values[0] if len(parts) == 1 and isinstance(values[0], int) else values
     return shapes or None
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """One JSON value; characters that steer a terminal, or that stdout cannot write, as \\uXXXX."""
+    text = json.dumps(value, indent=2, ensure_ascii=not (sys.stdout.encoding or "").lower().startswith("utf"))
+    print(re.sub(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]", lambda m: f"\\u{ord(m.group()):04x}", text))
+
+
+def say(text: object, *, file: TextIO | None = None) -> None:
+    """Prints for a person."""
+    print(printable(str(text)), file=file)
 
 
 def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:
@@ -68,11 +103,11 @@ def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    t = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    t = Table(title=Text(printable(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading, justify in columns.items():
         t.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
     for row in rows:
-        t.add_row(*(Text(cell) for cell in row))  # Text: names from a file are never read as markup
+        t.add_row(*(Text(printable(cell)) for cell in row))  # Text: names from a file are never read as markup
     console = Console()
     console = console if console.is_terminal else Console(width=160)
     console.print(t)

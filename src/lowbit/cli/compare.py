@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from lowbit.cli.common import add_model_arguments, count, load_model, parse_shapes, print_json, size, table
+from lowbit.cli.common import add_model_arguments, count, load_model, parse_shapes, print_json, say, size, table
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.errors import FormatError
 from lowbit.files import check_target
@@ -38,9 +38,9 @@ def main(args: argparse.Namespace) -> None:
         return
     show(report)
     for out in args.out:
-        print(f"written: {out}")
+        say(f"written: {out}")
     if not args.out:
-        print("next   the same with -o report.html")
+        say("next   the same with -o report.html")
 
 
 def show(report: Report) -> None:
@@ -66,14 +66,14 @@ def show(report: Report) -> None:
         for r in report.layers
     ]
     table("", columns, rows)
-    print(report.coverage)
-    print(f"{size(report.bytes_before)} → {size(report.bytes_after)}; {report.integer_macs:.1%} of {report.macs:,} MACs on integers")
+    say(report.coverage)
+    say(f"{size(report.bytes_before)} → {size(report.bytes_after)}; {report.integer_macs:.1%} of {report.macs:,} MACs on integers")
     for o in report.outputs:
         if o.sqnr_db is None:
-            print(f"output {o.name}: {o.equal:.2%} of elements equal")
+            say(f"output {o.name}: {o.equal:.2%} of elements equal")
             continue
         same = f", argmax the same {o.same_argmax:.1%}" if o.same_argmax is not None else ""
-        print(f"output {o.name}: {decibels(o.sqnr_db)}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
-    print(f"{report.samples} samples; {report.float_ms:.1f} ms float, {report.quantized_ms:.1f} ms quantized ({report.backend})")
+        say(f"output {o.name}: {decibels(o.sqnr_db)}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
+    say(f"{report.samples} samples; {report.float_ms:.1f} ms float, {report.quantized_ms:.1f} ms quantized ({report.backend})")
     for remark in report.remarks:
-        print(f"note: {remark}")
+        say(f"note: {remark}")

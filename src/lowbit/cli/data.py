@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from lowbit.cli.common import whole
 from lowbit.errors import CalibrationError, FormatError, InputError, ShapeError
 from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
@@ -33,8 +34,10 @@ def add_data_arguments(p: argparse.ArgumentParser, *, required: bool) -> None:
         metavar="PATH",
         help="samples: .npy or .npz files, or folders of them, cut along the first axis",
     )
-    p.add_argument("--batch", type=int, default=BATCH, metavar="N", help=f"samples at once, where the network leaves that open ({BATCH})")
-    p.add_argument("--limit", type=int, default=None, metavar="N", help="stop after N parts of the data")
+    p.add_argument(
+        "--batch", type=whole(1), default=BATCH, metavar="N", help=f"samples at once, where the network leaves that open ({BATCH})"
+    )
+    p.add_argument("--limit", type=whole(1), default=None, metavar="N", help="stop after N parts of the data")
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,6 @@ class FileData:
 
 def data_from(args: argparse.Namespace, graph: Graph) -> FileData:
     """The samples that the arguments name, in the order of the files' names within a folder. Shapes are checked by headers alone."""
-    if args.batch < 1:
-        raise InputError(f"--batch {args.batch} is not a number of samples")
     inputs = {v.name: v.type for v in graph.inputs}
     parts = [part for file in files(args.data) for part in cut(file, inputs, args.batch)]
     if not parts:

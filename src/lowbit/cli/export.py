@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lowbit.cli.common import add_model_arguments, load_model, print_json, size
+from lowbit.cli.common import add_model_arguments, load_model, print_json, say, size
 from lowbit.export.onnx import export_onnx
 
 HELP = "write a network, float or quantized, as standard ONNX; checked, and compared with ONNX Runtime, before it is written"
@@ -24,9 +24,9 @@ def main(args: argparse.Namespace) -> None:
     if args.json:
         print_json(report.to_json())
         return
-    print(f"written  {report.path}: {size(report.bytes)}, opset {report.opset}, {report.nodes} nodes")
+    say(f"written  {report.path}: {size(report.bytes)}, opset {report.opset}, {report.nodes} nodes")
     checked = "onnx.checker passed" if report.checked else "not checked"
     found = report.agreement
     error = f", errors up to {found.max_error:.1e} of the range" if found is not None else ""
-    print(f"checked  {checked}; {report.ran}{error}")
-    print(f"next     lowbit inspect {report.path}")
+    say(f"checked  {checked}; {report.ran}{error}")
+    say(f"next     lowbit inspect {report.path}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lowbit.cli.common import add_model_arguments, count, load_model, print_json, size, table
-from lowbit.errors import InputError
+from lowbit.cli.common import UsageError, add_model_arguments, count, load_model, print_json, say, size, table
 from lowbit.report.inspection import Inspection, LayerRow, inspect
 
 HELP = "show the layers of a network: shapes, parameters, MACs, bytes, and what is not supported"
@@ -35,7 +34,9 @@ def pick(found: Inspection, wanted: str) -> LayerRow:
     for row in found.rows:
         if wanted in (str(row.index), row.layer):
             return row
-    raise InputError(f"no layer is number or name {wanted!r}", where=found.name, hint=f"a number from 0 to {len(found.rows) - 1}")
+    raise UsageError(
+        f"no layer is number or name {wanted!r}", where=found.name, hint=f"--node with a number from 0 to {len(found.rows) - 1}"
+    )
 
 
 def show(found: Inspection) -> None:
@@ -47,11 +48,11 @@ def show(found: Inspection) -> None:
     table(found.name, columns, rows)
     for kind, values in (("input", found.inputs), ("output", found.outputs)):
         for name, type_ in values.items():
-            print(f"{kind:7}{name}: {type_}")
+            say(f"{kind:7}{name}: {type_}")
     totals = f"{count(found.parameters) or 0} parameters, {count(found.macs) or 0} MACs, {size(found.parameter_bytes)}"
-    print(f"total  {len(found.rows)} nodes, {totals}")
+    say(f"total  {len(found.rows)} nodes, {totals}")
     if found.symbols:
-        print(f"open   dimensions {', '.join(found.symbols)}: bind with " + " ".join(f"--shapes {s}=1" for s in found.symbols))
+        say(f"open   dimensions {', '.join(found.symbols)}: bind with " + " ".join(f"--shapes {s}=1" for s in found.symbols))
 
 
 def show_node(row: LayerRow, as_json: bool) -> None:
@@ -60,10 +61,10 @@ def show_node(row: LayerRow, as_json: bool) -> None:
 
         print_json(asdict(row))
         return
-    print(f"{row.op} '{row.layer}' (node {row.index})")
+    say(f"{row.op} '{row.layer}' (node {row.index})")
     for i, t in enumerate(row.inputs):
-        print(f"  input {i}: {t or 'left out'}")
-    print(f"  output: {row.output}")
+        say(f"  input {i}: {t or 'left out'}")
+    say(f"  output: {row.output}")
     for name, value in row.attrs.items():
-        print(f"  {name} = {value}")
-    print(f"  {count(row.parameters) or 0} parameters, {count(row.macs) or 0} MACs")
+        say(f"  {name} = {value}")
+    say(f"  {count(row.parameters) or 0} parameters, {count(row.macs) or 0} MACs")

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import io
 import time
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
-from lowbit.cli.common import add_model_arguments, load_model, print_json, table
+from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, table, whole
 from lowbit.errors import FormatError, InputError, ShapeError
-from lowbit.files import write_whole
+from lowbit.files import check_target, write_whole
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import compile
 from lowbit.types import Array, TensorType
@@ -25,12 +27,16 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--input", action="append", default=[], metavar="[NAME=]FILE", help=".npy for one input, .npz for several by name; may be repeated"
     )
-    p.add_argument("--out", metavar="FILE.npz", help="save the outputs by name")
-    p.add_argument("--seed", type=int, default=0, help="of the random numbers for inputs without a file (default 0)")
+    p.add_argument("--out", metavar="FILE.npz", help="save the outputs by name; .npy for the only one")
+    p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers for inputs without a file (default 0)")
 
 
 def main(args: argparse.Namespace) -> None:
+    if args.out:
+        check_out(args.out)
     graph = load_model(args)
+    if args.out and args.out.endswith(".npy") and len(graph.outputs) != 1:
+        raise UsageError(f"a .npy holds one array, the network has {len(graph.outputs)} outputs", where=args.out, hint="--out FILE.npz")
     arrays = read_inputs(graph, args.input)
     random = [v.name for v in graph.inputs if v.name not in arrays]
     rng = np.random.default_rng(args.seed)
@@ -40,7 +46,7 @@ def main(args: argparse.Namespace) -> None:
     outputs = session.run(arrays)
     ms = (time.perf_counter() - start) * 1000
     if args.out:
-        save_npz(args.out, outputs)
+        save(args.out, outputs)
     rows = {name: summary(y) for name, y in outputs.items()}
     if args.json:
         print_json({"model": args.model, "backend": session.backend, "ms": ms, "random_inputs": random, "outputs": rows})
@@ -56,9 +62,9 @@ def main(args: argparse.Namespace) -> None:
         for n, r in rows.items()
     ]
     table("", columns, cells)
-    print(f"{ms:.1f} ms, {session.backend}" + (f"; random numbers for {', '.join(random)}" if random else ""))
+    say(f"{ms:.1f} ms, {session.backend}" + (f"; random numbers for {', '.join(random)}" if random else ""))
     if args.out:
-        print(f"written: {args.out}")
+        say(f"written: {args.out}")
 
 
 def read_inputs(graph: Graph, specs: list[str]) -> dict[str, Array]:
@@ -70,8 +76,14 @@ def read_inputs(graph: Graph, specs: list[str]) -> dict[str, Array]:
         try:
             with open(file, "rb") as f:
                 loaded: Any = np.load(io.BytesIO(f.read()), allow_pickle=False)
-        except (OSError, ValueError, EOFError) as e:
+        except FileNotFoundError as e:
+            raise FormatError("there is no such file", where=file, hint="--input [NAME=]FILE with a .npy or .npz file") from e
+        except (OSError, ValueError, EOFError, BadZipFile, MemoryError) as e:
             raise FormatError(f"not a readable .npy or .npz file ({e})", where=file) from e
+        found = [name or names[0]] if isinstance(loaded, np.ndarray) and names else getattr(loaded, "files", [])
+        twice = [n for n in found if n in arrays]
+        if twice:
+            raise UsageError(f"--input gives {twice[0]!r} twice", where=file)
         if isinstance(loaded, np.ndarray):
             if not name and len(names) != 1:
                 raise InputError(
@@ -81,11 +93,22 @@ def read_inputs(graph: Graph, specs: list[str]) -> dict[str, Array]:
                 )
             arrays[name or names[0]] = loaded
         else:
-            arrays |= {k: loaded[k] for k in loaded.files}
+            arrays |= {k: member(loaded, k, file) for k in loaded.files}
     stray = [n for n in arrays if n not in names]
     if stray:
         raise InputError(f"there is no input named {stray[0]!r}", where=graph.name, hint=f"the inputs are {', '.join(names)}")
     return arrays
+
+
+def member(file: Any, name: str, path: str) -> Array:
+    """One array of an .npz, which is read when it is asked for."""
+    try:
+        array: Array = file[name]
+    except (OSError, ValueError, EOFError, BadZipFile, MemoryError, zlib.error) as e:
+        raise FormatError(f"array {name!r} cannot be read ({e})", where=path) from e
+    if not isinstance(array, np.ndarray):
+        raise FormatError(f"{name!r} is no array", where=path)
+    return array
 
 
 def random_array(name: str, t: TensorType, rng: np.random.Generator) -> Array:
@@ -97,14 +120,25 @@ def random_array(name: str, t: TensorType, rng: np.random.Generator) -> Array:
             hint=" ".join(f"--shapes {s}=1" for s in sorted(t.symbols)) + ", or arrays from a file",
         )
     shape = tuple(int(d) for d in t.shape)
-    if t.dtype.is_float:
-        return rng.standard_normal(shape).astype(t.dtype.numpy)
-    return rng.integers(0, 2, shape).astype(t.dtype.numpy)
+    try:
+        made = rng.standard_normal(shape) if t.dtype.is_float else rng.integers(0, 2, shape)
+        return made.astype(t.dtype.numpy)
+    except (MemoryError, ValueError) as e:  # ValueError: more than NumPy counts
+        raise ShapeError(f"no memory for random numbers of {t}", where=f"input {name!r}", hint="smaller --shapes") from e
 
 
-def save_npz(path: str, arrays: dict[str, Array]) -> None:
+def check_out(path: str) -> None:
+    if not path.endswith((".npz", ".npy")):
+        raise UsageError("outputs are written as .npz, or .npy for one", where=path, hint="--out y.npz")
+    check_target(path)
+
+
+def save(path: str, arrays: dict[str, Array]) -> None:
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)  # type: ignore[arg-type]  # the stub takes the names for its own keyword
+    if path.endswith(".npy"):
+        np.save(buffer, next(iter(arrays.values())))
+    else:
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]  # the stub takes the names for its own keyword
     write_whole(path, buffer.getvalue())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.cli.common import load_model, print_json, shapes_argument, table
+from lowbit.cli.common import load_model, print_json, say, shapes_argument, table, whole
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.cli.run import random_array
 from lowbit.errors import LowbitError
@@ -22,8 +22,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("model", help="the .lowbit file that lowbit quantize wrote, or a quantized .onnx")
     shapes_argument(p)
     add_data_arguments(p, required=False)
-    p.add_argument("--random", type=int, default=2, metavar="N", help="without --data: how many random samples (2)")
-    p.add_argument("--seed", type=int, default=0, help="of the random samples (0)")
+    p.add_argument("--random", type=whole(1), default=2, metavar="N", help="without --data: how many random samples (2)")
+    p.add_argument("--seed", type=whole(0), default=0, help="of the random samples (0)")
     p.add_argument("--layers", action="store_true", help="compare every integer inside, and show each layer")
     p.set_defaults(no_simplify=True)
 
@@ -38,7 +38,7 @@ def main(args: argparse.Namespace) -> None:
         if args.layers:
             for result in found.results:
                 show(result)
-        print(found)
+        say(found)
     wrong = [r for r in found.results if r.exact and not r.same]
     if wrong:
         first = next(d for d in (*wrong[0].layers, *wrong[0].outputs) if d.different)

@@ -74,12 +74,14 @@ def _bind_attrs(attrs: Mapping[str, Attr], binding: Mapping[str, Dim]) -> Mappin
 
 def binding_for(expected: TensorType, shape: tuple[int, ...], binding: dict[str, int]) -> None:
     """Learns symbols from an actual shape, into `binding`; a ShapeError when the shape does not fit the type."""
-    fits = len(shape) == expected.rank
-    for want, got in zip(expected.shape, shape, strict=False):
+    if len(shape) != expected.rank:
+        raise ShapeError(f"shape {shape_text(shape)} given, {shape_text(expected.shape)} needed: rank {expected.rank}")
+    fits = True
+    for want, got in zip(expected.shape, shape, strict=True):
         line = as_line(want)
         if line is not None and line[0] not in binding and (got - line[2]) % line[1] == 0:
             binding[line[0]] = (got - line[2]) // line[1]  # 32*h met by 96: h is 3
-    for want, got in zip(expected.shape, shape, strict=False):
+    for want, got in zip(expected.shape, shape, strict=True):
         need = substitute(want, binding)
         fits = fits and (need == got or (isinstance(need, Sym) and as_line(need) is None))
     if not fits:

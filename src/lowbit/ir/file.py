@@ -24,6 +24,8 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
     """Writes the graph; the same graph gives the same bytes. The old file stays whole until the new one is."""
     from safetensors.numpy import save as to_bytes
 
+    if not str(path).endswith(".lowbit"):  # what load would not read again
+        raise FormatError("a graph is written as .lowbit", where=str(path), hint=f"{Path(path).with_suffix('.lowbit').name or 'm.lowbit'}")
     tensors = {}
     views = {}
     packed = {}

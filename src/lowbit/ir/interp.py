@@ -33,7 +33,10 @@ def run(
     arrays = check_inputs(graph, inputs)
     binding: dict[str, int] = {}
     for v in graph.inputs:
-        binding_for(v.type, arrays[v.name].shape, binding)
+        try:
+            binding_for(v.type, arrays[v.name].shape, binding)
+        except LowbitError as e:
+            raise e.at(f"input {v.name!r}") from None
     bound = bind(graph, binding)
     if bound.symbols:
         raise ShapeError(f"dimensions {', '.join(bound.symbols)} are not given by any input's shape")

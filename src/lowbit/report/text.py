@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import unicodedata
 
 
 def size(n: int) -> str:
@@ -17,6 +19,20 @@ def size(n: int) -> str:
             break
         value /= 1000
     return f"{int(value)} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def printable(text: str) -> str:
+    """The text with control characters (all but the line feed) spelled out: names in a model must not steer a terminal.
+
+    >>> printable("a\\x1b[31mb\\u202ec"), printable("größe → 3")
+    ('a\\\\x1b[31mb\\\\u202ec', 'größe → 3')
+    """
+
+    def spelled(m: re.Match[str]) -> str:
+        c = m.group()
+        return c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else c.encode("unicode_escape").decode()
+
+    return re.sub(r"[^\n -~]", spelled, text)
 
 
 def decibels(x: float | None) -> str:

@@ -55,7 +55,9 @@ def _export(module: Module, inputs: Any, dynamic: Mapping[str, Any], strict: boo
     stray = [k for k in dynamic if k not in bound]
     if stray:
         raise InputError(
-            f"dynamic= names {', '.join(stray)}, which is no argument", where=name, hint=f"the arguments are {', '.join(bound)}"
+            f"dynamic= names {', '.join(stray)}, which is no argument of forward",
+            where=name,
+            hint=f"its arguments are {', '.join(bound)}",
         )
     args, kwargs = _at_least_two(bound, args, kwargs, dynamic)
     shapes = {k: _dynamic_spec(dynamic.get(k)) for k in bound} if dynamic else None
@@ -81,7 +83,9 @@ def _export_error(e: Exception, name: str) -> UnsupportedOp | ShapeError:
         fixes = " ".join(line.strip(" -") for line in text.splitlines() if "marked" in line or "specialized" in line) or first
         return ShapeError(f"a dimension named in dynamic= cannot change: {fixes}", where=name, hint="leave it out of dynamic=")
     return UnsupportedOp(
-        f"torch.export cannot trace it: {type(e).__name__}: {first}", where=name, hint="the cause is the error above this one"
+        f"torch.export cannot trace it: {type(e).__name__}: {first}",
+        where=name,
+        hint="torch.export.export(module, inputs) by itself shows where",
     )
 
 
