@@ -150,6 +150,26 @@ def test_an_old_opset_is_refused() -> None:
     refused(relu_model(opsets=[helper.make_opsetid("", 5)]), UnsupportedOp, "opset 5 is older than 7")
 
 
+def test_an_opset_beyond_the_tested_ones_is_refused() -> None:
+    newest = onnx.defs.onnx_opset_version()
+    assert lowbit.load(relu_model(opsets=[helper.make_opsetid("", newest)]).SerializeToString()).nodes
+    refused(relu_model(opsets=[helper.make_opsetid("", newest + 1)]), UnsupportedOp, f"opset {newest + 1} is newer than {newest}")
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (tensor("c", [1, 3, 8, 9]), r"value 'c': declared as \(1, 3, 8, 9\), computed as \(1, 3, 8, 8\)"),
+        (tensor("c", [1, 3]), r"value 'c': declared as \(1, 3\)"),
+        (tensor("c", None, TensorProto.INT64), "value 'c': declared as int64, computed as float32"),
+    ],
+)
+def test_a_value_that_is_declared_otherwise_than_computed_is_named(declared: onnx.ValueInfoProto, said: str) -> None:
+    m = weighted_model()
+    m.graph.value_info.append(declared)
+    refused(m, ShapeError, said)
+
+
 def external(location: str, length: int = 16) -> bytes:
     m = model([helper.make_node("Add", ["x", "w"], ["y"], name="add")], [tensor("x", [1, 4])], [tensor("y", [1, 4])])
     w = m.graph.initializer.add(name="w", data_type=F, dims=[4])

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from lowbit.cli.common import UsageError, add_model_arguments, count, load_model, print_json, say, size, table
+from lowbit.cli.onnx_file import show_file
+from lowbit.errors import UnsupportedOp
 from lowbit.report.inspection import Inspection, LayerRow, inspect
 
 HELP = "show the layers of a network: shapes, parameters, MACs, bytes, and what is not supported"
@@ -13,11 +16,19 @@ HELP = "show the layers of a network: shapes, parameters, MACs, bytes, and what 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument("--node", metavar="N", help="show one layer in full: its number or its name")
+    p.add_argument("--onnx", action="store_true", help="show the nodes as they stand in the .onnx file, numbered as in errors of loading")
     p.add_argument("--text", action="store_true", help="print the graph itself")
 
 
 def main(args: argparse.Namespace) -> None:
-    graph = load_model(args)
+    if args.onnx:
+        return show_file(args)
+    try:
+        graph = load_model(args)
+    except UnsupportedOp as e:
+        if Path(args.model).suffix == ".onnx":
+            show_file(args, e)
+        raise
     if args.text:
         print(graph, end="")
         return

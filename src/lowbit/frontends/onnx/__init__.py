@@ -1,4 +1,4 @@
-"""ONNX, opset 7 to 23. `load_onnx` is the way in; the functions of the ops are in the files beside this one."""
+"""ONNX, opset 7 to 25. `load_onnx` is the way in; the functions of the ops are in the files beside this one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowbit.ir.shapes import Shapes
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-OPSETS = range(7, 24)  # what is supported and tested
+OPSETS = range(7, 26)  # what is supported, and tested by the node tests of onnx 1.20
 
 
 def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
@@ -26,8 +26,13 @@ def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph
 
 def import_model(model: OnnxModel, shapes: Shapes | None = None) -> Graph:
     version = model.opsets.get("", OPSETS.start)
-    if not OPSETS.start <= version:
-        raise UnsupportedOp(f"opset {version} is older than {OPSETS.start}", where=model.source, hint="export it again with a newer opset")
+    if version not in OPSETS:
+        how, bound = ("older", OPSETS.start) if version < OPSETS.start else ("newer", OPSETS.stop - 1)
+        raise UnsupportedOp(
+            f"opset {version} is {how} than {bound}",
+            where=model.source,
+            hint=f"export it again with an opset from {OPSETS.start} to {OPSETS.stop - 1}",
+        )
     return Importer(model).run(shapes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -172,8 +173,11 @@ class Importer(FoldingBuilder):
             except LowbitError as e:
                 raise e.at(f"{self.model.source}, output '{o.name}'") from None
         if not shapes:
+            for name, v in graph.declared.items():
+                if name in self.scope:
+                    check_declared(v, self.scope[name].type, f"{self.model.source}, value '{name}'")
             for o in graph.outputs:
-                check_declared(o, outputs[o.name].type, self.model.source)
+                check_declared(o, outputs[o.name].type, f"{self.model.source}, output '{o.name}'")
         order = {self.named(name): i for i, name in enumerate(graph.initializers)}  # the file's: not that of their first use
         self._constants = dict(sorted(self._constants.items(), key=lambda c: order.get(c[0], len(order))))
         return self.finish(outputs)
@@ -206,9 +210,10 @@ class Importer(FoldingBuilder):
             if absent:
                 raise UnsupportedOp(f"its output {absent[0]!r} is not supported")
         except LowbitError as e:
-            raise e.at(self.place(node)) from None
+            e.hint = e.hint or see(self.model.source, node.index)
+            raise e.at(place(self.model.source, node)) from None
         except RecursionError as e:
-            raise GraphError("nested too deeply", where=self.place(node)) from e
+            raise GraphError("nested too deeply", where=place(self.model.source, node)) from e
         finally:
             self._node = outer
 
@@ -223,8 +228,17 @@ class Importer(FoldingBuilder):
         except (TypeError, ValueError) as e:
             raise FormatError(f"lowbit's metadata do not describe it ({e})", hint="export it again") from e
 
-    def place(self, node: OnnxNode) -> str:
-        return f"{node.op_type} '{node.name or next(iter(node.outputs), '')}' ({self.model.source}, node {node.index})"
+
+def place(source: str, node: OnnxNode) -> str:
+    """How errors call a node of the file."""
+    return f"{node.op_type} '{node.name or next(iter(node.outputs), '')}' ({source}, node {node.index})"
+
+
+def see(source: str, index: int | None = None) -> str | None:
+    """The command that shows the nodes of the file, or one; None for a model that is no file."""
+    if not source.endswith(".onnx"):
+        return None
+    return f"lowbit inspect {shlex.quote(source)} --onnx" + (f" --node {index}" if index is not None else "")
 
 
 def _whole(data: Array, what: str) -> Array:
@@ -258,14 +272,11 @@ def report_unsupported(model: OnnxModel) -> None:
     scan(model.graph)
     if missing:
         rows = ", ".join(f"{k} ({n}x, first at node {first[k].index} '{first[k].name}')" for k, n in missing.items())
-        raise UnsupportedOp(
-            f"{len(missing)} kinds of operator are not supported: {rows}", where=model.source, hint="lowbit inspect shows where they stand"
-        )
+        raise UnsupportedOp(f"{len(missing)} kinds of operator are not supported: {rows}", where=model.source, hint=see(model.source))
 
 
-def check_declared(declared: OnnxValue, found: TensorType, source: str) -> None:
+def check_declared(declared: OnnxValue, found: TensorType, where: str) -> None:
     """A ShapeError when the file says otherwise than what its nodes compute: one of the two is wrong."""
-    where = f"{source}, output '{declared.name}'"
     if declared.dtype is not None and declared.dtype != found.dtype.name:
         raise ShapeError(f"declared as {declared.dtype}, computed as {found.dtype}", where=where)
     if declared.shape is None:
