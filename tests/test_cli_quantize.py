@@ -58,10 +58,10 @@ def test_every_form_of_data_gives_the_same_bytes(folder: Path, tmp_path: Path, c
     ran(capsys, folder, f"calibrate {{0}}/model.lowbit --data {{0}}/x.npy --workers 2 --batch 3 -o {tmp_path}/w.json")
     bytes_of.add((tmp_path / "w.json").read_bytes())
     assert len(bytes_of) == 1
-    ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy -o {tmp_path}/a.lowbit")
+    ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy --no-guard -o {tmp_path}/a.lowbit")
     ran(capsys, folder, f"quantize {{0}}/model.lowbit --record {tmp_path}/0.json -o {tmp_path}/b.lowbit")
     assert (tmp_path / "a.lowbit").read_bytes() == (tmp_path / "b.lowbit").read_bytes()
-    api = lowbit.quantize(lowbit.load(folder / "model.lowbit"), list(np.load(folder / "x.npy").reshape(4, 5, 6)))
+    api = lowbit.quantize(lowbit.load(folder / "model.lowbit"), list(np.load(folder / "x.npy").reshape(4, 5, 6)), guard=False)
     assert lowbit.load(tmp_path / "a.lowbit") == api
 
 
@@ -77,7 +77,7 @@ def test_quantize_says_coverage_sizes_and_what_next(folder: Path, tmp_path: Path
 
 
 def test_compare_shows_and_saves_what_the_api_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy -o {tmp_path}/q.lowbit")
+    ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy --no-guard -o {tmp_path}/q.lowbit")
     line = f"compare {{0}}/model.lowbit {tmp_path}/q.lowbit --data {{0}}/x.npy -o {tmp_path}/r.html -o {tmp_path}/r.json"
     said = ran(capsys, folder, line)
     assert "3 of 3 layers integer" in said and f"written: {tmp_path}/r.html" in said
@@ -93,7 +93,7 @@ def test_compare_shows_and_saves_what_the_api_says(folder: Path, tmp_path: Path,
 
 
 def test_verify_is_fine_with_data_or_random_numbers(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy -o {tmp_path}/q.lowbit")
+    ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy --no-guard -o {tmp_path}/q.lowbit")
     said = ran(capsys, folder, f"verify {tmp_path}/q.lowbit --data {{0}}/x.npy --layers")
     assert "x:int8" in said and "reference: integer interpreter" in said
     told = json.loads(ran(capsys, folder, f"verify {tmp_path}/q.lowbit --shapes batch=2 --random 3 --json"))
@@ -107,7 +107,7 @@ def test_verify_fails_when_a_backend_breaks_its_promise(
 ) -> None:
     from lowbit.ir.interp import run
 
-    ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy -o {tmp_path}/q.lowbit")
+    ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy --no-guard -o {tmp_path}/q.lowbit")
     liar = verify_module.Backend("liar", lambda q, g, shown: lambda x: {k: v + 1 for k, v in run(g, x, keep=shown).items()})
     monkeypatch.setattr(verify_module, "BACKENDS", {"liar": liar})
     assert main(["verify", f"{tmp_path}/q.lowbit", "--shapes", "batch=1"]) == 1
@@ -144,7 +144,6 @@ def test_rules_that_match_nothing_are_warned_of_on_stderr_and_refused_with_stric
         ("quantize {0}/model.lowbit --data {0}/x.npy --record {1}/r.json -o {1}/old.lowbit", "--data and --record are both given"),
         ("quantize {0}/model.lowbit --record {0}/rules.toml -o {1}/old.lowbit", "not a calibration record"),
         ("quantize {0}/model.lowbit --data {0}/x.npy --rules {0}/x.npy -o {1}/old.lowbit", "not a readable rules file"),
-        ("quantize {0}/model.lowbit --data {0}/x.npy --batch 0 -o {1}/old.lowbit", "--batch 0"),
         ("calibrate {0}/model.lowbit --data {0}/x.npy -o {1}", "cannot be written (it is a folder)"),
         ("compare {0}/model.lowbit {0}/model.lowbit --data {0}/x.npy -o {1}/r.pdf", "a report is written as .html or .json"),
         ("verify {0}/none.lowbit", "there is no such file"),

@@ -120,6 +120,20 @@ def test_static_rules_that_differ_on_values_which_share_parameters_are_an_error_
     assert scales == {float(np.float32(0.1))}
 
 
+def test_fixed_entries_that_differ_on_values_which_share_parameters_are_an_error_that_names_both() -> None:
+    g = network()
+    seen = lowbit.calibrate(g, DATA)
+    left, right = g.node("left.act").output.name, g.node("right").output.name
+    entries = {left: CalibrationEntry.per_tensor(0.1), right: CalibrationEntry.per_tensor(0.2)}
+    with pytest.raises(CalibrationError, match="must share their parameters, but the record fixes different ones") as e:
+        lowbit.quantize(g, CalibrationRecord({**seen.taps, **entries}))
+    assert left in str(e.value) and right in str(e.value)
+    agreed = CalibrationRecord({**seen.taps, left: entries[left]})
+    q = lowbit.quantize(g, agreed)
+    scale = q.constant(q.producers[f"{right}:int8"].inputs[1])
+    assert scale is not None and float(scale) == float(np.float32(0.1))
+
+
 def test_static_rules_need_no_data() -> None:
     q = lowbit.quantize(network(), None, rules=[StaticQuantRule(".*", scale=0.05, offset=3)])
     assert [i.op for i in lower(q).islands] == []
@@ -158,7 +172,7 @@ def test_a_rule_that_is_no_rule_is_refused_when_it_is_made() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_quantizes_and_decides_by_its_name(name: str) -> None:
     g = network()
-    q = lowbit.quantize(g, DATA, recipe=name)
+    q = lowbit.quantize(g, DATA, recipe=name, guard=False)
     verify(lower(q).graph)
     assert any(because == f"recipe {name}" for because in q.notes.values())
     assert q.parameter_bytes < g.parameter_bytes

@@ -47,6 +47,7 @@ def main(args: argparse.Namespace) -> None:
     table(f"Fashion-MNIST, {len(images)} of 1,000 test images, calibrated on {len(seen)} others", columns, cells)
     for name, text in told.items():
         print(f"{name}: {text}")
+    print("the recipes as they are; lowbit quantize also measures, and mends the layers that lose too much")
     print("next   lowbit quantize YOUR.onnx --data samples.npz -o small.lowbit   ·   lowbit inspect YOUR.onnx   ·   lowbit doctor")
 
 

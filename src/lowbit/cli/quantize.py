@@ -7,12 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
+from lowbit.cli.calibrate import DEFAULT, add_rule_arguments, workers
 from lowbit.cli.common import add_model_arguments, load_model, print_json, size
 from lowbit.cli.data import FileData, add_data_arguments, data_from
 from lowbit.errors import FormatError, InputError
 from lowbit.files import check_target
 from lowbit.pipeline import quantize
+from lowbit.quantization.rules_file import load_rules
 from lowbit.report.coverage import Coverage, coverage
 
 HELP = "quantize a network by a recipe or by rules of your own"
@@ -23,6 +24,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_data_arguments(p, required=False)
     p.add_argument("--record", metavar="RECORD.json", help="ranges from lowbit calibrate, instead of data")
     add_rule_arguments(p)
+    p.add_argument("--no-guard", action="store_true", help="take the recipe as it is; do not measure and mend layers that lose too much")
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
     p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the quantized network to write")
 
@@ -38,13 +40,24 @@ def main(args: argparse.Namespace) -> None:
     if args.data:
         calibration = data_from(args, graph)
     with workers(args.workers) as executor:
-        q = quantize(graph, calibration, rules=rules_from(args), method=args.method, executor=executor, strict=args.strict)
+        q = quantize(
+            graph,
+            calibration,
+            recipe=args.recipe or DEFAULT,
+            rules=load_rules(args.rules) if args.rules else None,
+            method=args.method,
+            executor=executor,
+            strict=args.strict,
+            guard=not args.no_guard,
+        )
     found = coverage(graph, q)
     q.save(args.out)
     if args.json:
         print_json({"written": args.out, **facts(found)})
         return
     print(f"{found}")
+    for remark in found.remarks:
+        print(f"note: {remark}")
     smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
     print(f"written: {args.out}, {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}")
     print(f"next   lowbit compare {args.model} {args.out} --data …   ·   lowbit verify {args.out}   ·   lowbit run {args.out}")
