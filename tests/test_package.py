@@ -52,6 +52,8 @@ ALLOWED = {
     ("quantization", "calibration"): "brackets take their parameters from the calibration record",
     ("report", "lower"): "tells what each layer became, and runs the integers",
     ("export", "frontends"): "a file says which nodes spell one op by the digest that the reader checks",
+    ("runtime", "plan"): "a session executes plans",
+    ("plan", "runtime"): "a plan knows the compiled kernels by name; weights are packed by the kernels' own functions",
     ("hardware", "runtime"): "reads the CPU features the kernels were built for",
     ("hardware", "matmul"): "measures the integer kernels as users call them",
 }

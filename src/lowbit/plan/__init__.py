@@ -1,0 +1,8 @@
+"""From an integer graph to kernel calls on one arena: layout, choice of kernels, memory. The native session and the C printer read it."""
+
+from lowbit.plan.build import build
+from lowbit.plan.layout import channels_last
+from lowbit.plan.plan import Place, Plan, Slot, Step, Target
+from lowbit.plan.segments import Segment, segments
+
+__all__ = ["Place", "Plan", "Segment", "Slot", "Step", "Target", "build", "channels_last", "segments"]

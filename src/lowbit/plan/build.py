@@ -1,0 +1,164 @@
+"""A graph whose nodes all have kernels → a Plan: who writes where, and which memory is shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.plan.kernels import KERNELS, VIEWS, Call, Context, Data, Scratch
+from lowbit.plan.kernels.movement import copy_call, dense, shape_of
+from lowbit.plan.memory import Buffer, least, place
+from lowbit.plan.plan import Place, Plan, Slot, Step, Target
+from lowbit.types import Array
+
+WORTH = 20_000.0  # nanoseconds of work that pay for another part
+PARTS = 4  # for each thread, so that they end together
+
+
+def view_offset(node: Node) -> int | None:
+    """Where the output's bytes are among those of the first input, if it has none of its own."""
+    view = VIEWS.get(node.op)
+    return view(node) if view is not None and len(node.outputs) == 1 and node.inputs[0] is not None else None
+
+
+def kernel_calls(node: Node, ctx: Context) -> list[Call] | None:
+    lowering = KERNELS.get(node.op)
+    return lowering(node, ctx) if lowering is not None and all(o.type.is_static for o in node.outputs) else None
+
+
+@dataclass
+class _Store:
+    """Memory that one or more values live in. Arena memory until something better is found."""
+
+    size: int
+    place: Place = Place.ARENA
+    index: int = 0
+    first: int = -1
+    last: int = -1
+
+
+def nbytes(value: Value) -> int:
+    return int(value.type.size) * value.type.dtype.numpy.itemsize
+
+
+class _Builder:
+    def __init__(self, graph: Graph, ctx: Context) -> None:
+        self.graph, self.ctx = graph, ctx
+        self.homes: dict[str, tuple[_Store, int]] = {}  # value name → store, offset
+        self.constants: list[Array] = []
+        self.constant_index: dict[int, int] = {}
+        self.work: list[tuple[Node, Call]] = []
+
+    def run(self, target: Target) -> Plan:
+        for i, v in enumerate(self.graph.inputs):
+            self.homes[v.name] = _Store(nbytes(v), Place.INPUT, i), 0
+        for name, c in self.graph.constants.items():
+            self.homes[name] = _Store(c.data.nbytes, Place.CONSTANT, -1), 0
+        for node in self.graph.nodes:
+            offset = view_offset(node)
+            if offset is not None:
+                assert node.inputs[0] is not None
+                store, at = self._home(node.inputs[0])
+                self.homes[node.output.name] = store, at + offset
+                continue
+            found = kernel_calls(node, self.ctx)
+            assert found is not None, node.where
+            for o in node.outputs:
+                self.homes[o.name] = _Store(nbytes(o)), 0
+            self.work += [(node, call) for call in found]
+        self._outputs()
+        self._lives()
+        self._in_place()
+        return self._plan(target)
+
+    def _home(self, value: Value) -> tuple[_Store, int]:
+        return self.homes[value.name]
+
+    def _outputs(self) -> None:
+        """Outputs are written where the caller wants them; those that are not values of their own are copied there at the end."""
+        for i, (name, v) in enumerate(self.graph.outputs.items()):
+            store, offset = self._home(v)
+            if store.place is Place.ARENA and offset == 0 and store.size == nbytes(v):
+                store.place, store.index = Place.OUTPUT, i
+                continue
+            copy = Value(f"{name}:out", v.type)
+            self.homes[copy.name] = _Store(nbytes(v), Place.OUTPUT, i), 0
+            shape = shape_of(v)
+            made = copy_call(self.ctx, v, copy, shape, dense(shape), dense(shape), 0, 0)
+            assert made is not None, v.type
+            self.work.append((Node("identity", (v,), {}, name, (copy,)), made))
+
+    def _lives(self) -> None:
+        for step, (_, call) in enumerate(self.work):
+            for arg in call.args:
+                if isinstance(arg, Value):
+                    store, _ = self._home(arg)
+                    store.first = step if store.first < 0 else store.first
+                    store.last = step
+
+    def _in_place(self) -> None:
+        """An output takes over the memory of an input that dies with it, where the kernel allows."""
+        for step, (node, call) in enumerate(self.work):
+            target, at = self._home(node.output)
+            for i in call.in_place:
+                source = call.args[i]
+                if not isinstance(source, Value) or target.place is not Place.ARENA or target.first != step:
+                    continue
+                store, offset = self._home(source)
+                if store is target or store.place is not Place.ARENA or store.last != step or offset or at or store.size != target.size:
+                    continue
+                store.last = max(store.last, target.last)
+                for name, (old, where) in self.homes.items():
+                    if old is target:
+                        self.homes[name] = store, where
+                break
+
+    def _plan(self, target: Target) -> Plan:
+        stores = list({id(s): s for s, _ in self.homes.values() if s.place is Place.ARENA and s.first >= 0}.values())
+        buffers = [Buffer(s.size, s.first, s.last) for s in stores]
+        offsets, arena = place(buffers)
+        where = {id(s): o for s, o in zip(stores, offsets, strict=True)}
+        steps = []
+        for node, call in self.work:
+            parts = 1 if target.threads == 1 else int(max(1, min(call.items, PARTS * target.threads, call.cost / WORTH)))
+            args = tuple(self._slot(arg, where) for arg in call.args)
+            kernel, macs = call.kernel, _macs(node)
+            steps.append(
+                Step(node.name or node.output.name, node.op, kernel.contract.name, kernel.isa, call.params, args, call.items, parts, macs)
+            )
+        scratch = max((a.size for _, c in self.work for a in c.args if isinstance(a, Scratch)), default=0)
+        return Plan(self.graph.inputs, self.graph.outputs, tuple(steps), tuple(self.constants), arena, scratch, least(buffers))
+
+    def _slot(self, arg: Value | Data | Scratch, where: dict[int, int]) -> Slot:
+        if isinstance(arg, Scratch):
+            return Slot(Place.SCRATCH)
+        if isinstance(arg, Data):
+            return self._constant(arg.array)
+        store, offset = self._home(arg)
+        if store.place is Place.CONSTANT:  # a view of one
+            data = next(d for d in (self._constant_behind(arg),) if d is not None)
+            return Slot(Place.CONSTANT, self._constant(data).index, offset)
+        return Slot(store.place, store.index, offset + where.get(id(store), 0))
+
+    def _constant_behind(self, value: Value) -> Array | None:
+        while self.graph.constant(value) is None:
+            above = self.graph.producers[value.name].inputs[0]
+            assert above is not None
+            value = above
+        return self.graph.constant(value)
+
+    def _constant(self, data: Array) -> Slot:
+        if id(data) not in self.constant_index:
+            self.constant_index[id(data)] = len(self.constants)
+            self.constants.append(data)
+        return Slot(Place.CONSTANT, self.constant_index[id(data)])
+
+
+def _macs(node: Node) -> int:
+    macs = node.definition.macs
+    return int(macs(*(v.type if v is not None else None for v in node.inputs), **node.attrs)) if macs is not None else 0
+
+
+def build(graph: Graph, target: Target, packed: dict[tuple[str, ...], Array] | None = None) -> Plan:
+    """The plan of a graph without symbols whose nodes all have kernels. `packed` keeps weights in the kernels' layout between plans."""
+    return _Builder(graph, Context(graph, target, packed if packed is not None else {})).run(target)

@@ -1,0 +1,113 @@
+"""The words in which a family of ops says which kernels stand for a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.plan.plan import Param, Target
+from lowbit.runtime import native
+from lowbit.types import Array
+
+
+@dataclass(frozen=True)
+class Data:
+    """A constant argument: weights as the kernel wants them, multipliers, tables."""
+
+    array: Array
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Memory that the kernel needs while it works, for each thread."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel call. Arguments are values of the graph, constants, scratch, in the contract's order.
+
+    cost      nanoseconds of one thread, roughly: small work is not split
+    in_place  positions of inputs whose memory the output may take over, if nobody reads them later
+    """
+
+    kernel: native.Kernel
+    params: Mapping[str, Param]
+    args: tuple[Value | Data | Scratch, ...]
+    items: int
+    cost: float
+    in_place: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a family may ask: the graph's constants, the kernels of the target, and packed weights, which are made once."""
+
+    graph: Graph
+    target: Target
+    packed: dict[tuple[str, ...], Array] = field(default_factory=dict)
+
+    def kernel(self, contract: str) -> native.Kernel:
+        return native.best(contract, self.target.isa)
+
+    def constant(self, value: Value | None) -> Array | None:
+        return self.graph.constant(value)
+
+    def argument(self, value: Value) -> Value | Data:
+        """The value, or its data if it is a constant."""
+        data = self.graph.constant(value)
+        return value if data is None else Data(data)
+
+    def once(self, value: Value, *how: str, make: Callable[[], Array]) -> Data:
+        """What `make` gives for a constant, kept for other shapes of the same graph."""
+        key = (value.name, *how)
+        if key not in self.packed:
+            self.packed[key] = make()
+        return Data(self.packed[key])
+
+
+Lowering = Callable[[Node, Context], "list[Call] | None"]
+View = Callable[[Node], "int | None"]
+KERNELS: dict[str, Lowering] = {}
+VIEWS: dict[str, View] = {}
+
+
+def lowers(*ops: str) -> Callable[[Lowering], Lowering]:
+    """Says that a function knows the kernel calls of nodes of these ops; it gives None for a node that has none."""
+
+    def register(f: Lowering) -> Lowering:
+        KERNELS.update(dict.fromkeys(ops, f))
+        return f
+
+    return register
+
+
+def views(*ops: str) -> Callable[[View], View]:
+    """Says that a function knows where the bytes of a node's output are among those of its first input; None where they are not."""
+
+    def register(f: View) -> View:
+        VIEWS.update(dict.fromkeys(ops, f))
+        return f
+
+    return register
+
+
+def aligned(size: int) -> NDArray[np.uint8]:
+    """Fresh bytes at a multiple of 64."""
+    block = np.empty(size + 64, np.uint8)
+    start = -block.ctypes.data % 64
+    return block[start : start + size]
+
+
+def is_int8(*values: Value | None) -> bool:
+    return all(v is not None and v.type.dtype.name == "int8" for v in values)
+
+
+def ints(node: Node, *names: str) -> dict[str, int]:
+    """Attributes that are integers, by name."""
+    return {name: int(node.attrs[name]) for name in names}  # type: ignore[arg-type]

@@ -1,0 +1,120 @@
+"""Elementwise kernels: the boundary between reals and integers, requantize, add, mul, tables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowbit.ir.graph import Node, Value
+from lowbit.plan.kernels.call import Call, Context, Data, ints, is_int8, lowers
+from lowbit.plan.plan import Param
+
+RANK = 4  # axes that binary kernels know
+
+
+def size_of(value: Value) -> int:
+    return int(value.type.size)
+
+
+def per_tensor(node: Node, ctx: Context) -> tuple[float, int] | None:
+    """Constant scale and zero point, one for all; None where there is no such thing."""
+    scale, zero = ctx.constant(node.inputs[1]), ctx.constant(node.input(2))
+    if scale is None or scale.size != 1 or scale.dtype != np.float32 or node.attrs["block_size"]:
+        return None
+    if node.input(2) is not None and zero is None:
+        return None
+    s = float(scale.reshape(()))
+    return (s, 0 if zero is None else int(zero.reshape(()))) if np.isfinite(s) and s > 0 else None
+
+
+@lowers("quantize_linear")
+def quantize(node: Node, ctx: Context) -> list[Call] | None:
+    x, params = node.inputs[0], per_tensor(node, ctx)
+    if x is None or params is None or node.attrs["to"] != "int8" or x.type.dtype.name != "float32":
+        return None
+    n = size_of(x)
+    fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1], "lo": -128, "hi": 127}
+    return [Call(ctx.kernel("quantize_f32_s8"), fields, (ctx.argument(x), node.output), n, n * 0.1)]
+
+
+@lowers("dequantize_linear")
+def dequantize(node: Node, ctx: Context) -> list[Call] | None:
+    x, params = node.inputs[0], per_tensor(node, ctx)
+    if x is None or params is None or node.attrs["to"] != "float32" or not is_int8(x):
+        return None
+    n = size_of(x)
+    fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1]}
+    return [Call(ctx.kernel("dequantize_s8_f32"), fields, (ctx.argument(x), node.output), n, n * 0.1)]
+
+
+@lowers("requantize")
+def requantize(node: Node, ctx: Context) -> list[Call] | None:
+    x = node.inputs[0]
+    if x is None or not is_int8(x, node.output) or not np.isfinite(float(node.attrs["multiplier"])):  # type: ignore[arg-type]
+        return None
+    n = size_of(x)
+    fields: dict[str, Param] = {"multiplier": float(node.attrs["multiplier"]), **ints(node, "x_zero", "y_zero", "lo", "hi")}  # type: ignore[arg-type]
+    return [Call(ctx.kernel("requantize_s8"), fields, (ctx.argument(x), node.output), n, n * 0.1, in_place=(0,))]
+
+
+def broadcast(node: Node) -> dict[str, Param] | None:
+    """Shape and strides of a binary operation in four axes, neighbours that behave alike taken together; None if four are too few."""
+    a, b = node.inputs[0], node.inputs[1]
+    assert a is not None and b is not None
+    out = [int(d) for d in node.output.shape]
+    rows: list[list[int]] = []  # size, stride of a, stride of b
+
+    def strides(value: Value) -> list[int]:
+        shape = [1] * (len(out) - value.type.rank) + [int(d) for d in value.shape]
+        steps, at = [0] * len(out), 1
+        for i in reversed(range(len(out))):
+            steps[i] = 0 if shape[i] == 1 else at
+            at *= shape[i]
+        return steps
+
+    for size, sa, sb in zip(out, strides(a), strides(b), strict=True):
+        if size == 1:
+            continue
+        if rows and rows[-1][1] == sa * size and rows[-1][2] == sb * size:
+            rows[-1] = [rows[-1][0] * size, sa, sb]
+        else:
+            rows.append([size, sa, sb])
+    if len(rows) > RANK or (rows and (rows[-1][1] > 1 or rows[-1][2] > 1)):
+        return None
+    full = [[1, 0, 0]] * (RANK - len(rows)) + rows
+    return {"shape": tuple(r[0] for r in full), "a_stride": tuple(r[1] for r in full), "b_stride": tuple(r[2] for r in full)}
+
+
+def binary(node: Node, ctx: Context, contract: str, fields: dict[str, Param]) -> list[Call] | None:
+    shapes = broadcast(node)
+    a, b = node.inputs
+    assert a is not None and b is not None
+    if shapes is None or not is_int8(a, b, node.output) or not all(np.isfinite(v) for v in fields.values() if isinstance(v, float)):
+        return None
+    n = size_of(node.output)
+    same = tuple(i for i, v in enumerate((a, b)) if v.shape == node.output.shape)
+    return [Call(ctx.kernel(contract), {**shapes, **fields}, (ctx.argument(a), ctx.argument(b), node.output), n, n * 0.2, in_place=same)]
+
+
+@lowers("q_add")
+def add(node: Node, ctx: Context) -> list[Call] | None:
+    names = {"a_multiplier": "mx", "b_multiplier": "my"}
+    zeros = {"a_zero": "x_zero", "b_zero": "y_zero", "y_zero": "z_zero", "lo": "lo", "hi": "hi"}
+    fields: dict[str, Param] = {f: float(node.attrs[a]) for f, a in names.items()}  # type: ignore[arg-type]
+    return binary(node, ctx, "add_s8", fields | {f: int(node.attrs[a]) for f, a in zeros.items()})  # type: ignore[arg-type]
+
+
+@lowers("q_mul")
+def mul(node: Node, ctx: Context) -> list[Call] | None:
+    zeros = {"a_zero": "x_zero", "b_zero": "y_zero", "y_zero": "z_zero", "lo": "lo", "hi": "hi"}
+    fields: dict[str, Param] = {"multiplier": float(node.attrs["multiplier"])}  # type: ignore[arg-type]
+    return binary(node, ctx, "mul_s8", fields | {f: int(node.attrs[a]) for f, a in zeros.items()})  # type: ignore[arg-type]
+
+
+@lowers("q_table")
+def table(node: Node, ctx: Context) -> list[Call] | None:
+    x, data = node.inputs[0], ctx.constant(node.inputs[1])
+    if x is None or data is None or not is_int8(x, node.output) or data.size != 256:
+        return None
+    n = size_of(x)
+    args = (ctx.argument(x), Data(data), node.output)
+    return [Call(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,))]

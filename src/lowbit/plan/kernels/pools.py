@@ -1,0 +1,93 @@
+"""Pools and reductions over an image: max_pool_s8, avg_pool_s8."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from lowbit.ir.graph import Node, Value
+from lowbit.plan.kernels.call import Call, Context, Scratch, ints, is_int8, lowers
+from lowbit.plan.kernels.products import two_spatial
+from lowbit.plan.plan import Param
+from lowbit.types import normalize_axis
+
+
+def kernel_of(node: Node) -> dict[str, int]:
+    k: Any = node.attrs["kernel"]
+    return {"kernel_h": 1 if len(k) == 1 else int(k[0]), "kernel_w": int(k[-1])}
+
+
+def cost(g: dict[str, Any]) -> float:
+    return float(g["batch"] * g["out_h"] * g["out_w"] * g["channels"] * g["kernel_h"] * g["kernel_w"]) * 0.03
+
+
+@lowers("max_pool_nhwc")
+def max_pool(node: Node, ctx: Context) -> list[Call] | None:
+    x, g = node.inputs[0], two_spatial(node)
+    if x is None or g is None or not is_int8(x):
+        return None
+    channels = int(x.shape[-1])
+    fields = {**g, **kernel_of(node), "channels": channels, "out_stride": channels}
+    return [Call(ctx.kernel("max_pool_s8"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], cost(fields))]
+
+
+def average(ctx: Context, node: Node, x: Value, fields: dict[str, Param]) -> list[Call] | None:
+    multiplier = float(node.attrs["multiplier"])  # type: ignore[arg-type]
+    area = int(fields["kernel_h"]) * int(fields["kernel_w"])  # type: ignore[arg-type]
+    if not is_int8(x, node.output) or not np.isfinite(multiplier) or area >= 1 << 23:
+        return None
+    full = {**fields, "multiplier": multiplier, **ints(node, "x_zero", "y_zero", "lo", "hi")}
+    items = int(fields["batch"]) * int(fields["out_h"])  # type: ignore[arg-type]
+    args = (ctx.argument(x), node.output, Scratch(4 * int(fields["channels"])))  # type: ignore[arg-type]
+    return [Call(ctx.kernel("avg_pool_s8"), full, args, items, cost(full))]
+
+
+@lowers("q_avg_pool_nhwc")
+def avg_pool(node: Node, ctx: Context) -> list[Call] | None:
+    x, g = node.inputs[0], two_spatial(node)
+    if x is None or g is None:
+        return None
+    channels = int(x.shape[-1])
+    pads: Any = node.attrs["pads"]
+    sides = (0, pads[0], 0, pads[1]) if len(pads) == 2 else pads  # top, left, bottom, right; one axis has no top and bottom
+    top, left, bottom, right = (int(s) for s in (sides if len(pads) == 4 else (0, pads[0], 0, pads[1])))
+    if not node.attrs["count_include_pad"]:
+        top = left = bottom = right = 0
+    counts = {"count_h0": top, "count_h1": bottom, "count_w0": left, "count_w1": right}
+    return average(ctx, node, x, {**g, **kernel_of(node), **counts, "channels": channels, "out_stride": channels})
+
+
+def whole(x: Value, axes: Any) -> dict[str, int] | None:
+    """The fields of a pool over neighbouring axes, all of them: what is before is the batch, what is behind the channels."""
+    shape = [int(d) for d in x.shape]
+    over = sorted(normalize_axis(a, len(shape)) for a in axes)
+    if not over or over != list(range(over[0], over[-1] + 1)):
+        return None
+    count, channels = prod(shape[over[0] : over[-1] + 1]), prod(shape[over[-1] + 1 :])
+    ones = dict.fromkeys(("in_h", "out_h", "out_w", "kernel_h", "stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
+    return {
+        **ones, "batch": prod(shape[: over[0]]), "in_w": count, "kernel_w": max(count, 1), "channels": channels, "out_stride": channels,
+        "pad_h": 0, "pad_w": 0,
+    }  # fmt: skip
+
+
+@lowers("q_reduce_mean")
+def mean(node: Node, ctx: Context) -> list[Call] | None:
+    x = node.inputs[0]
+    assert x is not None
+    fields = whole(x, node.attrs["axes"])
+    if fields is None:
+        return None
+    return average(ctx, node, x, {**fields, "count_h0": 0, "count_h1": 0, "count_w0": 0, "count_w1": 0})
+
+
+@lowers("reduce_max")
+def largest(node: Node, ctx: Context) -> list[Call] | None:
+    x = node.inputs[0]
+    assert x is not None
+    fields = whole(x, node.attrs["axes"])
+    if fields is None or not is_int8(x) or not fields["in_w"]:
+        return None
+    return [Call(ctx.kernel("max_pool_s8"), fields, (ctx.argument(x), node.output), fields["batch"], cost(fields))]

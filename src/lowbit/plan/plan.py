@@ -1,0 +1,76 @@
+"""What a plan is: kernel calls in order, on one arena, constants, inputs and outputs. Plain values; nothing runs here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+from lowbit.ir.graph import Value
+from lowbit.types import Array
+
+ALIGNMENT = 64
+Param = int | float | tuple[int, ...]
+
+
+class Place(IntEnum):
+    """Where an argument is. The numbers are those of bindings/plan.h."""
+
+    ARENA = 0
+    CONSTANT = 1
+    INPUT = 2
+    OUTPUT = 3
+    SCRATCH = 4
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An argument: `offset` bytes into the arena, or into constant, input or output number `index`."""
+
+    place: Place
+    index: int = 0
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel call. Its items may be done in up to `parts` parts at the same time."""
+
+    layer: str
+    op: str
+    contract: str
+    isa: str
+    params: Mapping[str, Param]
+    args: tuple[Slot, ...]
+    items: int
+    parts: int
+    macs: int = 0
+
+    @property
+    def kernel(self) -> str:
+        return f"{self.contract}__{self.isa}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A graph without symbols, ready to be executed or printed."""
+
+    inputs: tuple[Value, ...]
+    outputs: Mapping[str, Value]
+    steps: tuple[Step, ...]
+    constants: tuple[Array, ...]
+    arena_bytes: int
+    scratch_bytes: int  # for each thread
+    least_bytes: int  # of any arena: what is alive at the fullest step
+
+    @property
+    def constant_bytes(self) -> int:
+        return sum(c.nbytes for c in self.constants)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a plan is made for: an instruction set (None: the best of this machine) and a number of threads."""
+
+    isa: str | None = None
+    threads: int = 1

@@ -1,0 +1,47 @@
+"""Cuts a graph into parts that run natively and parts that the interpreter runs, in an order that needs few of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowbit.ir.graph import Graph, Node
+from lowbit.plan.build import kernel_calls, view_offset
+from lowbit.plan.kernels import Context
+from lowbit.plan.kernels.movement import CONTRACTS
+from lowbit.plan.plan import Target
+from lowbit.types import Array
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a graph, as a graph: its inputs come from the parts before it, its outputs (by value name) go to those behind it."""
+
+    graph: Graph
+    native: bool
+
+
+def segments(graph: Graph, target: Target, packed: dict[tuple[str, ...], Array] | None = None) -> tuple[Segment, ...]:
+    """The parts in order. Views run with what they belong to."""
+    ctx = Context(graph, target, packed if packed is not None else {})
+    level: dict[str, int] = {}  # of a value: its segment; even ones are native
+    parts: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        after = max((level[v.name] for v in node.inputs if v is not None and v.name in level), default=0)
+        if view_offset(node) is None or node.output.type.dtype.numpy.itemsize not in CONTRACTS:
+            native = kernel_calls(node, ctx) is not None
+            after += (after % 2) if native else 1 - after % 2
+        level.update((o.name, after) for o in node.outputs)
+        parts.setdefault(after, []).append(node)
+    wanted = {v.name for v in graph.outputs.values()}
+    return tuple(Segment(_part(graph, nodes, wanted), at % 2 == 0) for at, nodes in sorted(parts.items()))
+
+
+def _part(graph: Graph, nodes: list[Node], wanted: set[str]) -> Graph:
+    made = {o.name for n in nodes for o in n.outputs}
+    mine = {n.output.name for n in nodes}
+    read = {v.name: v for n in nodes for v in n.inputs if v is not None and v.name not in made}
+    inputs = tuple(v for v in read.values() if v.name not in graph.constants)
+    outside = {v.name for n in graph.nodes if n.output.name not in mine for v in n.inputs if v is not None}
+    outputs = {o.name: o for n in nodes for o in n.outputs if o.name in wanted or o.name in outside}
+    constants = {name: graph.constants[name] for name in read if name in graph.constants}
+    return Graph(inputs, outputs, tuple(nodes), constants, graph.name)

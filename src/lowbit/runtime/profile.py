@@ -1,0 +1,63 @@
+"""Where the time of a session goes, kernel by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any
+
+from lowbit.runtime.program import Native, Part
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel call, or one node in the interpreter. `gmacs` are billions of multiply-adds a second, where there are any."""
+
+    layer: str
+    op: str
+    kernel: str
+    ms: float
+    macs: int = 0
+
+    @property
+    def gmacs(self) -> float | None:
+        return self.macs / self.ms / 1e6 if self.macs and self.ms else None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The rows in the order in which they run."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def ms(self) -> float:
+        return sum(r.ms for r in self.rows)
+
+    def __str__(self) -> str:
+        wide = max([len(r.layer) for r in self.rows] + [5])
+        name = max([len(r.kernel) for r in self.rows] + [6])
+        lines = [f"{'layer':{wide}}  {'kernel':{name}}  {'ms':>8}  {'%':>5}  GMAC/s"]
+        total = self.ms or 1.0
+        for r in self.rows:
+            speed = "" if r.gmacs is None else f"{r.gmacs:6.1f}"
+            lines.append(f"{r.layer:{wide}}  {r.kernel:{name}}  {r.ms:8.4f}  {100 * r.ms / total:5.1f}  {speed}".rstrip())
+        return "\n".join([*lines, f"{'all':{wide}}  {'':{name}}  {self.ms:8.4f}"])
+
+
+def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profile:
+    """The least time of each step over some runs."""
+    rows: list[Row] = []
+    for part in parts:
+        if isinstance(part, Native):
+            runs = [part.run(env, True) for _ in range(max(1, repeats))]
+            times = [min(t) for t in zip(*(r for r in runs if r is not None), strict=True)]
+            rows += [Row(s.layer, s.op, s.kernel, t / 1e6, s.macs) for s, t in zip(part.plan.steps, times, strict=True)]
+        else:
+            start = perf_counter_ns()
+            part.run(env)
+            ms = (perf_counter_ns() - start) / 1e6
+            ops = ", ".join(dict.fromkeys(n.op for n in part.graph.nodes))
+            rows.append(Row(part.graph.nodes[0].name or part.graph.nodes[0].output.name, ops, "interpreter", ms))
+    return Profile(tuple(rows))
