@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lowbit.dims import symbol
+from lowbit.dtypes import dtype
 from lowbit.errors import FormatError, GraphError, InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind
 from lowbit.ir.build import Builder
 from lowbit.ir.file import load, save
-from lowbit.ir.graph import Constant, Graph, Node, Value
+from lowbit.ir.graph import Constant, Graph, Node, Value, freeze
 from lowbit.ir.interp import run
 from lowbit.ir.rewrite import Editor, rewrite
 from lowbit.ir.text import parse_graph, print_graph
 from lowbit.ir.verify import verify
-from lowbit.types import TensorType, broadcast
+from lowbit.passes.common_subexpressions import common_subexpressions
+from lowbit.types import TensorType, broadcast, type_of
 
 HOSTILE = 'y\n"); system("x") # \\ \u2028 é'
 
@@ -226,3 +230,36 @@ def test_notes_are_kept_by_edits_and_files_and_make_no_graph_another_one(tmp_pat
     edited = rewrite(g, lambda e, n: e.replace(n.output, e.add("sigmoid", *n.inputs)), "relu")
     for other in (load(tmp_path / "g.lowbit"), bind(g, {"batch": 2}), edited):
         assert other.notes == g.notes
+
+
+def test_large_constants_are_not_copied_to_be_compared_named_or_found_equal() -> None:
+    def make() -> Graph:
+        b = Builder()
+        y = b.input("x", TensorType((1, 1000), "float32"))
+        for i in range(4):
+            y = b.add("linear", y, b.constant(np.full((1000, 1000), i // 2, np.float32)))
+        return b.finish({"y": y})
+
+    g, h = make(), make()
+    size = next(iter(g.constants.values())).data.nbytes
+    for work in (lambda: common_subexpressions(g), lambda: print_graph(g), lambda: g == h):
+        tracemalloc.start()
+        found = work()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert found is not False and peak < size / 2
+    assert len(common_subexpressions(g).constants) == 2
+
+
+def test_constants_are_equal_when_every_bit_is() -> None:
+    def constant(x: Any) -> Constant:
+        return Constant(Value("c", type_of(x)), freeze(x))
+
+    for kind in ("float32", "bfloat16", "complex128", "int8", "bool"):
+        x = np.zeros((2, 3), dtype(kind).numpy)
+        assert constant(x) == constant(x.copy()) and constant(x).digest == constant(x.copy()).digest
+        other = x.copy()
+        other[1, 2] = 1
+        assert constant(x) != constant(other) and constant(x).digest != constant(other).digest
+    assert constant(np.array(0.0)) != constant(np.array(-0.0)) and constant(np.array(np.nan)) == constant(np.array(np.nan))
+    assert constant(np.zeros((0, 2))) == constant(np.zeros((0, 2)))

@@ -5,6 +5,7 @@ A Value is defined once: by an input, a constant or a node. Nodes stand in an or
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -79,7 +80,12 @@ class Constant:
         if not isinstance(other, Constant) or self.value != other.value:
             return False
         a, b = self.data, other.data
-        return a is b or (a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+        return a is b or (a.dtype == b.dtype and a.shape == b.shape and bool(np.array_equal(bits(a), bits(b))))
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for the bytes of the data; large ones are read once."""
+        return digest(self.data)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -164,6 +170,16 @@ class Graph:
         from lowbit.ir.file import save
 
         save(self, path)
+
+
+def bits(x: Array) -> Array:
+    """The elements of a contiguous array as unsigned integers, in one row: a view of the same memory."""
+    return x.reshape(-1).view(f"u{min(x.itemsize, 8)}")
+
+
+def digest(x: Array) -> str:
+    """SHA-256 of the array's bytes."""
+    return hashlib.sha256(bits(np.ascontiguousarray(x)).data).hexdigest()
 
 
 def freeze(x: Array) -> Array:

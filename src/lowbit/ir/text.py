@@ -14,7 +14,6 @@ in the text, others as a digest of their bytes: the data travels beside the text
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ import numpy as np
 from lowbit.assumptions import Assumption
 from lowbit.dims import Sym, parse_dim
 from lowbit.errors import FormatError, LowbitError
-from lowbit.ir.graph import Attr, Constant, Graph, Node, Value, freeze
+from lowbit.ir.graph import Attr, Constant, Graph, Node, Value, digest, freeze
 from lowbit.types import Array, TensorType
 
 INLINE = 16
@@ -35,7 +34,7 @@ def print_graph(graph: Graph) -> str:
     """The graph, one line for each input, constant, node and output."""
     lines = [f"graph {json.dumps(graph.name)}"]
     lines += [f"input {json.dumps(v.name)}: {v.type}" for v in graph.inputs]
-    lines += [f"const {json.dumps(c.value.name)}: {c.value.type} {_data_text(c.data)}" for c in graph.constants.values()]
+    lines += [f"const {json.dumps(c.value.name)}: {c.value.type} {_data_text(c)}" for c in graph.constants.values()]
     for n in graph.nodes:
         left = ", ".join(f"{json.dumps(o.name)}: {o.type}" for o in n.outputs)
         args = ", ".join("_" if v is None else json.dumps(v.name) for v in n.inputs)
@@ -46,21 +45,20 @@ def print_graph(graph: Graph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def digest(data: Array) -> str:
-    """A name for the bytes of a constant."""
-    return hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()[:16]
-
-
 def stands_in_text(data: Array) -> bool:
     """Whether a constant is small and plain enough to be written out: every bit must come back."""
     return data.size <= INLINE and data.dtype.kind in "fiub" and bool(np.isfinite(data).all())
 
 
-def _data_text(data: Array) -> str:
-    if not stands_in_text(data):
-        return f"sha256:{digest(data)}"
-    flat = data.reshape(-1).tolist()
+def _data_text(c: Constant) -> str:
+    if not stands_in_text(c.data):
+        return _named(c.digest)
+    flat = c.data.reshape(-1).tolist()
     return "= [" + ", ".join(x.hex() if isinstance(x, float) else str(int(x)) for x in flat) + "]"
+
+
+def _named(digest: str) -> str:
+    return f"sha256:{digest[:16]}"
 
 
 def _attr_text(a: Attr) -> str:
@@ -250,6 +248,6 @@ def _parse_data(line: _Line, value: Value, data: Mapping[str, Any]) -> Array:
     if found is None:
         raise FormatError(f"the data of constant {value.name!r} is not there", where=f"graph text, line {line.number}")
     array: Array = found.data if isinstance(found, Constant) else found
-    if f"sha256:{digest(array)}" != want:
+    if _named(found.digest if isinstance(found, Constant) else digest(array)) != want:
         raise FormatError(f"the data of constant {value.name!r} is not what was saved", where=f"graph text, line {line.number}")
     return array

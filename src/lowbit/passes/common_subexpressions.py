@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Constant, Graph, bits
 from lowbit.ir.rewrite import Editor
 
-SMALL = 64  # bytes: longer constants are compared by their digest
+HEAD = 16  # elements: constants that differ in these need not be read to the end
 
 
 def common_subexpressions(graph: Graph) -> Graph:
@@ -33,16 +32,12 @@ def _key(a: Any) -> Any:
 
 
 def _constants(editor: Editor, graph: Graph) -> None:
-    by_type: dict[str, list[Any]] = {}
+    alike: dict[tuple[str, bytes], list[Constant]] = {}
     for c in graph.constants.values():
-        by_type.setdefault(str(c.value.type), []).append(c)
-    for same_type in by_type.values():
-        if len(same_type) == 1:
-            continue
-        seen: dict[bytes, Any] = {}
-        for c in same_type:
-            bits = c.data.tobytes()
-            bits = bits if len(bits) <= SMALL else hashlib.sha256(bits).digest()
-            first = seen.setdefault(bits, c)
+        alike.setdefault((str(c.value.type), bits(c.data)[:HEAD].tobytes()), []).append(c)
+    for group in alike.values():
+        seen: dict[str, Constant] = {}
+        for c in group if len(group) > 1 else ():
+            first = seen.setdefault(c.digest, c)
             if first is not c:
                 editor.replace(c.value, first.value)
