@@ -6,6 +6,10 @@ import re
 import runpy
 from pathlib import Path
 
+import numpy as np
+
+import lowbit
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -27,3 +31,15 @@ def test_every_make_target_the_documents_name_exists() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.M))
     named = {t for p in ROOT.glob("*.md") for t in re.findall(r"\bmake ([a-z][a-z0-9-]+)", p.read_text())}
     assert named - targets == set()
+
+
+def test_the_readme_s_arrays_observers_and_hardware_run() -> None:
+    text = (ROOT / "README.md").read_text().partition("## Quantized arrays")[2].partition("## Documents")[0]
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((64, 64)).astype(np.float32)
+    names = {"lowbit": lowbit, "np": np, "x": x, "qa": lowbit.quantize_array(x), "qb": lowbit.quantize_array(x.T), "batches": [x, x]}
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, names)
+    assert names["best"].sqnr_db > 15 and names["hw"].threads >= 1

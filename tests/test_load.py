@@ -150,3 +150,16 @@ def test_shapes_of_arrays_that_do_not_fit_are_told_by_input() -> None:
         session(x[None], y)
     with pytest.raises(ShapeError, match=r"input 'y': shape \(3\) given, \(batch\) needed with batch=2"):
         session(x, np.zeros(3, np.float32))
+
+
+def test_dimensions_of_a_program_stay_different_too() -> None:
+    import torch
+
+    class Both(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x.relu(), y.relu()
+
+    sizes = {"x": {0: torch.export.Dim("n")}, "y": {0: torch.export.Dim("m")}}
+    program = torch.export.export(Both(), (torch.zeros(3), torch.zeros(4)), dynamic_shapes=sizes)
+    g = lowbit.load(program, dynamic={"x": {0: "y_0"}})
+    assert [str(v.shape[0]) for v in g.inputs] == ["y_0", "y_0_"]

@@ -236,6 +236,13 @@ def symbol_names(program: ExportedProgram, dynamic: Mapping[str, Any]) -> dict[s
     """Names for torch's symbols (`s23`): those of `dynamic`, else the input's name and axis (`x_0`), as for ONNX."""
     names: dict[str, str] = {}
     specs = _flat_specs(dynamic)
+    given_names = {line[0] for spec in specs.values() for d in spec.values() if (line := as_line(parse_dim(str(d)))) is not None}
+
+    def fresh(wished: str) -> str:
+        while wished in given_names or wished in names.values():
+            wished += "_"
+        return wished
+
     users = set(program.graph_signature.user_inputs)
     for node in program.graph.nodes:
         val = node.meta.get("val")
@@ -249,7 +256,9 @@ def symbol_names(program: ExportedProgram, dynamic: Mapping[str, Any]) -> dict[s
             if line is not None and len(free) == 1:
                 names[free[0]] = line[0]
             else:
-                names |= {s: re.sub(r"\W", "_", f"{node.target}_{axis}") for s in free if s not in names}
+                for s in free:
+                    if s not in names:
+                        names[s] = fresh(re.sub(r"\W", "_", f"{node.target}_{axis}"))
     return names
 
 
