@@ -43,9 +43,10 @@ HELD_BACK = 4  # one sample in so many is measured with and not calibrated with
 MEASURED = 8  # at most so many samples are measured with
 SHARES = 2  # and so many when the noise of single taps is measured
 ROUNDS = 5  # of widening
+NEAR = 3.0  # dB below the goal: where small gains may be enough
 LEAST = 0.1  # dB: what a step must gain to be kept
 MEMORY = 0.5  # of the network's own bytes that samples side by side may take
-SMALL = 64 << 20  # or this, for small networks
+SMALL = 256 << 20  # or this, for small networks
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ class _Guard:
         best = self.make(self.state)
         plain = self.reached = self.measure(best).db
         self.goal = self.aim.db(plain)
-        for what, where, tried in self.candidates(everywhere):
+        for what, where, tried in self.candidates(everywhere) if plain < self.goal else ():
             quantized = self.make(tried)
             after = self.measure(quantized).db
             kept = after >= self.reached + LEAST
@@ -229,7 +230,7 @@ class _Guard:
             yield "clipping by mse", "all taps", replace(self.state, clipped=everywhere)
         if not self.state.clipped:
             yield "clipping by percentile", "all taps", replace(self.state, method="percentile", clipped=everywhere)
-        better = self.worth_clipping(everywhere)
+        better = self.worth_clipping(everywhere) if self.within(NEAR) else frozenset()
         if better not in (self.state.clipped, frozenset()):
             yield f"clipping by {self.state.method} where it helps", f"{len(better)} taps", replace(self.state, clipped=better)
         found = seams(self.source)
@@ -240,9 +241,13 @@ class _Guard:
                     graph = smoothed(self.source, peaks, found, alpha)
                     what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
                     yield what, f"{len(found)} places", replace(self.state, graph=graph)
-        if not self.few_bits:
+        if not self.few_bits and self.within(2 * NEAR):
             yield "weights rounded so that their errors cancel", "all layers", replace(self.state, rounding=True)
         yield from self.wider()
+
+    def within(self, db: float) -> bool:
+        """Whether the goal is so near that a step which costs many runs and gains little is worth its time."""
+        return self.goal - self.reached <= db
 
     def worth_clipping(self, everywhere: frozenset[str]) -> frozenset[str]:
         """The taps that make less noise at the outputs when they are clipped."""

@@ -178,7 +178,7 @@ def compensated(w: F64, s: F64, h: F64, lo: int, hi: int) -> F64:
             left[:, j + 1 : end] -= e[:, None] * upper[j, j + 1 : end]
             errors[:, j - start] = e
         left[:, end:] -= errors @ upper[start:end, end:]
-    out = np.empty_like(q)
+    out: F64 = np.empty_like(q)
     out[:, order] = q
     return out
 

@@ -1,0 +1,150 @@
+"""int8 accuracy beside ONNX Runtime's: output SQNR, top-1 agreement and multiplications on integers, on data that calibration never saw.
+
+    python benchmarks/accuracy.py                                  every network; results are kept, a second run goes on where it stopped
+    python benchmarks/accuracy.py --models resnet9 silero --json out.json
+    python benchmarks/accuracy.py --recipe w4a8 --models demo --no-ort
+
+ONNX Runtime is taken at its best setting: per channel; min-max, entropy, percentile; u8s8, u8u8, s8s8, reduced range; prepared as it
+recommends; same calibration data, same test data, its own kernels on this machine. lowbit's numbers are those of the Q/DQ graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from accuracy_cases import CASES, Case
+from accuracy_ort import finite, outputs, quantized
+
+from lowbit.accuracy.guard import mac_counts
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.lower import lower
+from lowbit.metrics import sqnr_db
+from lowbit.pipeline import guarded
+from zoo.fetch import cache
+
+Results = list[list[NDArray[Any]]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="*", default=list(CASES), choices=list(CASES), metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--json", type=Path, help="where the table goes as JSON")
+    parser.add_argument("--recipe", default="int8")
+    parser.add_argument("--no-ort", action="store_true", help="leave ONNX Runtime out")
+    parser.add_argument("--fresh", action="store_true", help="forget lowbit's kept results (ONNX Runtime's stay)")
+    args = parser.parse_args()
+    rows = []
+    print(HEAD)
+    for name in args.models:
+        row = kept(f"lowbit-{args.recipe}", name, args.fresh, lambda c: ours(c, args.recipe))
+        if not args.no_ort:
+            row |= {"ort": kept("ort", name, False, theirs)}
+        rows.append(row | {"model": name})
+        print(line(rows[-1]), flush=True)
+    if args.json:
+        machine = {"machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__}
+        args.json.write_text(json.dumps({"recipe": args.recipe, "rows": rows, **machine}, indent=1) + "\n")
+
+
+def kept(kind: str, name: str, fresh: bool, compute: Any) -> dict[str, Any]:
+    """The result from the cache, or computed and put there: an interrupted run goes on where it stopped."""
+    path = cache() / "accuracy" / f"{kind}-{name}.json"
+    if path.is_file() and not fresh:
+        found: dict[str, Any] = json.loads(path.read_text())
+        return found
+    with contextlib.redirect_stdout(io.StringIO()):  # quantizers talk
+        result: dict[str, Any] = compute(CASES[name]())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result))
+    return result
+
+
+def ours(case: Case, recipe: str) -> dict[str, Any]:
+    start = time.perf_counter()
+    found = guarded(case.graph, case.calibration, recipe=recipe)
+    seconds = time.perf_counter() - start
+    reference = [list(run(case.graph, s).values()) for s in case.test]
+    got = [list(run(found.graph, s).values()) for s in case.test]
+    return {
+        **scores(case, reference, got),
+        "integer_macs": integer_macs(case, found.graph),
+        "plain": found.plain,
+        "held_back": found.reached,
+        "steps": [str(s) for s in found.steps],
+        "seconds": seconds,
+    }
+
+
+def theirs(case: Case) -> dict[str, Any]:
+    """The best setting by SQNR of the worst output, and all of them."""
+    reference = outputs(case.onnx, case.test)
+    tried: dict[str, Any] = {}
+    for setting, got in quantized(case):
+        tried[str(setting)] = got if isinstance(got, str) else scores(case, reference, got) if finite(got) else "not finite"
+    worked = {k: v for k, v in tried.items() if not isinstance(v, str)}
+    best = max(worked, key=lambda k: worked[k]["db"]) if worked else ""
+    return {"best": best, "tried": tried, **worked.get(best, {"db": None, "top1": None})}
+
+
+def scores(case: Case, reference: Results, got: Results) -> dict[str, Any]:
+    """SQNR of every float output over all test data, the worst of them, and how often the largest logit is the same."""
+    columns = [k for k in range(len(reference[0])) if reference[0][k].dtype.kind == "f"]
+    each = [sqnr_db(*(np.concatenate([r[k].reshape(-1) for r in rows]) for rows in (reference, got))) for k in columns]
+    top1 = accuracy = None
+    if case.classifier:
+        a, b = (np.concatenate([r[0].argmax(-1).reshape(-1) for r in rows]) for rows in (reference, got))
+        top1 = float(np.mean(a == b))
+        if case.labels is not None:
+            accuracy = [float(np.mean(x == case.labels)) for x in (a, b)]
+    return {"db": min(each), "each": each, "top1": top1, "accuracy": accuracy}
+
+
+def integer_macs(case: Case, graph: Graph) -> float:
+    """The share of all multiplications whose layer becomes an integer op."""
+    counts = mac_counts(case.graph, case.test[0])
+    lowered = {n.name for n in lower(graph).graph.nodes if n.op.startswith("q_")} | {
+        o.name for n in lower(graph).graph.nodes if n.op.startswith("q_") for o in n.outputs
+    }
+    producers = case.graph.producers
+    on_integers = sum(c for k, c in counts.items() if (producers[k].name or k) in lowered or k in lowered)
+    return on_integers / max(1, sum(counts.values()))
+
+
+HEAD = " ".join(
+    [f"{'network':20}", f"{'plain':>6}", f"{'lowbit':>7}", f"{'ORT best':>9}", f"{'gain':>6}", f"{'top-1':>7}", f"{'ORT':>6}"]
+    + [f"{'int MACs':>9}", f"{'s':>5}", " ORT's setting"]
+)
+
+
+def line(row: dict[str, Any]) -> str:
+    ort = row.get("ort", {"db": None, "top1": None, "best": ""})
+
+    def number(x: float | None, form: str) -> str:
+        return "–" if x is None else format(x, form)
+
+    gain = row["db"] - ort["db"] if ort["db"] is not None else None
+    text = (
+        f"{row['model']:20} {row['plain']:6.1f} {row['db']:7.1f} {number(ort['db'], '.1f'):>9} {number(gain, '+.1f'):>6}  "
+        f"{number(row['top1'], '.1%'):>6} {number(ort['top1'], '.1%'):>6}  {row['integer_macs']:8.1%} {row['seconds']:5.0f}  {ort['best']}"
+    )
+    if row["accuracy"]:
+        text += f"\n{'':20} correct: float {row['accuracy'][0]:.2%}, quantized {row['accuracy'][1]:.2%}"
+    return text
+
+
+if __name__ == "__main__":
+    main()
