@@ -21,6 +21,7 @@ from lowbit.dtypes import dtype as dtype_of
 from lowbit.errors import CalibrationError, InputError, QuantError, ShapeError
 from lowbit.metrics import sqnr_db
 from lowbit.numerics import F32, LOG_DTYPES, as_float32
+from lowbit.progress import progress
 from lowbit.qarray.core import QArray
 from lowbit.quant_params import (
     SCHEMES,
@@ -102,9 +103,11 @@ def try_params(x: ArrayLike, dtype: str | DType, *, prefer: Prefer = "accuracy")
     error by each scale on its own, and percentile and entropy per tensor.
     """
     array, d = _checked(x, dtype, prefer)
-    first = [_trial(array, "minmax", params_from_data(array, d, s, g)) for s in _schemes(d, prefer) for g in _granularities(array, prefer)]
+    kinds = [(s, g) for s in _schemes(d, prefer) for g in _granularities(array, prefer)]
+    first = [_trial(array, "minmax", params_from_data(array, d, s, g)) for s, g in progress(kinds, "trying parameters")]
     first.sort(key=_rank)
-    clipped = [_trial(array, method, p) for t in first[:_FINALISTS] for method, p in _clips(array, t.params)]
+    finals = progress(first[:_FINALISTS], "trying to clip")
+    clipped = [_trial(array, method, p) for t in finals for method, p in _clips(array, t.params)]
     return tuple(sorted([*first, *clipped], key=_rank))
 
 

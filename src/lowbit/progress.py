@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sized
 from typing import TYPE_CHECKING, TypeVar
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 QUIET_SECONDS = 1.0
+_shown = threading.Lock()  # held by the one bar on the screen: a loop inside a loop that has one stays silent
 
 
 def progress(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
@@ -25,7 +27,7 @@ def progress(items: Iterable[T], what: str, total: int | None = None) -> Iterato
     bar = task = None
     try:
         for done, item in enumerate(items):
-            if bar is None and time.monotonic() - start > QUIET_SECONDS:
+            if bar is None and time.monotonic() - start > QUIET_SECONDS and _shown.acquire(blocking=False):
                 bar = _bar()
                 bar.start()
                 task = bar.add_task(what, total=total, completed=done)
@@ -35,6 +37,7 @@ def progress(items: Iterable[T], what: str, total: int | None = None) -> Iterato
     finally:
         if bar is not None:
             bar.stop()
+            _shown.release()
 
 
 def _bar() -> Progress:

@@ -10,6 +10,7 @@ from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.numerics import as_array
+from lowbit.progress import progress
 from lowbit.types import Array
 
 OnValue = Callable[[Value, Array], None]
@@ -90,7 +91,7 @@ def evaluate(
     env: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
     last = last_uses(graph)
     forever = {v.name for v in graph.outputs.values()} | set(keep)
-    for i, node in enumerate(graph.nodes):
+    for i, node in enumerate(progress(graph.nodes, "running")):
         read = [env[v.name] if v is not None else None for v in node.inputs]
         for value, array in zip(node.outputs, run_node(node, read, on_inner), strict=True):
             env[value.name] = array

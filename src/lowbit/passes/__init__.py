@@ -24,6 +24,7 @@ from lowbit.passes.fuse_linear import fuse_linear
 from lowbit.passes.fuse_norms import fuse_norms
 from lowbit.passes.pass_linear import pass_linear
 from lowbit.passes.shorten_views import shorten_views
+from lowbit.progress import progress
 
 Pass = Callable[[Graph], Graph]
 
@@ -51,9 +52,9 @@ ROUNDS = 16  # every pass makes a graph smaller or more canonical, so real netwo
 
 def simplify(graph: Graph, passes: tuple[Pass, ...] = PASSES) -> Graph:
     """The same network in as few ops as these passes can tell it in; the very same object if it already was."""
-    for _ in range(ROUNDS):
+    for i in range(ROUNDS):
         before = graph
-        for p in passes:
+        for p in progress(passes, f"simplifying, round {i + 1}"):
             graph = p(graph)
         if graph is before:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from lowbit.dims import Dim
 from lowbit.errors import InputError
 from lowbit.ir.graph import Graph, Node
+from lowbit.report.text import size
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,22 @@ class Inspection:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def __str__(self) -> str:
+        """A line for each node and the totals."""
+        heads = ("#", "layer", "op", "output", "parameters", "MACs")
+        cells = [heads, *((str(r.index), r.layer, r.op, r.output, _count(r.parameters), _count(r.macs)) for r in self.rows)]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
+        right = (0, 4, 5)  # numbers
+        lines = [
+            "  ".join(c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))) for row in cells
+        ]
+        totals = f"{len(self.rows)} nodes, {_count(self.parameters)} parameters, {_count(self.macs)} MACs, {size(self.parameter_bytes)}"
+        return "\n".join([self.name, *(line.rstrip() for line in lines), totals])
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def inspect(graph: Graph) -> Inspection:
@@ -87,6 +105,10 @@ def node_macs(node: Node) -> Dim:
     """Multiply-accumulates of a node; 0 for ops where they are not the cost."""
     macs = node.definition.macs
     return 0 if macs is None else macs(*(v.type if v is not None else None for v in node.inputs), **node.attrs)
+
+
+def _count(n: int | str) -> str:
+    return f"{n:,}" if isinstance(n, int) else n
 
 
 def _number(d: Dim) -> int | str:

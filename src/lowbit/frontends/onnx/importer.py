@@ -19,6 +19,7 @@ from lowbit.frontends.onnx.own import respelled
 from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OnnxValue, check_attributes, subgraphs
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.shapes import Shapes
+from lowbit.progress import progress
 from lowbit.types import Array, TensorType, shape_text
 
 Handler = Callable[["Importer", OnnxNode], "Value | Sequence[Value | None]"]
@@ -165,7 +166,7 @@ class Importer(FoldingBuilder):
         for value, type_ in zip(graph.inputs, input_types(graph.inputs, shapes, self.model.source), strict=True):
             self.scope[value.name] = graph_input(self, value.name, type_)
         with noting(self._assumed):
-            self.walk(graph)
+            self.walk(graph, shown=True)
         outputs = {}
         for o in graph.outputs:
             try:
@@ -182,10 +183,11 @@ class Importer(FoldingBuilder):
         self._constants = dict(sorted(self._constants.items(), key=lambda c: order.get(c[0], len(order))))
         return self.finish(outputs)
 
-    def walk(self, graph: OnnxGraph) -> None:
+    def walk(self, graph: OnnxGraph, shown: bool = False) -> None:
         """Imports the nodes of a graph (or of a branch, whose names live in the same scope)."""
         self._tensors |= graph.initializers
-        for node in sorted_nodes(graph, set(self.scope) | set(self._tensors), self.model.source):
+        nodes = sorted_nodes(graph, set(self.scope) | set(self._tensors), self.model.source)
+        for node in progress(nodes, "loading") if shown else nodes:
             self.node(node)
 
     def inline(self, graph: OnnxGraph) -> list[Value]:
