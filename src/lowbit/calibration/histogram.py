@@ -6,6 +6,8 @@ all of its values would have gone: counts stay integers, and the histogram is a 
 
 The point masses that networks make are counted apart: exact zeros (ReLU, padding; they are in no bin), and values equal to the smallest
 and to the largest (clip, ReLU6, saturated inputs).
+
+Memory is 32 KiB a channel (2·2048 counts of 8 bytes), whatever the number of values: 128 MiB for a tensor observed in 4096 channels.
 """
 
 from __future__ import annotations
