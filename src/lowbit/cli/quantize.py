@@ -8,7 +8,7 @@ from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import DEFAULT, add_rule_arguments, workers
-from lowbit.cli.common import add_model_arguments, load_model, print_json, size
+from lowbit.cli.common import add_model_arguments, load_model, print_json, say, size
 from lowbit.cli.data import FileData, add_data_arguments, data_from
 from lowbit.errors import FormatError, InputError
 from lowbit.files import check_target
@@ -55,12 +55,12 @@ def main(args: argparse.Namespace) -> None:
     if args.json:
         print_json({"written": args.out, **facts(found)})
         return
-    print(f"{found}")
+    say(f"{found}")
     for remark in found.remarks:
-        print(f"note: {remark}")
+        say(f"note: {remark}")
     smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
-    print(f"written: {args.out}, {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}")
-    print(f"next   lowbit compare {args.model} {args.out} --data …   ·   lowbit verify {args.out}   ·   lowbit run {args.out}")
+    say(f"written: {args.out}, {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}")
+    say(f"next   lowbit compare {args.model} {args.out} --data …   ·   lowbit verify {args.out}   ·   lowbit run {args.out}")
 
 
 def facts(found: Coverage) -> dict[str, Any]:
