@@ -241,9 +241,10 @@ class _Guard:
                     graph = smoothed(self.source, peaks, found, alpha)
                     what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
                     yield what, f"{len(found)} places", replace(self.state, graph=graph)
-        if not self.few_bits and self.within(2 * NEAR):
+        if not self.few_bits:
             yield "weights rounded so that their errors cancel", "all layers", replace(self.state, rounding=True)
-        yield from self.wider()
+        if not self.few_bits:  # whoever asks for few bits wants them: the best rounding, and no wider weights
+            yield from self.wider()
 
     def within(self, db: float) -> bool:
         """Whether the goal is so near that a step which costs many runs and gains little is worth its time."""
