@@ -48,7 +48,7 @@ static inline int32_t lb_pack_window(const lb_conv_s8_params *p, const int8_t *x
 }
 
 static inline void lb_conv_avx2(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                                void *out, int to_float, void *scratch, int32_t begin, int32_t end) {
+                                void *out, lb_result to, void *scratch, int32_t begin, int32_t end) {
     const int32_t depth = p->in_c / p->groups, k = p->kernel_h * p->kernel_w * depth, n = p->out_c / p->groups;
     const lb_cut cut = lb_cut_of(k, k);
     const lb_scratch s = lb_scratch_at(scratch, p->block, cut);
@@ -63,10 +63,16 @@ static inline void lb_conv_avx2(const lb_conv_s8_params *p, const int8_t *x, con
                                         n,
                                         bias + g * n,
                                         multiplier + g * n,
-                                        (char *)out + (ptrdiff_t)(to_float ? 4 : 1) * g * n,
+                                        (char *)out + (ptrdiff_t)(to == LB_TO_F32   ? 4
+                                                                  : to == LB_TO_S16 ? 2
+                                                                                    : 1) *
+                                                          g * n,
                                         p->out_stride,
-                                        to_float,
-                                        lb_clamp16_of(p->y_zero, p->lo, p->hi)};
+                                        to,
+                                        lb_clamp16_of(p->y_zero, p->lo, p->hi),
+                                        p->y_zero,
+                                        p->lo,
+                                        p->hi};
             for (int32_t i = 0; i < rows; i++)
                 s.a_pairs[i] = lb_pack_window(p, x, at + i, g * depth, bytes, s.a + i * s.stride);
             lb_multiply(&product, &s, at, rows, 0, n);

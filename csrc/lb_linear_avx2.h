@@ -6,10 +6,11 @@
 #include "lb_product_avx2.h"
 
 static inline void lb_linear_avx2(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                  const float *multiplier, void *out, int to_float, void *scratch, int32_t begin, int32_t end) {
+                                  const float *multiplier, void *out, lb_result to, void *scratch, int32_t begin, int32_t end) {
     const lb_cut cut = lb_cut_of(p->k, p->k ? p->k : 1);
     const lb_scratch s = lb_scratch_at(scratch, p->block_rows, cut);
-    const lb_product product = {cut, w, p->n, bias, multiplier, out, p->out_stride, to_float, lb_clamp16_of(p->y_zero, p->lo, p->hi)};
+    const lb_product product = {cut,       w,     p->n, bias, multiplier, out, p->out_stride, to, lb_clamp16_of(p->y_zero, p->lo, p->hi),
+                                p->y_zero, p->lo, p->hi};
     int32_t packed = -1; /* the first of the rows in scratch */
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);

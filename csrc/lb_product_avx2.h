@@ -6,6 +6,8 @@
 #include "lb_gemm_s8_tiles_avx2.h"
 #include "lb_requantize_avx2.h"
 
+typedef enum { LB_TO_S8, LB_TO_S16, LB_TO_F32 } lb_result;
+
 typedef struct {
     lb_cut cut;
     const void *packed;
@@ -14,9 +16,22 @@ typedef struct {
     const float *multiplier;
     void *out; /* row 0, column 0 */
     ptrdiff_t out_stride;
-    int to_float;
-    lb_clamp16 clamp;
+    lb_result to;
+    lb_clamp16 clamp;       /* of LB_TO_S8 */
+    int32_t y_zero, lo, hi; /* of LB_TO_S16 */
 } lb_product;
+
+/* 16 accumulators requantized to int16, the first `count` of them stored. */
+static inline void lb_store_words(int16_t *out, __m256i acc0, __m256i acc1, __m256 m0, __m256 m1, int32_t zero_point, int32_t lo,
+                                  int32_t hi, ptrdiff_t count) {
+    const __m256 fmin = _mm256_set1_ps((float)(lo - zero_point)), fmax = _mm256_set1_ps((float)(hi - zero_point));
+    const __m256i z = _mm256_set1_epi32(zero_point);
+    const __m256 v0 = _mm256_min_ps(_mm256_max_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc0), m0), fmin), fmax);
+    const __m256 v1 = _mm256_min_ps(_mm256_max_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc1), m1), fmin), fmax);
+    const __m256i q0 = _mm256_add_epi32(_mm256_cvtps_epi32(v0), z), q1 = _mm256_add_epi32(_mm256_cvtps_epi32(v1), z);
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(q0, q1), 0xD8);
+    memcpy(out, &words, 2 * (size_t)count);
+}
 
 /* Columns left ... right - 1 (left is a multiple of LB_PANEL) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
 static inline void lb_multiply(const lb_product *p, const lb_scratch *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
@@ -38,10 +53,12 @@ static inline void lb_multiply(const lb_product *p, const lb_scratch *s, ptrdiff
             const __m256i *acc = (const __m256i *)(const void *)(s->acc + i * LB_PANEL);
             const __m256i c0 = _mm256_add_epi32(acc[0], s0), c1 = _mm256_add_epi32(acc[1], s1);
             const ptrdiff_t at = (first + i) * p->out_stride + n;
-            if (p->to_float) {
+            if (p->to == LB_TO_F32) {
                 const __m256 y[2] = {_mm256_mul_ps(_mm256_cvtepi32_ps(c0), m0), _mm256_mul_ps(_mm256_cvtepi32_ps(c1), m1)};
                 memcpy((float *)p->out + at, y, 4 * (size_t)width);
-            } else
+            } else if (p->to == LB_TO_S16)
+                lb_store_words((int16_t *)p->out + at, c0, c1, m0, m1, p->y_zero, p->lo, p->hi, width);
+            else
                 lb_store_bytes((int8_t *)p->out + at, lb_requantize16(c0, c1, m0, m1, &p->clamp), width);
         }
     }

@@ -134,6 +134,20 @@ static const struct {
     {"copy_b8", test_copy_b8},
     {"copy_b32", test_copy_b32},
     {"fill_b8", test_fill_b8},
+    {"conv_s8_s16", test_conv_s8_s16},
+    {"linear_s8_s16", test_linear_s8_s16},
+    {"copy_b16", test_copy_b16},
+    {"quantize_f32_s16", test_s16},
+    {"dequantize_s16_f32", test_s16},
+    {"requantize_s16", test_s16},
+    {"requantize_s8_s16", test_s16},
+    {"requantize_s16_s8", test_s16},
+    {"add_s16", test_s16},
+    {"max_pool_s16", test_s16},
+    {"avg_pool_s16", test_s16},
+    {"linear_s16", test_s16},
+    {"linear_s16_s8", test_s16},
+    {"linear_s16_f32", test_s16},
 };
 
 /* ---- the page that `ref` itself stands on ----------------------------------------------------------------------------------- */

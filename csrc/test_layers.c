@@ -124,6 +124,10 @@ void test_conv_s8(const lb_kernel *ref, const lb_kernel *k) {
     test_conv(ref, k, 1);
 }
 
+void test_conv_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+    test_conv(ref, k, 2);
+}
+
 void test_conv_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     test_conv(ref, k, 4);
 }
@@ -145,6 +149,10 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
 
 void test_linear_s8(const lb_kernel *ref, const lb_kernel *k) {
     test_linear(ref, k, 1);
+}
+
+void test_linear_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+    test_linear(ref, k, 2);
 }
 
 void test_linear_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
@@ -305,8 +313,17 @@ void test_copy_b8(const lb_kernel *ref, const lb_kernel *k) {
     test_copy(ref, k, 1);
 }
 
+void test_copy_b16(const lb_kernel *ref, const lb_kernel *k) {
+    test_copy(ref, k, 2);
+}
+
 void test_copy_b32(const lb_kernel *ref, const lb_kernel *k) {
     test_copy(ref, k, 4);
+}
+
+/* Kernels of 16 bits have portable versions alone so far; tests/test_native_session.py compares them with the interpreter. */
+void test_s16(const lb_kernel *ref, const lb_kernel *k) {
+    expect(ref == k, "a kernel of 16 bits for another instruction set than ref needs a test of its own");
 }
 
 void test_fill_b8(const lb_kernel *ref, const lb_kernel *k) {

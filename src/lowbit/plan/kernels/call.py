@@ -108,6 +108,16 @@ def is_int8(*values: Value | None) -> bool:
     return all(v is not None and v.type.dtype.name == "int8" for v in values)
 
 
+SHORT = {"int8": "s8", "int16": "s16", "float32": "f32"}
+
+
+def short(*values: Value | None) -> str | None:
+    """How contracts call the dtypes of these values, "s8_s16"; one name where all are alike. None for dtypes that have no kernels."""
+    names = [SHORT.get(v.type.dtype.name) if v is not None else None for v in values]
+    found = [n for n in names if n is not None]
+    return "_".join(dict.fromkeys(found)) if len(found) == len(names) else None
+
+
 def ints(node: Node, *names: str) -> dict[str, int]:
     """Attributes that are integers, by name."""
     return {name: int(node.attrs[name]) for name in names}  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, ints, is_int8, lowers
+from lowbit.plan.kernels.call import Call, Context, Data, ints, is_int8, lowers, short
 from lowbit.plan.plan import Param
 
 RANK = 4  # axes that binary kernels know
@@ -29,31 +29,34 @@ def per_tensor(node: Node, ctx: Context) -> tuple[float, int] | None:
 @lowers("quantize_linear")
 def quantize(node: Node, ctx: Context) -> list[Call] | None:
     x, params = node.inputs[0], per_tensor(node, ctx)
-    if x is None or params is None or node.attrs["to"] != "int8" or x.type.dtype.name != "float32":
+    if x is None or params is None or node.attrs["to"] not in ("int8", "int16") or x.type.dtype.name != "float32":
         return None
-    n = size_of(x)
-    fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1], "lo": -128, "hi": 127}
-    return [Call(ctx.kernel("quantize_f32_s8"), fields, (ctx.argument(x), node.output), n, n * 0.1)]
+    n, d = size_of(x), node.output.type.dtype
+    assert d.min is not None and d.max is not None
+    fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1], "lo": d.min, "hi": d.max}
+    return [Call(ctx.kernel(f"quantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1)]
 
 
 @lowers("dequantize_linear")
 def dequantize(node: Node, ctx: Context) -> list[Call] | None:
     x, params = node.inputs[0], per_tensor(node, ctx)
-    if x is None or params is None or node.attrs["to"] != "float32" or not is_int8(x):
+    if x is None or params is None or node.attrs["to"] != "float32" or short(x) not in ("s8", "s16"):
         return None
     n = size_of(x)
     fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1]}
-    return [Call(ctx.kernel("dequantize_s8_f32"), fields, (ctx.argument(x), node.output), n, n * 0.1)]
+    return [Call(ctx.kernel(f"dequantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1)]
 
 
 @lowers("requantize")
 def requantize(node: Node, ctx: Context) -> list[Call] | None:
     x = node.inputs[0]
-    if x is None or not is_int8(x, node.output) or not np.isfinite(float(node.attrs["multiplier"])):  # type: ignore[arg-type]
+    contract = short(x, node.output)
+    if x is None or contract is None or "f32" in contract or not np.isfinite(float(node.attrs["multiplier"])):  # type: ignore[arg-type]
         return None
     n = size_of(x)
     fields: dict[str, Param] = {"multiplier": float(node.attrs["multiplier"]), **ints(node, "x_zero", "y_zero", "lo", "hi")}  # type: ignore[arg-type]
-    return [Call(ctx.kernel("requantize_s8"), fields, (ctx.argument(x), node.output), n, n * 0.1, in_place=(0,))]
+    same = (0,) if "_" not in contract else ()
+    return [Call(ctx.kernel(f"requantize_{contract}"), fields, (ctx.argument(x), node.output), n, n * 0.1, in_place=same)]
 
 
 def broadcast(node: Node) -> dict[str, Param] | None:
@@ -88,7 +91,12 @@ def binary(node: Node, ctx: Context, contract: str, fields: dict[str, Param]) ->
     shapes = broadcast(node)
     a, b = node.inputs
     assert a is not None and b is not None
-    if shapes is None or not is_int8(a, b, node.output) or not all(np.isfinite(v) for v in fields.values() if isinstance(v, float)):
+    contract = f"{contract}_{short(a, b, node.output)}"
+    if (
+        shapes is None
+        or contract not in ("add_s8", "add_s16", "mul_s8")
+        or not all(np.isfinite(v) for v in fields.values() if isinstance(v, float))
+    ):
         return None
     n = size_of(node.output)
     same = tuple(i for i, v in enumerate((a, b)) if v.shape == node.output.shape)
@@ -100,14 +108,14 @@ def add(node: Node, ctx: Context) -> list[Call] | None:
     names = {"a_multiplier": "mx", "b_multiplier": "my"}
     zeros = {"a_zero": "x_zero", "b_zero": "y_zero", "y_zero": "z_zero", "lo": "lo", "hi": "hi"}
     fields: dict[str, Param] = {f: float(node.attrs[a]) for f, a in names.items()}  # type: ignore[arg-type]
-    return binary(node, ctx, "add_s8", fields | {f: int(node.attrs[a]) for f, a in zeros.items()})  # type: ignore[arg-type]
+    return binary(node, ctx, "add", fields | {f: int(node.attrs[a]) for f, a in zeros.items()})  # type: ignore[arg-type]
 
 
 @lowers("q_mul")
 def mul(node: Node, ctx: Context) -> list[Call] | None:
     zeros = {"a_zero": "x_zero", "b_zero": "y_zero", "y_zero": "z_zero", "lo": "lo", "hi": "hi"}
     fields: dict[str, Param] = {"multiplier": float(node.attrs["multiplier"])}  # type: ignore[arg-type]
-    return binary(node, ctx, "mul_s8", fields | {f: int(node.attrs[a]) for f, a in zeros.items()})  # type: ignore[arg-type]
+    return binary(node, ctx, "mul", fields | {f: int(node.attrs[a]) for f, a in zeros.items()})  # type: ignore[arg-type]
 
 
 @lowers("q_table")

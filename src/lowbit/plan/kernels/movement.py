@@ -8,10 +8,11 @@ from typing import Any
 
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, lowers, views
+from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
 
 AXES = 6
-CONTRACTS = {1: "copy_b8", 4: "copy_b32"}
+CONTRACTS = {1: "copy_b8", 2: "copy_b16", 4: "copy_b32"}
 
 
 def shape_of(value: Value) -> list[int]:
@@ -96,10 +97,9 @@ def copy_call(
         return None
     if not rows:
         rows = [[1, 1, 1]]
-    items = rows[0][0]
     full = [*rows[:1], *[[1, 0, 0]] * (AXES - len(rows)), *rows[1:]] if len(rows) > 1 else [[1, 0, 0]] * (AXES - 1) + rows
     items = full[0][0]
-    fields = {
+    fields: dict[str, Param] = {
         "shape": tuple(r[0] for r in full), "x_stride": tuple(r[1] for r in full), "out_stride": tuple(r[2] for r in full),
         "x_offset": x_offset, "out_offset": offset,
     }  # fmt: skip
@@ -173,11 +173,12 @@ def pad(node: Node, ctx: Context) -> list[Call] | None:
     x = node.inputs[0]
     assert x is not None
     pads: Any = node.attrs["pads"]
+    pad_value: Any = node.attrs["value"]
     if node.attrs["mode"] != "constant" or item_bytes(x) != 1 or any(p < 0 for p in pads):
         return None
     out = shape_of(node.output)
     steps = dense(out)
-    value = int(node.attrs["value"]) & 255  # type: ignore[call-overload]
+    value = int(pad_value) & 255
     n = prod(out)
     filled = Call(ctx.kernel("fill_b8"), {"value": value}, (node.output,), n, n * 0.02)
     offset = sum(p * s for p, s in zip(pads, steps, strict=False))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Scratch, ints, is_int8, lowers
+from lowbit.plan.kernels.call import Call, Context, Scratch, ints, lowers, short
 from lowbit.plan.kernels.products import two_spatial
 from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
@@ -26,22 +26,22 @@ def cost(g: dict[str, Any]) -> float:
 @lowers("max_pool_nhwc")
 def max_pool(node: Node, ctx: Context) -> list[Call] | None:
     x, g = node.inputs[0], two_spatial(node)
-    if x is None or g is None or not is_int8(x):
+    if x is None or g is None or short(x) not in ("s8", "s16"):
         return None
     channels = int(x.shape[-1])
     fields = {**g, **kernel_of(node), "channels": channels, "out_stride": channels}
-    return [Call(ctx.kernel("max_pool_s8"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], cost(fields))]
+    return [Call(ctx.kernel(f"max_pool_{short(x)}"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], cost(fields))]
 
 
 def average(ctx: Context, node: Node, x: Value, fields: dict[str, Param]) -> list[Call] | None:
     multiplier = float(node.attrs["multiplier"])  # type: ignore[arg-type]
     area = int(fields["kernel_h"]) * int(fields["kernel_w"])  # type: ignore[arg-type]
-    if not is_int8(x, node.output) or not np.isfinite(multiplier) or area >= 1 << 23:
+    if short(x, node.output) not in ("s8", "s16") or not np.isfinite(multiplier) or area >= 1 << 15:
         return None
     full = {**fields, "multiplier": multiplier, **ints(node, "x_zero", "y_zero", "lo", "hi")}
     items = int(fields["batch"]) * int(fields["out_h"])  # type: ignore[arg-type]
     args = (ctx.argument(x), node.output, Scratch(4 * int(fields["channels"])))  # type: ignore[arg-type]
-    return [Call(ctx.kernel("avg_pool_s8"), full, args, items, cost(full))]
+    return [Call(ctx.kernel(f"avg_pool_{short(x)}"), full, args, items, cost(full))]
 
 
 @lowers("q_avg_pool_nhwc")
@@ -88,6 +88,6 @@ def largest(node: Node, ctx: Context) -> list[Call] | None:
     x = node.inputs[0]
     assert x is not None
     fields = whole(x, node.attrs["axes"])
-    if fields is None or not is_int8(x) or not fields["in_w"]:
+    if fields is None or short(x) not in ("s8", "s16") or not fields["in_w"]:
         return None
-    return [Call(ctx.kernel("max_pool_s8"), fields, (ctx.argument(x), node.output), fields["batch"], cost(fields))]
+    return [Call(ctx.kernel(f"max_pool_{short(x)}"), fields, (ctx.argument(x), node.output), fields["batch"], cost(fields))]

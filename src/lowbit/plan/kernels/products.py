@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, is_int8, lowers
+from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
 from lowbit.plan.plan import Param
 from lowbit.runtime import native
 from lowbit.types import Array
@@ -25,7 +25,7 @@ def in_integers(node: Node, ctx: Context) -> bool:
     if w is None or m is None or w.dtype != np.int8 or not is_int8(node.inputs[0]):
         return False
     finite = bool(np.isfinite(m).all())
-    return finite and int(node.attrs["bound"]) < 2**31 and node.attrs["to"] in ("int8", "float32")  # type: ignore[call-overload,no-any-return]
+    return finite and ints(node, "bound")["bound"] < 2**31 and short(node.output) is not None
 
 
 def per_channel(node: Node, ctx: Context, channels: int) -> tuple[Data, Data]:
@@ -74,8 +74,7 @@ def row_block(rows: int, k: int, threads: int) -> int:
 
 
 def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array) -> Call:
-    contract = "linear_s8" if node.attrs["to"] == "int8" else "linear_s8_f32"
-    kernel = ctx.kernel(contract)
+    kernel = ctx.kernel(f"linear_{short(x, node.output)}")
     threads = ctx.target.threads
     block = row_block(rows, k, threads)
     columns = -(-max(n, 1) // PANEL) * PANEL
@@ -95,13 +94,31 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
 
 @lowers("q_linear")
 def linear(node: Node, ctx: Context) -> list[Call] | None:
-    if not in_integers(node, ctx):
-        return None
     x, w = node.inputs[0], ctx.constant(node.inputs[1])
-    assert x is not None and w is not None
-    n, k = w.shape
+    assert x is not None
     rows = prod(int(d) for d in x.shape[:-1])
+    if w is not None and x.type.dtype.name == "int16":
+        return wide_linear(node, ctx, x, rows, w)
+    if w is None or not in_integers(node, ctx):
+        return None
+    n, k = w.shape
     return [linear_call(node, ctx, x, rows, k, n, w)]
+
+
+def wide_linear(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> list[Call] | None:
+    """16-bit activations, weights of 8 or 16 bits: sums of 64 bits."""
+    m, wv = ctx.constant(node.inputs[2]), node.inputs[1]
+    contract = short(x, node.output)
+    if m is None or wv is None or contract is None or not np.isfinite(m).all() or w.dtype not in (np.int8, np.int16):
+        return None
+    n, k = w.shape
+    weights = ctx.once(wv, "int16", make=lambda: np.ascontiguousarray(w, np.int16))
+    bias, multiplier = per_channel(node, ctx, n)
+    params: dict[str, Param] = {
+        "rows": rows, "k": k, "n": n, "block_rows": 8, "block_columns": PANEL, "out_stride": n, **clamp(node),
+    }  # fmt: skip
+    args = (ctx.argument(x), weights, Data(bias.array.astype(np.int64)), multiplier, node.output)
+    return [Call(ctx.kernel(f"linear_{contract}"), params, args, -(-rows // 8) * -(-n // PANEL), rows * k * n * 1.0)]
 
 
 def two_spatial(node: Node) -> dict[str, Any] | None:
@@ -135,7 +152,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     assert x is not None and wv is not None and w is not None
     w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C/G, KH, KW)
     out_c, depth, kernel_h, kernel_w = w4.shape
-    groups = int(node.attrs["groups"])  # type: ignore[call-overload]
+    groups = ints(node, "groups")["groups"]
     in_c = depth * groups
     pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
     g = {**geometry, "kernel_h": kernel_h, "kernel_w": kernel_w}
@@ -144,7 +161,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
     if depth == 1 and groups == out_c and node.attrs["to"] == "int8":
         return [depthwise(node, ctx, g, wv, w4)]
-    kernel = ctx.kernel("conv_s8" if node.attrs["to"] == "int8" else "conv_s8_f32")
+    kernel = ctx.kernel(f"conv_{short(x, node.output)}")
     k = kernel_h * kernel_w * depth
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
     data = ctx.once(wv, "conv", kernel.isa, make=lambda: pack(kernel.isa, rows))

@@ -1,0 +1,248 @@
+"""The native session gives the interpreter's bits on every instruction set, any threads and sizes, and refuses what does not fit."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from test_plan import CLAMP, conv, inputs, network
+
+import lowbit
+from lowbit.errors import InputError, LowbitError, ShapeError
+from lowbit.ir.bind import bind
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.lower import lower
+from lowbit.quantization.rules import CalibratedQuantRule
+from lowbit.runtime import native
+from lowbit.runtime.session import Session
+from lowbit.types import Array, TensorType
+from zoo import entry
+
+ISAS = [isa for isa in native.isas() if all(k.available for k in native.kernels() if k.isa == isa)]
+
+
+def same(want: dict[str, Array], got: dict[str, Array]) -> bool:
+    return all(want[k].dtype == got[k].dtype and np.array_equal(want[k], got[k]) for k in want) and want.keys() == got.keys()
+
+
+def integer_graph(name: str) -> tuple[Graph, dict[str, Array]]:
+    """The int8 graph of a network of the zoo, and an input for it."""
+    e = entry(name)
+    g = lowbit.load(e.make(), inputs=tuple(e.example().values()))
+    x = dict(zip([v.name for v in g.inputs], [t.numpy() for t in e.example().values()], strict=True))
+    rules = [CalibratedQuantRule(".*", "int8")]
+    return lower(lowbit.quantize(g, [x], rules=rules)).graph, x
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet9", "resnet18", "mobilenetv2", "dscnn"])
+def test_networks_run_natively_with_the_bits_of_the_interpreter(name: str) -> None:
+    graph, x = integer_graph(name)
+    want = run(graph, x)
+    for threads in (1, 2, 3):
+        session = Session(graph, threads=threads)
+        assert session.backend == "native"
+        assert same(want, session.run(x)) and same(want, session.run(x))
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet9", "dscnn"])
+def test_networks_with_16_bit_activations_run_natively_or_in_part(name: str) -> None:
+    e = entry(name)
+    g = lowbit.load(e.make(), inputs=tuple(e.example().values()))
+    x = dict(zip([v.name for v in g.inputs], [t.numpy() for t in e.example().values()], strict=True))
+    last = next(n.name for n in reversed(g.nodes) if n.op == "linear")
+    for rules in (
+        [CalibratedQuantRule(".*", "int16")],
+        [CalibratedQuantRule(f"^{last}$", "int16"), CalibratedQuantRule(".*", "int8")],
+        [CalibratedQuantRule("0$", "int16"), CalibratedQuantRule(".*", "int8")],
+    ):
+        graph = lower(lowbit.quantize(g, [x], rules=rules)).graph
+        assert "int16" in str(graph)
+        want = run(graph, x)
+        for isa in ISAS:
+            session = Session(graph, threads=2, isa=isa)
+            assert same(want, session.run(x)) and "native" in session.backend
+
+
+@pytest.mark.parametrize("name", ["unet", "vit", "transformer", "lstm_lm"])
+def test_what_has_no_kernel_yet_runs_in_the_interpreter_between_native_parts(name: str) -> None:
+    graph, x = integer_graph(name)
+    session = Session(graph, threads=2)
+    assert session.backend == "native and interpreter"
+    assert same(run(graph, x), session.run(x))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("size", [(1, 1, 1), (2, 9, 7), (0, 5, 5), (3, 17, 5), (1, 33, 40)])
+def test_odd_sizes_on_every_instruction_set(isa: str, threads: int, size: tuple[int, int, int]) -> None:
+    g = network(*size)
+    x = inputs(g)
+    assert same(run(g, x), Session(g, threads=threads, isa=isa).run(x))
+
+
+def test_lowbit_isa_caps_sessions_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOWBIT_ISA", "ref")
+    profile = Session(network()).profile(inputs(network())["x"], repeats=1)
+    assert {r.kernel.rpartition("__")[2] for r in profile.rows} == {"ref"}
+
+
+def one_layer(batch: int, channels: int, size: int, out: int, kernel: int, groups: int, stride: int) -> Graph:
+    b = Builder()
+    x = b.input("x", TensorType((batch, channels, size, size + 1), "int8"))
+    return b.finish({"y": conv(b, x, out, "conv", kernel, groups, stride)})
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize(
+    "layer",
+    [(1, 3, 11, 5, 7, 1, 2), (2, 16, 6, 16, 3, 1, 1), (1, 32, 7, 33, 3, 1, 2), (1, 12, 5, 8, 3, 4, 1), (2, 17, 8, 17, 3, 17, 1)]
+    + [(1, 32, 9, 32, 5, 32, 2), (1, 48, 5, 16, 1, 1, 1), (1, 48, 5, 16, 1, 1, 2), (3, 1, 6, 4, 3, 1, 1), (1, 6, 5, 12, 3, 6, 1)],
+)
+def test_convolutions_of_every_kind(isa: str, layer: tuple[int, int, int, int, int, int, int]) -> None:
+    g = one_layer(*layer)
+    rng = np.random.default_rng(0)
+    for x in (rng.integers(-128, 128, g.inputs[0].shape), np.full(g.inputs[0].shape, -128), np.full(g.inputs[0].shape, 127)):
+        feed = {"x": x.astype(np.int8)}
+        assert same(run(g, feed), Session(g, threads=2, isa=isa).run(feed))
+
+
+def test_several_python_threads_use_one_session_at_once() -> None:
+    g = network(2, 24, 24)
+    session = Session(g, threads=2)
+    feeds = [inputs(g, seed) for seed in range(4)]
+    wants = [run(g, x) for x in feeds]
+    wrong: list[int] = []
+
+    def work(i: int) -> None:
+        wrong.extend(i for _ in range(25) if not same(wants[i], session.run(feeds[i])))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("how", ["strided", "read-only", "byte-swapped", "unaligned", "Fortran"])
+def test_arrays_of_every_kind_are_taken(how: str) -> None:
+    g = network()
+    x = inputs(g)["x"]
+    given: Any = {
+        "strided": np.repeat(x, 2, axis=3)[..., ::2],
+        "read-only": np.frombuffer(x.tobytes(), np.float32).reshape(x.shape),
+        "byte-swapped": x.astype(x.dtype.newbyteorder()),
+        "unaligned": np.frombuffer(b"1" + x.tobytes(), np.float32, offset=1).reshape(x.shape),
+        "Fortran": np.asfortranarray(x),
+    }[how]
+    before = given.copy()
+    assert same(run(g, {"x": x}), Session(g).run({"x": given}))
+    assert np.array_equal(before, given)
+
+
+@pytest.mark.parametrize(
+    ("feed", "error", "text"),
+    [
+        ({}, InputError, "input 'x' is missing"),
+        ({"x": np.zeros((2, 3, 9, 7), np.float32), "z": np.zeros(1)}, InputError, "no input named 'z'"),
+        ({"x": np.zeros((2, 3, 9, 7))}, InputError, "float64 given, float32 needed"),
+        ({"x": np.zeros((2, 3, 9, 8), np.float32)}, ShapeError, r"shape \(2, 3, 9, 8\) given, \(2, 3, 9, 7\) needed"),
+        ({"x": np.zeros((2, 3, 9), np.float32)}, ShapeError, r"shape \(2, 3, 9\) given"),
+    ],
+)
+def test_wrong_inputs_are_errors_before_anything_runs(feed: dict[str, Array], error: type[LowbitError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        Session(network()).run(feed)
+
+
+def test_shapes_are_compiled_when_they_are_met_and_weights_are_packed_once() -> None:
+    e = entry("dscnn")
+    g = lowbit.load(e.make(), inputs=tuple(e.example().values()), dynamic=e.dynamic)
+    x = e.example()["x"].numpy()
+    q = lower(lowbit.quantize(g, [{"x": x}], rules=[CalibratedQuantRule(".*", "int8")])).graph
+    session = Session(q, threads=1)
+    assert session.backend == "not compiled"
+    for batch in (1, 3, 2):
+        feed = {"x": np.concatenate([x] * 2)[:batch]}
+        assert same(run(q, feed), session.run(feed))
+    assert session.backend == "native"
+    packed = dict(session._packed)
+    session.run({"x": np.concatenate([x] * 2)})
+    assert all(session._packed[k] is v for k, v in packed.items()) and session._packed.keys() == packed.keys()
+    assert same(run(bind(q, {"batch": 2}), {"x": x}), session.run({"x": x}))
+
+
+def test_outputs_are_arrays_of_their_own() -> None:
+    b = Builder()
+    x = b.input("x", TensorType((4, 6), "int8"))
+    t = b.add("q_table", x, b.constant(np.arange(256).astype(np.uint8).view(np.int8), name="t"))
+    g = b.finish(
+        {"same": x, "a": t, "b": b.add("reshape", t, shape=(24,)), "part": b.add("slice", t, axes=(0,), starts=(1,), ends=(3,), steps=(1,))}
+    )
+    feed = {"x": np.arange(24, dtype=np.int8).reshape(4, 6)}
+    session = Session(g)
+    first = session.run(feed)
+    assert same(run(g, feed), first)
+    second = session.run({"x": feed["x"] + np.int8(1)})
+    assert same(run(g, feed), first) and not np.array_equal(second["a"], first["a"])
+
+
+def test_movement_of_every_kind() -> None:
+    b = Builder()
+    x = b.input("x", TensorType((2, 3, 4, 5), "int8"))
+    real = b.input("r", TensorType((3, 5, 2), "float32"))
+    out = {
+        "transpose": b.add("transpose", x, perm=(3, 0, 2, 1)),
+        "slice": b.add("slice", x, axes=(1, 3), starts=(-1, 4), ends=(-4, 0), steps=(-1, -2)),
+        "concat": b.add("concat", x, x, axis=2),
+        "pad": b.add("pad", x, pads=(0, 1, 0, 2, 1, 0, 3, 0), mode="constant", value=-7.0),
+        "expand": b.add("expand", b.add("slice", x, axes=(2,), starts=(1,), ends=(2,), steps=(1,)), shape=(2, 3, 6, 5)),
+        "turned": b.add("transpose", real, perm=(2, 0, 1)),
+    }
+    a, c = b.add_node("split", x, axis=3, sizes=(2, 3))
+    g = b.finish({**out, "a": a, "c": c})
+    rng = np.random.default_rng(0)
+    feed = {"x": rng.integers(-128, 128, (2, 3, 4, 5)).astype(np.int8), "r": rng.normal(size=(3, 5, 2)).astype(np.float32)}
+    for isa in ISAS:
+        session = Session(g, isa=isa)
+        assert session.backend == "native" and same(run(g, feed), session.run(feed))
+
+
+def test_broadcasts_of_add_and_mul() -> None:
+    rng = np.random.default_rng(0)
+    zeros = {"x_zero": 5, "y_zero": -7, "z_zero": 3}
+    for a, c in [
+        ((2, 3, 4, 5), (5,)),
+        ((2, 3, 4, 5), (3, 1, 5)),
+        ((1, 4, 1), (2, 1, 7)),
+        ((3, 1), (1, 3)),
+        ((), (4,)),
+        ((2, 1, 3, 1), (1, 4, 1, 5)),
+    ]:
+        b = Builder()
+        x, y = b.input("x", TensorType(a, "int8")), b.input("y", TensorType(c, "int8"))
+        total = b.add("q_add", x, y, **zeros, mx=0.6, my=-0.3, **CLAMP)
+        g = b.finish({"add": total, "mul": b.add("q_mul", x, y, **zeros, multiplier=0.01, **CLAMP)})
+        feed = {"x": rng.integers(-128, 128, a).astype(np.int8), "y": rng.integers(-128, 128, c).astype(np.int8)}
+        for isa in ISAS:
+            session = Session(g, isa=isa)
+            assert session.backend == "native" and same(run(g, feed), session.run(feed)), (a, c)
+
+
+def test_a_profile_names_layers_kernels_and_speeds() -> None:
+    g = network()
+    profile = Session(g, threads=1).profile(inputs(g)["x"], repeats=2)
+    stem = next(r for r in profile.rows if r.layer == "stem")
+    assert stem.kernel.startswith("conv_s8__") and stem.macs == 2 * 9 * 7 * 8 * 27 and stem.gmacs is not None
+    assert "GMAC/s" in str(profile) and "stem" in str(profile) and profile.ms > 0
+
+
+def test_threads_and_instruction_sets_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(InputError, match="threads=0 is not a number of threads"):
+        Session(network(), threads=0)
+    with pytest.raises(InputError, match="isa=sse9 is not an instruction set of this build"):
+        Session(network(), isa="sse9")

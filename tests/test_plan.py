@@ -1,0 +1,153 @@
+"""Plans: the physical graph means the same, buffers that live together never overlap, and the arena is hardly larger than it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph, Value
+from lowbit.ir.interp import run
+from lowbit.ir.verify import verify
+from lowbit.plan import Place, Plan, Target, build, channels_last, segments
+from lowbit.plan.memory import Buffer, least, place, rounded
+from lowbit.types import Array, TensorType
+
+CLAMP = {"lo": -128, "hi": 127, "to": "int8"}
+WINDOW = {"stride": (1, 1), "pads": (1, 1, 1, 1), "dilation": (1, 1)}
+
+
+def conv(b: Builder, x: Value, out: int, name: str, kernel: int = 3, groups: int = 1, stride: int = 1) -> Value:
+    rng = np.random.default_rng(len(name))
+    channels = int(x.shape[1])
+    w = b.constant(rng.integers(-128, 128, (out, channels // groups, kernel, kernel)).astype(np.int8), name=f"{name}.w")
+    m = b.constant(rng.uniform(1e-4, 1e-3, out).astype(np.float32), name=f"{name}.m")
+    bias = b.constant(rng.integers(-1000, 1000, out).astype(np.int32), name=f"{name}.b")
+    pad = kernel // 2
+    geometry = {"stride": (stride, stride), "pads": (pad,) * 4, "dilation": (1, 1), "groups": groups}
+    return b.add("q_conv", x, w, m, bias, name=name, **geometry, x_zero=3, y_zero=-5, **CLAMP, bound=1 << 24)
+
+
+def network(batch: int = 2, height: int = 9, width: int = 7) -> Graph:
+    """A residual network with everything that a layout must get past: branches, concat, pool, mean, a table, a second output."""
+    b = Builder("net")
+    x = b.input("x", TensorType((batch, 3, height, width), "float32"))
+    scale, zero = b.constant(np.float32(0.05)), b.constant(np.int8(3))
+    q = b.add("quantize_linear", x, scale, zero, axis=0, block_size=0, to="int8")
+    a = conv(b, q, 8, "stem")
+    d = conv(b, a, 8, "depthwise", groups=8)
+    zeros = {"x_zero": -5, "y_zero": -5, "z_zero": 2}
+    s = b.add("q_add", a, d, name="residual", **zeros, mx=0.7, my=0.9, **CLAMP)
+    table = b.constant(np.random.default_rng(1).integers(-128, 128, 256).astype(np.int8), name="table")
+    t = b.add("q_table", s, table, name="table")
+    c = b.add("concat", t, a, axis=1, name="concat")
+    p = b.add("max_pool", c, kernel=(3, 3), ceil_mode=False, **WINDOW, name="pool")
+    e = conv(b, p, 5, "wide", kernel=1)
+    mean = b.add("q_reduce_mean", e, axes=(2, 3), keepdims=False, x_zero=-5, y_zero=0, multiplier=1.5, **CLAMP, name="mean")
+    flat = b.add("reshape", e, shape=(batch, 5 * height * width), name="flat")
+    w = b.constant(np.random.default_rng(2).integers(-128, 128, (4, 5 * height * width)).astype(np.int8), name="fc.w")
+    m = b.constant(np.full(4, 1e-4, np.float32), name="fc.m")
+    y = b.add("q_linear", flat, w, m, name="fc", x_zero=-5, y_zero=0, lo=0, hi=0, to="float32", bound=1 << 24)
+    real = b.add("dequantize_linear", e, scale, zero, axis=0, block_size=0)
+    return b.finish({"y": y, "mean": mean, "map": real})
+
+
+def inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
+    rng = np.random.default_rng(seed)
+    return {v.name: rng.normal(0, 3, [int(d) for d in v.shape]).astype(np.float32) for v in graph.inputs}
+
+
+def test_the_physical_graph_gives_the_same_bits() -> None:
+    g = network()
+    physical = verify(channels_last(g))
+    x = inputs(g)
+    want, got = run(g, x), run(physical, x)
+    assert all(np.array_equal(want[k], got[k]) for k in want)
+
+
+def test_nothing_is_turned_between_convolutions() -> None:
+    ops = [n.op for n in channels_last(network())]
+    assert ops.count("transpose") == 2  # the input, and what is flattened
+    assert {"q_conv_nhwc", "max_pool_nhwc"} <= set(ops) and not {"q_conv", "max_pool"} & set(ops)
+
+
+def test_a_graph_without_images_stays_the_same_object() -> None:
+    b = Builder()
+    y = b.add("relu", b.input("x", TensorType((2, 3), "float32")))
+    g = b.finish({"y": y})
+    assert channels_last(g) is g
+
+
+# -- memory -------------------------------------------------------------------------------------------------------------------
+
+lives = st.builds(
+    lambda size, first, length: Buffer(size, first, first + length), st.integers(0, 500), st.integers(0, 20), st.integers(0, 8)
+)
+
+
+@given(st.lists(lives, max_size=25))
+def test_buffers_that_live_together_never_overlap(buffers: list[Buffer]) -> None:
+    offsets, end = place(buffers)
+    spans = [(o, o + rounded(b.size), b) for o, b in zip(offsets, buffers, strict=True) if b.size]
+    for i, (start, stop, a) in enumerate(spans):
+        assert start % 64 == 0 and stop <= end
+        assert all(not a.meets(b) or stop <= other or until <= start for other, until, b in spans[:i])
+    assert least([b for b in buffers if b.size]) <= end <= sum(rounded(b.size) for b in buffers)
+
+
+def test_a_chain_needs_two_buffers() -> None:
+    chain = [Buffer(640, i, i + 1) for i in range(10)]
+    assert place(chain)[1] == least(chain) == 1280
+
+
+def steps_touching(plan: Plan) -> Iterator[tuple[int, str, tuple[int, int]]]:
+    """(step, what it does, bytes of the arena) for every argument in the arena whose size can be told from the params."""
+    for i, step in enumerate(plan.steps):
+        for slot in step.args:
+            if slot.place is Place.ARENA:
+                yield i, step.layer, (slot.offset, plan.arena_bytes)
+
+
+def test_a_plan_stays_in_its_arena_and_is_hardly_larger_than_the_least() -> None:
+    physical = channels_last(network())
+    (segment,) = segments(physical, Target())
+    plan = build(segment.graph, Target())
+    assert all(0 <= offset < end for _, _, (offset, end) in steps_touching(plan))
+    assert plan.least_bytes <= plan.arena_bytes <= 1.1 * plan.least_bytes
+    assert all(slot.place is not Place.ARENA or slot.offset % 64 == 0 for step in plan.steps for slot in step.args)
+
+
+def test_an_operation_in_place_takes_the_memory_of_its_input() -> None:
+    b = Builder()
+    x = b.input("x", TensorType((1, 1000), "int8"))
+    table = b.constant(np.arange(256).astype(np.uint8).view(np.int8), name="t")
+    y = x
+    for _ in range(4):
+        y = b.add("q_table", y, table)
+    plan = build(b.finish({"y": y}), Target())
+    assert plan.arena_bytes == rounded(1000)
+
+
+def test_views_cost_no_step() -> None:
+    b = Builder()
+    x = b.input("x", TensorType((2, 6, 1, 1), "int8"))
+    t = b.add("transpose", b.add("reshape", x, shape=(2, 1, 1, 6)), perm=(0, 3, 1, 2))
+    y = b.add("q_table", t, b.constant(np.zeros(256, np.int8), name="t"))
+    assert [s.contract for s in build(b.finish({"y": y}), Target()).steps] == ["table_s8"]
+
+
+def test_small_work_is_not_split_and_large_work_is() -> None:
+    plan = build(channels_last(network()), Target(threads=2))
+    assert {s.parts for s in plan.steps} == {1}
+    big = build(channels_last(network(4, 64, 64)), Target(threads=2))
+    assert max(s.parts for s in big.steps) > 1 and all(s.parts <= max(1, s.items) for s in big.steps)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_graph_gives_the_same_plan(threads: int) -> None:
+    a, b = (build(channels_last(network()), Target(threads=threads)) for _ in range(2))
+    assert a.steps == b.steps and a.arena_bytes == b.arena_bytes
