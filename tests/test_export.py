@@ -42,7 +42,7 @@ def network(name: str, dynamic: bool = True) -> Graph:
 @cache
 def in_integers(name: str, recipe: str = "int8") -> Graph:
     entry = ZOO[name]
-    return quantize(network(name), [{k: v.numpy() for k, v in entry.example(s).items()} for s in range(2)], recipe=recipe)
+    return quantize(network(name), [{k: v.numpy() for k, v in entry.example(s).items()} for s in range(2)], recipe=recipe, guard=False)
 
 
 def example(name: str, **sizes: int) -> dict[str, np.ndarray]:

@@ -183,10 +183,12 @@ class QArray(NDArrayOperatorsMixin):
             first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
             if isinstance(first, int | np.integer) and self._shape and -len(self) <= first < len(self):
                 at = int(first) % len(self)
-                ints = self._rows(at, at + 1)[(0, *rest)]
+                inner: Any = (0, *rest)
+                ints = self._rows(at, at + 1)[inner]
             elif isinstance(first, slice) and self._shape and first.step in (None, 1):
                 start, stop, _ = first.indices(len(self))
-                ints = self._rows(start, max(start, stop))[(slice(None), *rest)]
+                inner = (slice(None), *rest)
+                ints = self._rows(start, max(start, stop))[inner]
             else:
                 ints = self.ints[key]
         except (IndexError, TypeError, ValueError) as e:
