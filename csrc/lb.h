@@ -179,6 +179,36 @@ typedef lb_conv_s8_params lb_conv_s8_f32_params; /* y_zero, lo and hi are not re
 typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                                float *out, void *scratch, int32_t begin, int32_t end);
 
+/* ---- conv3x3_s8: conv_s8 for kernels of 3x3 with strides, dilations and groups of 1
+ * ------------------------------------------------------ Item: `block` tiles of 4x4 pixels, which are counted through the batch: ceil(batch
+ * * ceil(out_h / 4) * ceil(out_w / 4) / block). The caller proves 255 * (sum over kernel and channels of |w[o]|) < 2^25 for each o; bias is
+ * free as in conv_s8.
+ *
+ * Weights are plain (out_c, 3, 3, in_c) for `ref`. For others they are Winograd's F(4x4, 3x3) in integers: u = G w G' with the rows
+ * (1 0 0) (-1 -1 -1) (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, of int16, as (ceil(out_c / 16), 36, c / 2, 16, 2), where c is in_c rounded
+ * up to 16, and the last two axes are output channel and input channel; what does not exist is 0. Aligned to 64.
+ * scratch, aligned to 64: 72 * block * c + 36 * 64 * block bytes. */
+typedef struct {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t block;      /* >= 1 */
+    int32_t out_stride; /* elements from pixel to pixel, >= out_c */
+    int32_t x_zero;
+    int32_t y_zero;
+    int32_t lo;
+    int32_t hi;
+} lb_conv3x3_s8_params;
+
+typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+                              int8_t *out, void *scratch, int32_t begin, int32_t end);
+
 /* ---- dwconv_s8: convolution of each channel by itself, as conv_s8 with groups = in_c = out_c = channels. ------------------------------
  * Weights are (kernel_h, kernel_w, channels) for every isa. Item: a row of the output, batch * out_h of them.
  * scratch, aligned to 64: 8 * (kernel_h + 1) * (in_w + kernel_w * dilation_w + stride_w + pad_w) * 16 + 128 * (kernel_h + 1) * kernel_w

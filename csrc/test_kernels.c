@@ -134,6 +134,7 @@ static const struct {
     {"copy_b8", test_copy_b8},
     {"copy_b32", test_copy_b32},
     {"fill_b8", test_fill_b8},
+    {"conv3x3_s8", test_conv3x3_s8},
     {"conv_s8_s16", test_conv_s8_s16},
     {"linear_s8_s16", test_linear_s8_s16},
     {"copy_b16", test_copy_b16},

@@ -28,6 +28,6 @@ typedef void kernel_test(const lb_kernel *ref, const lb_kernel *k);
 kernel_test test_gemm_s8_sizes, test_gemm_s8_pack, test_gemm_s8_s32, test_gemm_s8_f32, test_gemm_s16_s64, test_gemm_b1_s32, test_conv_s8,
     test_conv_s8_f32, test_dwconv_s8, test_linear_s8, test_linear_s8_f32, test_requantize_s8, test_add_s8, test_mul_s8, test_table_s8,
     test_max_pool_s8, test_avg_pool_s8, test_copy_b8, test_copy_b32, test_fill_b8, test_conv_s8_s16, test_linear_s8_s16, test_copy_b16,
-    test_s16;
+    test_s16, test_conv3x3_s8;
 
 #endif

@@ -110,6 +110,33 @@ def test_convolutions_of_every_kind(isa: str, layer: tuple[int, int, int, int, i
         assert same(run(g, feed), Session(g, threads=2, isa=isa).run(feed))
 
 
+@pytest.mark.parametrize("size", [(1, 16, 24, 16), (2, 24, 13, 20), (1, 32, 15, 33)])
+def test_winograd_is_exact_where_it_is_proved_and_not_chosen_elsewhere(size: tuple[int, int, int, int]) -> None:
+    batch, channels, side, out = size
+    g = one_layer(batch, channels, side, out, 3, 1, 1)
+    best = native.best("conv3x3_s8").isa
+    for x in (np.random.default_rng(0).integers(-128, 128, g.inputs[0].shape), np.full(g.inputs[0].shape, -128)):
+        feed = {"x": x.astype(np.int8)}
+        for threads in (1, 3):
+            session = Session(g, threads=threads)
+            kernels = {r.kernel for r in session.profile(feed["x"], repeats=1).rows}
+            assert (f"conv3x3_s8__{best}" in kernels) == (best != "ref")
+            assert same(run(g, feed), session.run(feed))
+
+
+def test_weights_whose_sum_is_too_large_for_winograd_are_multiplied_directly() -> None:
+    b = Builder()
+    x = b.input("x", TensorType((1, 128, 16, 16), "int8"))
+    w = b.constant(np.full((16, 128, 3, 3), -128, np.int8), name="w")  # 255 · 128 · 9 · 128 ≥ 2²⁵
+    m = b.constant(np.full(16, 1e-6, np.float32), name="m")
+    window = {"stride": (1, 1), "pads": (1,) * 4, "dilation": (1, 1), "groups": 1}
+    g = b.finish({"y": b.add("q_conv", x, w, m, **window, x_zero=127, y_zero=0, **CLAMP, bound=255 * 128 * 9 * 128)})
+    feed = {"x": np.full((1, 128, 16, 16), -128, np.int8)}
+    session = Session(g, threads=1)
+    assert not any(r.kernel.startswith("conv3x3") for r in session.profile(feed["x"], repeats=1).rows)
+    assert same(run(g, feed), session.run(feed))
+
+
 def test_several_python_threads_use_one_session_at_once() -> None:
     g = network(2, 24, 24)
     session = Session(g, threads=2)

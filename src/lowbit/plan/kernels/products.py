@@ -161,6 +161,9 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
     if depth == 1 and groups == out_c and node.attrs["to"] == "int8":
         return [depthwise(node, ctx, g, wv, w4)]
+    winograd = conv_by_tiles(node, ctx, g, wv, w4) if groups == 1 else None
+    if winograd is not None:
+        return [winograd]
     kernel = ctx.kernel(f"conv_{short(x, node.output)}")
     k = kernel_h * kernel_w * depth
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
@@ -171,6 +174,60 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     scratch = Scratch(sizes(kernel.isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
     cost = pixels * out_c * k / MACS_PER_NS
     return [Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), -(-pixels // block), cost)]
+
+
+G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as lb.h says
+TILES_IN_CACHE = 300 << 10  # bytes of transformed inputs that stay in the second-level cache
+FEWEST_TILES = 12  # with fewer the weights, four times as many bytes, cost more than the multiplications saved
+
+
+def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call | None:
+    """conv3x3_s8, where it is proved exact and pays; None elsewhere."""
+    kernel = ctx.kernel("conv3x3_s8")
+    out_c, in_c = w4.shape[:2]
+    shape = (g["kernel_h"], g["kernel_w"], g["stride_h"], g["stride_w"], g["dilation_h"], g["dilation_w"])
+    tiles = g["batch"] * -(-g["out_h"] // 4) * -(-g["out_w"] // 4)
+    if kernel.isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or node.attrs["to"] != "int8" or tiles < FEWEST_TILES or in_c < PANEL:
+        return None
+    if largest_sum(w4, ints(node, "x_zero")["x_zero"]) >= 1 << 25:
+        return None
+    depth = -(-in_c // PANEL) * PANEL
+    data = ctx.once(wv, "winograd", make=lambda: pack_tiles(w4))
+    most = max(2 * 6, TILES_IN_CACHE // (72 * depth) // 6 * 6)
+    blocks = -(-tiles // min(48, most + 4))  # a few more are better than a small block behind
+    if ctx.target.threads > 1:
+        blocks = -(-blocks // ctx.target.threads) * ctx.target.threads
+    block = -(-tiles // blocks)
+    bias, multiplier = per_channel(node, ctx, out_c)
+    names = ("batch", "in_h", "in_w", "out_h", "out_w", "pad_h", "pad_w")
+    params: dict[str, Param] = {
+        **{n: g[n] for n in names}, "in_c": in_c, "out_c": out_c, "block": block, "out_stride": out_c, **clamp(node),
+    }  # fmt: skip
+    x = node.inputs[0]
+    assert x is not None
+    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(72 * block * depth + 36 * 64 * block))
+    return Call(kernel, params, args, -(-tiles // block), tiles * 36 * in_c * out_c / MACS_PER_NS)
+
+
+def largest_sum(w4: Array, x_zero: int) -> int:
+    """The largest |Σ (x - x_zero)·w| of any int8 input and any output channel."""
+    wide = w4.astype(np.int64)
+    up, down = np.maximum(wide, 0).sum(axis=(1, 2, 3)), np.maximum(-wide, 0).sum(axis=(1, 2, 3))
+    most, least = 127 - x_zero, 128 + x_zero
+    return int(np.maximum(most * up + least * down, least * up + most * down).max(initial=0))
+
+
+def pack_tiles(w4: Array) -> Array:
+    """Winograd's weights G w G' as conv3x3_s8 wants them: (panels, 36, channels / 2, 16 outputs, 2 inputs)."""
+    out_c, in_c = w4.shape[:2]
+    u = np.einsum("ij,ocjk,lk->oilc", G, w4.astype(np.int32), G, optimize=True).reshape(out_c, 36, in_c)
+    panels, depth = -(-out_c // PANEL), -(-in_c // PANEL) * PANEL
+    full = np.zeros((panels * PANEL, 36, depth), np.int16)
+    full[:out_c, :, :in_c] = u
+    ordered = full.reshape(panels, PANEL, 36, depth // 2, 2).transpose(0, 2, 3, 1, 4)
+    out = aligned(full.nbytes)
+    out[:] = np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
+    return out
 
 
 def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:

@@ -1,0 +1,188 @@
+/* Winograd's F(4x4, 3x3) in integers: a tile of 4x4 outputs from 6x6 inputs takes 36 products for each pair of channels instead of 144.
+ *
+ *   576 y = A' [ (G w G') . (B' d B) ] A      B' d B: |v| <= 100 * 255; G w G': |u| <= 49 * 128: both fit int16
+ *
+ * with B, G, A scaled to integers. All sums are modulo 2^32. |576 y| may be beyond 2^31, but 64 y = 576 y / 9 is found by the inverse of 9
+ * modulo 2^32, and is within int32 because |y| < 2^25, which the caller proves; a shift by 6 gives y. */
+#include "lb.h"
+#include "lb_numerics.h"
+#include "lb_requantize_avx2.h"
+
+lb_conv3x3_s8_fn lb_conv3x3_s8__avx2;
+
+#define INLINE static inline __attribute__((always_inline))
+enum { PANEL = 16, POINTS = 36, TILE = 6 };
+
+typedef int32_t __attribute__((may_alias)) dword;
+
+/* B' of six vectors of int16, `step` apart. */
+INLINE void transform_input(const __m256i *d, int step, __m256i *o, int to) {
+    const __m256i five = _mm256_set1_epi16(5), d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step],
+                  d5 = d[5 * step];
+    o[0] = _mm256_add_epi16(_mm256_sub_epi16(_mm256_slli_epi16(d0, 2), _mm256_mullo_epi16(d2, five)), d4);
+    o[5 * to] = _mm256_add_epi16(_mm256_sub_epi16(_mm256_slli_epi16(d1, 2), _mm256_mullo_epi16(d3, five)), d5);
+    const __m256i a = _mm256_sub_epi16(d4, _mm256_slli_epi16(d2, 2)), b = _mm256_sub_epi16(d3, _mm256_slli_epi16(d1, 2));
+    o[to] = _mm256_add_epi16(a, b);
+    o[2 * to] = _mm256_sub_epi16(a, b);
+    const __m256i c = _mm256_sub_epi16(d4, d2), e = _mm256_slli_epi16(_mm256_sub_epi16(d3, d1), 1);
+    o[3 * to] = _mm256_add_epi16(c, e);
+    o[4 * to] = _mm256_sub_epi16(c, e);
+}
+
+/* A' of six vectors of int32, `step` apart, times 24. */
+INLINE void transform_output(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {
+    const __m256i m0 = m[0], m5 = m[5 * step];
+    const __m256i s = _mm256_add_epi32(m[step], m[2 * step]), d = _mm256_sub_epi32(m[step], m[2 * step]);
+    const __m256i t = _mm256_add_epi32(m[3 * step], m[4 * step]), e = _mm256_sub_epi32(m[3 * step], m[4 * step]);
+    const __m256i s4 = _mm256_slli_epi32(s, 2), d4 = _mm256_slli_epi32(d, 2);
+    const __m256i six = _mm256_add_epi32(_mm256_slli_epi32(m0, 2), _mm256_slli_epi32(m0, 1));
+    const __m256i last = _mm256_add_epi32(_mm256_slli_epi32(m5, 4), _mm256_slli_epi32(m5, 3));
+    o[0] = _mm256_add_epi32(_mm256_add_epi32(six, s4), t);
+    o[to] = _mm256_add_epi32(d4, _mm256_slli_epi32(e, 1));
+    o[2 * to] = _mm256_add_epi32(s4, _mm256_slli_epi32(t, 2));
+    o[3 * to] = _mm256_add_epi32(_mm256_add_epi32(d4, _mm256_slli_epi32(e, 3)), last);
+}
+
+/* 16 channels of one pixel less the zero point, or zeros outside the image and behind the last channel. */
+INLINE __m256i load_pixel(const int8_t *from, int inside, int32_t channels, __m256i zero_point, int8_t zero) {
+    if (!inside)
+        return _mm256_setzero_si256();
+    if (channels >= 16)
+        return _mm256_sub_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from)), zero_point);
+    int8_t bytes[16];
+    memset(bytes, zero, sizeof bytes);
+    memcpy(bytes, from, (size_t)channels);
+    return _mm256_sub_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)bytes)), zero_point);
+}
+
+/* Two channels of one tile and 16 outputs. In assembly for the reason of lb_step: 12 accumulators, 2 of w, 2 here. */
+INLINE void step(__m256i c[2], const int16_t *v, __m256i w0, __m256i w1) {
+    __m256i t, u;
+    __asm__("vpbroadcastd %[v], %[t]\n\t"
+            "vpmaddwd %[w0], %[t], %[u]\n\t"
+            "vpmaddwd %[w1], %[t], %[t]\n\t"
+            "vpaddd %[u], %[c0], %[c0]\n\t"
+            "vpaddd %[t], %[c1], %[c1]"
+            : [c0] "+x"(c[0]), [c1] "+x"(c[1]), [t] "=&x"(t), [u] "=&x"(u)
+            : [v] "m"(*(const dword *)(const void *)v), [w0] "x"(w0), [w1] "x"(w1));
+}
+
+/* out (rows x 16) = `rows` tiles at one point, times the weights of that point. */
+INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
+    __m256i c[TILE][2];
+    for (int i = 0; i < rows; i++)
+        c[i][0] = c[i][1] = _mm256_setzero_si256();
+    for (ptrdiff_t k = 0; k < depth; k += 2, u += 2 * PANEL) {
+        const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)u);
+        const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(u + PANEL));
+        for (int i = 0; i < rows; i++)
+            step(c[i], v + i * depth + k, w0, w1);
+    }
+    for (int i = 0; i < rows; i++)
+        out[2 * i] = c[i][0], out[2 * i + 1] = c[i][1];
+}
+
+static void multiply6(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
+    multiply(6, v, depth, u, out);
+}
+static void multiply3(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
+    multiply(3, v, depth, u, out);
+}
+static void multiply1(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
+    multiply(1, v, depth, u, out);
+}
+
+typedef struct {
+    int32_t image, row, column; /* of its first output */
+} tile;
+
+static tile tile_at(const lb_conv3x3_s8_params *p, int32_t t) {
+    const int32_t wide = (p->out_w + 3) / 4, all = (p->out_h + 3) / 4 * wide;
+    return (tile){t / all, t % all / wide * 4, t % wide * 4};
+}
+
+/* The transformed inputs of one tile: point q at v + q * step, `depth` channels each. */
+static void load_tile(const lb_conv3x3_s8_params *p, const int8_t *x, tile t, ptrdiff_t depth, ptrdiff_t step_of_point, int16_t *v) {
+    const __m256i zero_point = _mm256_set1_epi16((int16_t)p->x_zero);
+    const int32_t top = t.row - p->pad_h, left = t.column - p->pad_w;
+    const int8_t *image = x + (ptrdiff_t)t.image * p->in_h * p->in_w * p->in_c;
+    for (int32_t c = 0; c < depth; c += 16) {
+        __m256i rows[POINTS], d[6], o[6];
+        for (int32_t j = 0; j < 6; j++) {
+            for (int32_t i = 0; i < 6; i++) {
+                const int32_t row = top + i, column = left + j;
+                const int inside = row >= 0 && row < p->in_h && column >= 0 && column < p->in_w;
+                d[i] = load_pixel(inside ? image + ((ptrdiff_t)row * p->in_w + column) * p->in_c + c : x, inside, p->in_c - c, zero_point,
+                                  (int8_t)p->x_zero);
+            }
+            transform_input(d, 1, rows + j, 6);
+        }
+        for (int32_t i = 0; i < 6; i++) {
+            transform_input(rows + 6 * i, 1, o, 1);
+            for (int32_t j = 0; j < 6; j++)
+                _mm256_store_si256((__m256i *)(void *)(v + (6 * i + j) * step_of_point + c), o[j]);
+        }
+    }
+}
+
+/* The outputs of one tile for 16 channels, of which `width` exist; m has point q at m + q * step. */
+static void store_tile(const lb_conv3x3_s8_params *p, const __m256i *m, ptrdiff_t step_of_point, tile t, const __m256i start[2],
+                       const __m256 multiplier[2], const lb_clamp16 *clamp, int8_t *out, int32_t width) {
+    const __m256i ninth = _mm256_set1_epi32(0x38E38E39);
+    __m256i y[2][16];
+    for (int half = 0; half < 2; half++) {
+        __m256i columns[24];
+        for (int j = 0; j < 6; j++)
+            transform_output(m + j * step_of_point + half, 6 * step_of_point, columns + j, 6);
+        for (int i = 0; i < 4; i++)
+            transform_output(columns + 6 * i, 1, y[half] + 4 * i, 1);
+    }
+    for (int32_t i = 0; i < 4 && t.row + i < p->out_h; i++)
+        for (int32_t j = 0; j < 4 && t.column + j < p->out_w; j++) {
+            const __m256i y0 = _mm256_srai_epi32(_mm256_mullo_epi32(y[0][4 * i + j], ninth), 6);
+            const __m256i y1 = _mm256_srai_epi32(_mm256_mullo_epi32(y[1][4 * i + j], ninth), 6);
+            const ptrdiff_t pixel = ((ptrdiff_t)t.image * p->out_h + t.row + i) * p->out_w + t.column + j;
+            const __m128i q =
+                lb_requantize16(_mm256_add_epi32(y0, start[0]), _mm256_add_epi32(y1, start[1]), multiplier[0], multiplier[1], clamp);
+            lb_store_bytes(out + pixel * p->out_stride, q, width);
+        }
+}
+
+void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+                         int8_t *out, void *scratch, int32_t begin, int32_t end) {
+    const ptrdiff_t depth = (p->in_c + 15) / 16 * 16;
+    const int64_t tiles = (int64_t)p->batch * ((p->out_h + 3) / 4) * ((p->out_w + 3) / 4);
+    const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
+    int16_t *v = scratch;
+    __m256i *m = (__m256i *)(void *)(v + POINTS * p->block * depth);
+    for (int32_t item = begin; item < end; item++) {
+        const int32_t first = item * p->block, count = (int32_t)(tiles - first < p->block ? tiles - first : p->block);
+        const ptrdiff_t v_step = count * depth, m_step = 2 * (ptrdiff_t)count;
+        for (int32_t t = 0; t < count; t++)
+            load_tile(p, x, tile_at(p, first + t), depth, v_step, v + t * depth);
+        for (int32_t n = 0; n < p->out_c; n += PANEL) {
+            const int32_t width = p->out_c - n < PANEL ? p->out_c - n : PANEL;
+            const int16_t *u = (const int16_t *)w + (ptrdiff_t)n * POINTS * depth;
+            _Alignas(32) int32_t b[PANEL];
+            _Alignas(32) float f[PANEL];
+            lb_load16(bias + n, width, b);
+            lb_load16(multiplier + n, width, f);
+            const __m256i start[2] = {_mm256_load_si256((const __m256i *)(const void *)b),
+                                      _mm256_load_si256((const __m256i *)(const void *)(b + 8))};
+            const __m256 scale[2] = {_mm256_load_ps(f), _mm256_load_ps(f + 8)};
+            for (int q = 0; q < POINTS; q++, u += depth * PANEL) {
+                const int16_t *from = v + q * v_step;
+                __m256i *to = m + q * m_step;
+                int32_t t = 0;
+                for (; t + 6 <= count; t += 6)
+                    multiply6(from + t * depth, depth, u, to + 2 * t);
+                for (; t + 3 <= count; t += 3)
+                    multiply3(from + t * depth, depth, u, to + 2 * t);
+                for (; t < count; t++)
+                    multiply1(from + t * depth, depth, u, to + 2 * t);
+            }
+            for (int32_t t = 0; t < count; t++)
+                store_tile(p, m + 2 * t, m_step, tile_at(p, first + t), start, scale, &clamp, out + n, width);
+        }
+    }
+}
