@@ -114,14 +114,11 @@ def scores(case: Case, reference: Results, got: Results) -> dict[str, Any]:
 
 
 def integer_macs(case: Case, graph: Graph) -> float:
-    """The share of all multiplications whose layer becomes an integer op."""
-    counts = mac_counts(case.graph, case.test[0])
-    lowered = {n.name for n in lower(graph).graph.nodes if n.op.startswith("q_")} | {
-        o.name for n in lower(graph).graph.nodes if n.op.startswith("q_") for o in n.outputs
-    }
-    producers = case.graph.producers
-    on_integers = sum(c for k, c in counts.items() if (producers[k].name or k) in lowered or k in lowered)
-    return on_integers / max(1, sum(counts.values()))
+    """The share of all multiplications that no float op of the lowered graph does."""
+    lowered = lower(graph).graph
+    floats = {n.output.name for n in lowered.nodes if not n.op.startswith("q_")}
+    left = sum(count for k, count in mac_counts(lowered, case.test[0]).items() if k in floats)
+    return 1 - left / max(1, sum(mac_counts(case.graph, case.test[0]).values()))
 
 
 HEAD = " ".join(
