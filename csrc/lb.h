@@ -181,8 +181,8 @@ typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, 
 
 /* ---- conv3x3_s8: conv_s8 for kernels of 3x3 with strides, dilations and groups of 1
  * ------------------------------------------------------ Item: `block` tiles of 4x4 pixels, which are counted through the batch: ceil(batch
- * * ceil(out_h / 4) * ceil(out_w / 4) / block). The caller proves 255 * (sum over kernel and channels of |w[o]|) < 2^25 for each o; bias is
- * free as in conv_s8.
+ * * ceil(out_h / 4) * ceil(out_w / 4) / block). The caller proves
+ * |acc - bias| < 2^25 for every x; bias is free as in conv_s8.
  *
  * Weights are plain (out_c, 3, 3, in_c) for `ref`. For others they are Winograd's F(4x4, 3x3) in integers: u = G w G' with the rows
  * (1 0 0) (-1 -1 -1) (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, of int16, as (ceil(out_c / 16), 36, c / 2, 16, 2), where c is in_c rounded

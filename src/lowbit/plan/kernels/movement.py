@@ -12,6 +12,7 @@ from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
 
 AXES = 6
+SHORT_RUN = 8
 CONTRACTS = {1: "copy_b8", 2: "copy_b16", 4: "copy_b32"}
 
 
@@ -97,6 +98,8 @@ def copy_call(
         return None
     if not rows:
         rows = [[1, 1, 1]]
+    if len(rows) > 1 and rows[-1][0] < SHORT_RUN < rows[-2][0]:  # colours: the long axis is the inner loop
+        rows[-2:] = rows[:-3:-1]
     full = [*rows[:1], *[[1, 0, 0]] * (AXES - len(rows)), *rows[1:]] if len(rows) > 1 else [[1, 0, 0]] * (AXES - 1) + rows
     items = full[0][0]
     fields: dict[str, Param] = {
