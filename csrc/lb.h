@@ -180,7 +180,7 @@ typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, 
                                float *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- conv3x3_s8: conv_s8 for kernels of 3x3 with strides, dilations and groups of 1
- * ------------------------------------------------------ Item: `block` tiles of 4x4 pixels, which are counted through the batch: ceil(batch
+ * Item: `block` tiles of 4x4 pixels, which are counted through the batch: ceil(batch
  * * ceil(out_h / 4) * ceil(out_w / 4) / block). The caller proves
  * |acc - bias| < 2^25 for every x; bias is free as in conv_s8.
  *
@@ -317,7 +317,7 @@ typedef struct {
 typedef void lb_table_s8_fn(const lb_table_s8_params *p, const int8_t *x, const int8_t *table, int8_t *out, int32_t begin, int32_t end);
 
 /* ---- pools. Item: a row of the output, batch * out_h of them.
- * ---------------------------------------------------------------------------- max_pool_s8: the largest of the window's elements inside the
+ * max_pool_s8: the largest of the window's elements inside the
  * image, or -128 where there are none. avg_pool_s8: clamp(rne(fl32(sum of (x - x_zero)) * (multiplier / fl32(count))) + y_zero, lo, hi).
  * count is how many of the window's elements are inside the image or, with count_pad_h and so on, inside its padding: rows -count_h0 ...
  * in_h + count_h1 - 1, columns alike. A count of 0 gives y_zero. */
@@ -396,7 +396,7 @@ typedef struct {
 typedef void lb_fill_b8_fn(const lb_fill_b8_params *p, uint8_t *out, int32_t begin, int32_t end);
 
 /* ---- 16-bit activations: the same contracts, with int16_t where the name says s16
- * -------------------------------------------------------- Zero points, lo and hi are then in the range of int16. Elements of 2 bytes are
+ * Zero points, lo and hi are then in the range of int16. Elements of 2 bytes are
  * copied by copy_b16. */
 typedef struct {
     float scale;        /* finite, > 0 */
