@@ -53,6 +53,8 @@ def test_shapes_mean_the_same_for_every_kind_of_model(kind: str, tmp_path: Path)
     both = ["float32[4, 3, 8]", "float32[4, seq]"]
     for shapes in ({"batch": 4}, {"batch": np.int64(4)}, {"x": [4, 3, 8]}, {"x": np.array([4, 3, 8])}, {"x": (4, 3, 8), "batch": 4}):
         assert bound(shapes) == both
+    multiples = bound({"x": ["2*pairs", 3, 8]})
+    assert multiples[0] == "float32[2*pairs, 3, 8]" and multiples[1].startswith("float32[2*pairs, ")
     assert bound({"y": [2, 7]}) == ["float32[2, 3, 8]", "float32[2, 7]"]
     assert bound({"y": ["n", "seq"]}) == ["float32[n, 3, 8]", "float32[n, seq]"]
     assert bound({"y": ["n", "seq"], "n": 3}) == ["float32[3, 3, 8]", "float32[3, seq]"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.dims import Dim, Sym, as_line, substitute, symbol, symbols
+from lowbit.dims import Dim, Sym, as_line, parse_dim, substitute, symbol, symbols
 from lowbit.errors import InputError, ShapeError
 from lowbit.types import shape_text
 
@@ -35,14 +35,20 @@ def checked_shapes(shapes: Any) -> Given:
         if not isinstance(name, str):
             raise InputError(f"shapes= has the key {name!r}, names of inputs or dimensions are needed", hint=_HINT)
         if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1):
-            found[name] = tuple(d if _is_name(d) else _size(d, f"{name}[{i}]") for i, d in enumerate(value))
+            found[name] = tuple(d if _is_open(d) else _size(d, f"{name}[{i}]") for i, d in enumerate(value))
         else:
             found[name] = _size(value, name)
     return found
 
 
-def _is_name(d: Any) -> bool:
-    return isinstance(d, str) and d.isidentifier()
+def _is_open(d: Any) -> bool:
+    """Whether it is text that names a dimension, or an expression of names such as 32*h."""
+    if not isinstance(d, str):
+        return False
+    try:
+        return isinstance(parse_dim(d), Sym)
+    except ShapeError:
+        return False
 
 
 def _size(value: Any, where: str) -> int:
@@ -69,7 +75,7 @@ def binding_of(given: Given, inputs: Mapping[str, Sequence[Dim]]) -> dict[str, D
         if name in inputs:
             for symbol_name, value in _line_by_line(name, inputs[name], shape).items():
                 put(symbol_name, value, f"input {name!r}")
-    called = {str(v) for v, _ in said.values() if isinstance(v, Sym)}
+    called = {s for v, _ in said.values() for s in symbols(v)}
     sizes: dict[str, Dim] = {}
     for name, size in given.items():
         if isinstance(size, tuple):
@@ -107,7 +113,7 @@ def _line_by_line(name: str, declared: Sequence[Dim], shape: tuple[int | str, ..
         line = as_line(d)
         if isinstance(g, str):
             if line is not None and line[1:] == (1, 0):
-                value: Dim = symbol(g)
+                value: Dim = parse_dim(g)
                 if g == line[0]:
                     continue
             elif str(d) == g:
