@@ -14,6 +14,7 @@ _PUBLIC = {
     **dict.fromkeys(["Op", "register"], "lowbit.ops.op"),
     **dict.fromkeys(["TensorType"], "lowbit.types"),
     **dict.fromkeys(["Session"], "lowbit.runtime.session"),
+    **dict.fromkeys(["export_onnx"], "lowbit.export.onnx"),
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
     **dict.fromkeys(["compare", "Report"], "lowbit.report.compare"),
     **dict.fromkeys(["verify_backends"], "lowbit.report.verify"),
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from lowbit.errors import QuantError as QuantError
     from lowbit.errors import ShapeError as ShapeError
     from lowbit.errors import UnsupportedOp as UnsupportedOp
+    from lowbit.export.onnx import export_onnx as export_onnx
     from lowbit.hardware import Hardware as Hardware
     from lowbit.ir.graph import Graph as Graph
     from lowbit.ir.graph import Node as Node
