@@ -77,8 +77,8 @@ def load(model: ModelProto, inputs: Tensors) -> Graph:
             return load_onnx(model.SerializeToString())
         except NeedsConstant as e:
             wanted = origins(model, e.input) - constants
-            if not wanted:
-                raise
+            if not wanted or any(e.input in n.input for n in nodes(model.graph) if n.op_type == "NonZero"):
+                raise  # what NonZero reads is data, not something a compiler may ask to know
             constants |= wanted
             model = with_initializers(model, {n: inputs.proto([v.name for v in model.graph.input].index(n)) for n in wanted})
 
