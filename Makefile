@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt tools/gen_kernels.py)
+NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/contracts csrc/contracts/* csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt tools/gen_kernels.py)
 
 .PHONY: docs demo test test-csrc check clean e2e
 
@@ -21,7 +21,7 @@ check: .venv/.dev .venv/.native
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror csrc/*.[ch] csrc/kernels/*.c bindings/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror csrc/*.[ch] csrc/contracts/*.h csrc/kernels/*.c bindings/*.[ch]
 
 # Kernels alone: as they ship, and under the address and undefined-behaviour sanitizers.
 test-csrc: .venv/.build-tools

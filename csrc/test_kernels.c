@@ -70,7 +70,7 @@ void expect_same(const lb_kernel *ref, const lb_kernel *k, const void *params, v
 
 /* ---- one function per contract -------------------------------------------------------------------------------------------- */
 
-static void test_quantize_f32_s8(const lb_kernel *ref, const lb_kernel *k) {
+void test_quantize_f32_s8(const lb_kernel *ref, const lb_kernel *k) {
     static const float special[] = {0.0f,    -0.0f, INFINITY, -INFINITY, NAN,    -NAN,   FLT_MAX, -FLT_MAX, FLT_MIN, 1e-45f,
                                     -1e-45f, 0.5f,  -0.5f,    1.5f,      127.5f, 128.5f, -128.5f, -129.5f,  2.5f,    -2.5f};
     static const float scales[] = {1.0f, 0.5f, 0.0173f, 3.0f, 1e-45f, FLT_MIN, FLT_MAX};
@@ -92,7 +92,7 @@ static void test_quantize_f32_s8(const lb_kernel *ref, const lb_kernel *k) {
             }
 }
 
-static void test_dequantize_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+void test_dequantize_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     static const float scales[] = {1.0f, 0.0173f, 1e-45f, FLT_MAX};
     static const int32_t zero_points[] = {-128, -1, 0, 127};
     static int8_t x[MAX_N + 8];
@@ -112,43 +112,9 @@ static const struct {
     const char *contract;
     kernel_test *run;
 } tests[] = {
-    {"quantize_f32_s8", test_quantize_f32_s8},
-    {"dequantize_s8_f32", test_dequantize_s8_f32},
-    {"gemm_s8_sizes", test_gemm_s8_sizes},
-    {"gemm_s8_pack", test_gemm_s8_pack},
-    {"gemm_s8_s32", test_gemm_s8_s32},
-    {"gemm_s8_f32", test_gemm_s8_f32},
-    {"gemm_s16_s64", test_gemm_s16_s64},
-    {"gemm_b1_s32", test_gemm_b1_s32},
-    {"conv_s8", test_conv_s8},
-    {"conv_s8_f32", test_conv_s8_f32},
-    {"dwconv_s8", test_dwconv_s8},
-    {"linear_s8", test_linear_s8},
-    {"linear_s8_f32", test_linear_s8_f32},
-    {"requantize_s8", test_requantize_s8},
-    {"add_s8", test_add_s8},
-    {"mul_s8", test_mul_s8},
-    {"table_s8", test_table_s8},
-    {"max_pool_s8", test_max_pool_s8},
-    {"avg_pool_s8", test_avg_pool_s8},
-    {"copy_b8", test_copy_b8},
-    {"copy_b32", test_copy_b32},
-    {"fill_b8", test_fill_b8},
-    {"conv3x3_s8", test_conv3x3_s8},
-    {"conv_s8_s16", test_conv_s8_s16},
-    {"linear_s8_s16", test_linear_s8_s16},
-    {"copy_b16", test_copy_b16},
-    {"quantize_f32_s16", test_s16},
-    {"dequantize_s16_f32", test_s16},
-    {"requantize_s16", test_s16},
-    {"requantize_s8_s16", test_s16},
-    {"requantize_s16_s8", test_s16},
-    {"add_s16", test_s16},
-    {"max_pool_s16", test_s16},
-    {"avg_pool_s16", test_s16},
-    {"linear_s16", test_s16},
-    {"linear_s16_s8", test_s16},
-    {"linear_s16_f32", test_s16},
+#define ROW(contract, test) {#contract, test},
+    KERNEL_TESTS(ROW)
+#undef ROW
 };
 
 /* ---- the page that `ref` itself stands on ----------------------------------------------------------------------------------- */
@@ -191,7 +157,7 @@ int main(void) {
             }
         expect(found, k->contract->name);
         if (!found)
-            printf("  ^ contract without a test in test_kernels.c\n");
+            printf("  ^ contract without a test in test_list.h\n");
         else if (comparisons == before + 1)
             printf("%-28s %-12s not on this CPU\n", k->contract->name, k->isa->name);
         else

@@ -4,6 +4,7 @@
 
 #include "lb.h"
 #include "lb_table.h"
+#include "test_list.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,9 +26,8 @@ void expect_same(const lb_kernel *ref, const lb_kernel *k, const void *params, v
 
 /* One per contract, called for every kernel that this CPU can run. */
 typedef void kernel_test(const lb_kernel *ref, const lb_kernel *k);
-kernel_test test_gemm_s8_sizes, test_gemm_s8_pack, test_gemm_s8_s32, test_gemm_s8_f32, test_gemm_s16_s64, test_gemm_b1_s32, test_conv_s8,
-    test_conv_s8_f32, test_dwconv_s8, test_linear_s8, test_linear_s8_f32, test_requantize_s8, test_add_s8, test_mul_s8, test_table_s8,
-    test_max_pool_s8, test_avg_pool_s8, test_copy_b8, test_copy_b32, test_fill_b8, test_conv_s8_s16, test_linear_s8_s16, test_copy_b16,
-    test_s16, test_conv3x3_s8;
+#define DECLARE(contract, test) kernel_test test;
+KERNEL_TESTS(DECLARE)
+#undef DECLARE
 
 #endif

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RANGE = ("int32_t begin", "int32_t end")
+INCLUDE = r'^#include "(contracts/\w+\.h)"$'
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,25 @@ def _arg(text: str) -> Arg:
     return Arg(m[2], m[3], m[1] is not None)
 
 
+def with_includes(header: Path, seen: set[str] | None = None) -> str:
+    """The text of a header with the files that it includes by `"..."` in their places, each once; paths are those of the header's folder."""
+    seen, root = set() if seen is None else seen, header.parent
+
+    def include(match: re.Match[str]) -> str:
+        if match[1] in seen:
+            return ""
+        seen.add(match[1])
+        return re.sub(INCLUDE, include, (root / match[1]).read_text(), flags=re.M)
+
+    return re.sub(INCLUDE, include, header.read_text(), flags=re.M)
+
+
 def main(header: str, isas: str, out: str, *kernels: str) -> None:
     pairs = []
     for path in kernels:
         contract, _, isa = Path(path).stem.partition("__")
         pairs.append((contract, isa))
-    Path(out).write_text(table(parse_contracts(Path(header).read_text()), parse_isas(Path(isas).read_text()), pairs))
+    Path(out).write_text(table(parse_contracts(with_includes(Path(header))), parse_isas(Path(isas).read_text()), pairs))
 
 
 if __name__ == "__main__":

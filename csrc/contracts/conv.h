@@ -1,0 +1,112 @@
+/* Convolutions of 8-bit images. What holds for every contract stands in lb.h. */
+#ifndef LB_CONTRACTS_CONV_H
+#define LB_CONTRACTS_CONV_H
+
+#include <stdint.h>
+
+/* ---- conv_s8, conv_s8_f32: convolution of images -----------------------------------------------------------------------------------
+ *
+ *   acc = bias[o] + sum over kernel and channels of the group of (x - x_zero) * w[o]      padding adds nothing
+ *   conv_s8:     out = clamp(rne(fl32(acc) * multiplier[o]) + y_zero, lo, hi)
+ *   conv_s8_f32: out = fl32(acc) * multiplier[o]
+ *
+ * The caller proves that no acc leaves int32; kernels may wrap on the way. Weights are int8, plain (out_c, kernel_h, kernel_w,
+ * in_c / groups) for `ref`; for others they are packed by gemm_s8_pack of the same isa, once for each group, one behind the other:
+ * k = kernel_h * kernel_w * in_c / groups rows in that order, n = out_c / groups columns, one segment, no zero points.
+ *
+ * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
+ * scratch, aligned to 64: bytes[1] of gemm_s8_sizes of the same isa for m = block and that k, and k more, rounded up to 64. */
+typedef struct {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t kernel_h; /* >= 1, as kernel_w, strides, dilations and groups */
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h; /* rows above the first; what is needed below follows from out_h */
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t groups;     /* divides in_c and out_c */
+    int32_t block;      /* >= 1 */
+    int32_t out_stride; /* elements from pixel to pixel, >= out_c */
+    int32_t x_zero;     /* -128 ... 127 */
+    int32_t y_zero;     /* lo ... hi */
+    int32_t lo;         /* -128 ... hi */
+    int32_t hi;         /* lo ... 127 */
+} lb_conv_s8_params;
+
+/* multiplier: out_c, finite, >= 0. */
+typedef void lb_conv_s8_fn(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+                           int8_t *out, void *scratch, int32_t begin, int32_t end);
+
+typedef lb_conv_s8_params lb_conv_s8_f32_params; /* y_zero, lo and hi are not read */
+
+typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+                               float *out, void *scratch, int32_t begin, int32_t end);
+
+/* ---- conv3x3_s8: conv_s8 for kernels of 3x3 with strides, dilations and groups of 1
+ * Item: `block` tiles of 4x4 pixels, which are counted through the batch: ceil(batch
+ * * ceil(out_h / 4) * ceil(out_w / 4) / block). The caller proves
+ * |acc - bias| < 2^25 for every x; bias is free as in conv_s8.
+ *
+ * Weights are plain (out_c, 3, 3, in_c) for `ref`. For others they are Winograd's F(4x4, 3x3) in integers: u = G w G' with the rows
+ * (1 0 0) (-1 -1 -1) (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, of int16, as (ceil(out_c / 16), 36, c / 2, 16, 2), where c is in_c rounded
+ * up to 16, and the last two axes are output channel and input channel; what does not exist is 0. Aligned to 64.
+ * scratch, aligned to 64: 72 * block * c + 36 * 64 * block bytes. */
+typedef struct {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t block;      /* >= 1 */
+    int32_t out_stride; /* elements from pixel to pixel, >= out_c */
+    int32_t x_zero;
+    int32_t y_zero;
+    int32_t lo;
+    int32_t hi;
+} lb_conv3x3_s8_params;
+
+typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+                              int8_t *out, void *scratch, int32_t begin, int32_t end);
+
+/* ---- dwconv_s8: convolution of each channel by itself, as conv_s8 with groups = in_c = out_c = channels. ------------------------------
+ * Weights are (kernel_h, kernel_w, channels) for every isa. Item: a row of the output, batch * out_h of them.
+ * scratch, aligned to 64: 8 * (kernel_h + 1) * (in_w + kernel_w * dilation_w + stride_w + pad_w) * 16 + 128 * (kernel_h + 1) * kernel_w
+ * bytes. */
+typedef struct {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t channels;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t kernel_h;
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t out_stride; /* elements from pixel to pixel, >= channels */
+    int32_t x_zero;
+    int32_t y_zero;
+    int32_t lo;
+    int32_t hi;
+} lb_dwconv_s8_params;
+
+typedef void lb_dwconv_s8_fn(const lb_dwconv_s8_params *p, const int8_t *x, const int8_t *w, const int32_t *bias, const float *multiplier,
+                             int8_t *out, void *scratch, int32_t begin, int32_t end);
+
+#endif

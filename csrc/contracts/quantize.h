@@ -1,0 +1,25 @@
+/* Between floats and integers. What holds for every contract stands in lb.h. */
+#ifndef LB_CONTRACTS_QUANTIZE_H
+#define LB_CONTRACTS_QUANTIZE_H
+
+#include <stdint.h>
+
+/* ---- quantize_f32_s8: out[i] = lb_quantize(x[i]), per tensor. NaN gives the zero point, infinities saturate. Item: an element. */
+typedef struct {
+    float scale;        /* finite, > 0 */
+    int32_t zero_point; /* lo ... hi */
+    int32_t lo;         /* -128 ... hi; narrower than int8 for int4 held in bytes, or for a symmetric range */
+    int32_t hi;         /* lo ... 127 */
+} lb_quantize_f32_s8_params;
+
+typedef void lb_quantize_f32_s8_fn(const lb_quantize_f32_s8_params *p, const float *x, int8_t *out, int32_t begin, int32_t end);
+
+/* ---- dequantize_s8_f32: out[i] = scale * (x[i] - zero_point), per tensor, one fp32 multiply. Item: an element. */
+typedef struct {
+    float scale;        /* finite, > 0 */
+    int32_t zero_point; /* -128 ... 127 */
+} lb_dequantize_s8_f32_params;
+
+typedef void lb_dequantize_s8_f32_fn(const lb_dequantize_s8_f32_params *p, const int8_t *x, float *out, int32_t begin, int32_t end);
+
+#endif
