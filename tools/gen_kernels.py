@@ -123,7 +123,7 @@ def _arg(text: str) -> Arg:
 
 
 def with_includes(header: Path, seen: set[str] | None = None) -> str:
-    """The text of a header with the files that it includes by `"..."` in their places, each once; paths are those of the header's folder."""
+    """The text of a header with the files that it includes by `"..."` in place, each once; paths are those of the header's folder."""
     seen, root = set() if seen is None else seen, header.parent
 
     def include(match: re.Match[str]) -> str:
