@@ -6,8 +6,6 @@
 #include "lb_gemm_s8_tiles_avx2.h"
 #include "lb_requantize_avx2.h"
 
-typedef enum { LB_TO_S8, LB_TO_S16, LB_TO_F32 } lb_result;
-
 typedef struct {
     lb_cut cut;
     const void *packed;
@@ -20,18 +18,6 @@ typedef struct {
     lb_clamp16 clamp;       /* of LB_TO_S8 */
     int32_t y_zero, lo, hi; /* of LB_TO_S16 */
 } lb_product;
-
-/* 16 accumulators requantized to int16, the first `count` of them stored. */
-static inline void lb_store_words(int16_t *out, __m256i acc0, __m256i acc1, __m256 m0, __m256 m1, int32_t zero_point, int32_t lo,
-                                  int32_t hi, ptrdiff_t count) {
-    const __m256 fmin = _mm256_set1_ps((float)(lo - zero_point)), fmax = _mm256_set1_ps((float)(hi - zero_point));
-    const __m256i z = _mm256_set1_epi32(zero_point);
-    const __m256 v0 = _mm256_min_ps(_mm256_max_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc0), m0), fmin), fmax);
-    const __m256 v1 = _mm256_min_ps(_mm256_max_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc1), m1), fmin), fmax);
-    const __m256i q0 = _mm256_add_epi32(_mm256_cvtps_epi32(v0), z), q1 = _mm256_add_epi32(_mm256_cvtps_epi32(v1), z);
-    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(q0, q1), 0xD8);
-    memcpy(out, &words, 2 * (size_t)count);
-}
 
 /* Columns left ... right - 1 (left is a multiple of LB_PANEL) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
 static inline void lb_multiply(const lb_product *p, const lb_scratch *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
