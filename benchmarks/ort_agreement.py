@@ -7,9 +7,8 @@ and exported and run by ONNX Runtime with its integer kernels (default optimizat
 unsigned (uint8): kernels for unsigned by signed products saturate in 16 bits on CPUs without VNNI.
 
 Where the two differ by one, and why:
-    attention   ONNX Runtime has none in integers; its softmax is float, lowbit's probabilities have 8 bits
-    add         QLinearAdd takes the zero points into one float constant and adds that before it rounds, so ties (equal scales, a result
-                of twice the scale) fall the other way where the zero point is odd: rne(x + z) for lowbit's rne(x) + z
+    attention   ONNX Runtime has none in integers; its softmax is float, lowbit's probabilities are integers of 20 bits
+    add         the sum before rounding is a float32 on both sides; a few in a million differ in its last bit
     linear      of rank 3: MatMulIntegerToFloat, then Add in float, then QuantizeLinear round three times, lowbit once
 """
 

@@ -45,6 +45,11 @@ static inline float lb_dequantize(int32_t q, float scale, int32_t zero_point) {
     return scale * (float)(q - zero_point);
 }
 
+/* clamp(rne((fl32(a) * ma + offset) + fl32(b) * mb)): the offset holds the zero points, so that a sum is rounded with them in it. */
+static inline int32_t lb_add(int32_t a, int32_t b, float ma, float mb, float offset, int32_t lo, int32_t hi) {
+    return lb_round_clamp(((float)a * ma + offset) + (float)b * mb, 0, lo, hi);
+}
+
 /* clamp(rne(fl32(acc) * multiplier) + zero_point): one rounding to fp32, one fp32 multiply. A fused ReLU or clip is lo and hi. */
 static inline int32_t lb_requantize(int32_t acc, float multiplier, int32_t zero_point, int32_t lo, int32_t hi) {
     return lb_round_clamp((float)acc * multiplier, zero_point, lo, hi);

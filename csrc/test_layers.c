@@ -268,8 +268,8 @@ void test_add_s8(const lb_kernel *ref, const lb_kernel *k) {
         if (round % 3 == 0)
             p = (lb_add_s8_params){.shape = {1, 1, 1, 1009}, .a_stride = {0, 0, 0, 1}, .b_stride = {0, 0, 0, 1}};
         p.a_multiplier = (float)random_int(1, 4000) * 1e-3f, p.b_multiplier = (float)random_int(-4000, 4000) * (round % 7 ? 1e-3f : 1e30f);
-        p.a_zero = random_int(-128, 127), p.b_zero = random_int(-128, 127);
-        p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        p.offset = (float)random_int(-1024, 1024) * (round % 5 ? 0.25f : 1e37f);
+        p.lo = random_int(-128, 0), p.hi = random_int(0, 127);
         fill(x, MAX_X), fill(y, MAX_X);
         void *args[3] = {x + round % 3, y + round % 2};
         const int32_t n = p.shape[0] * p.shape[1] * p.shape[2] * p.shape[3];

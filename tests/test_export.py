@@ -372,7 +372,5 @@ def test_integer_layers_equal_onnx_runtime_on_the_same_integers(name: str, recip
     assert len(layers) >= 10
     for row in layers:
         assert row.most <= 1, row
-        if row.op != "attention":  # ONNX Runtime has none in integers: its softmax is float, ours has 8-bit probabilities
-            assert row.differ <= max(1e-4 * row.bytes, 1), row
-    exact = [r for r in layers if r.op != "attention"]
-    assert sum(r.differ for r in exact) <= 1e-4 * sum(r.bytes for r in exact)
+        assert row.differ <= max(1e-4 * row.bytes, 1), row  # one byte of a small layer may be a tie
+    assert sum(r.differ for r in layers) <= 1e-4 * sum(r.bytes for r in layers)

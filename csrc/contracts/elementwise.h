@@ -19,16 +19,14 @@ typedef struct {
 
 typedef void lb_requantize_s8_fn(const lb_requantize_s8_params *p, const int8_t *x, int8_t *out, int32_t begin, int32_t end);
 
-/* out = clamp(rne(fl32(a - a_zero) * a_multiplier + fl32(b - b_zero) * b_multiplier) + y_zero, lo, hi), each operation rounded. */
+/* out = clamp(rne((fl32(a) * a_multiplier + offset) + fl32(b) * b_multiplier), lo, hi), each operation rounded. */
 typedef struct {
     int32_t shape[4];
     int32_t a_stride[4];
     int32_t b_stride[4];
     float a_multiplier; /* finite, as the next; a difference has one that is negative */
     float b_multiplier;
-    int32_t a_zero;
-    int32_t b_zero;
-    int32_t y_zero;
+    float offset; /* finite: the zero points of all three */
     int32_t lo;
     int32_t hi;
 } lb_add_s8_params;

@@ -54,10 +54,22 @@ def infer_add(
 
 
 def add(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, mx: float, my: float, lo: int, hi: int, to: str) -> Array:
-    """clamp(rne(fl32(x - x_zero) × mx + fl32(y - y_zero) × my) + z_zero); a subtraction has my < 0."""
-    left = (x.astype(np.int32) - x_zero).astype(np.float32) * np.float32(mx)
-    right = (y.astype(np.int32) - y_zero).astype(np.float32) * np.float32(my)
-    return rounded(left + right, z_zero, lo, hi, to)
+    """clamp(rne((fl32(x) × mx + k) + fl32(y) × my)), where k takes in the zero points; a subtraction has my < 0."""
+    offset = sum_offset(x_zero, y_zero, z_zero, mx, my)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = (x.astype(np.float32) * np.float32(mx) + offset) + y.astype(np.float32) * np.float32(my)
+    return rounded(total, 0, lo, hi, to)
+
+
+def sum_offset(x_zero: int, y_zero: int, z_zero: int, mx: float, my: float) -> np.float32:
+    """What the zero points add to a sum: z - (mx × x_zero + my × y_zero), each operation rounded to float32.
+
+    Sums are rounded to integers with the zero point in them, as ONNX Runtime's QLinearAdd does: where the scales are alike, every other
+    sum is a tie, and rounding before adding an odd zero point would send it the other way.
+    """
+    f = np.float32
+    with np.errstate(over="ignore", invalid="ignore"):
+        return f(f(z_zero) - f(f(mx) * f(x_zero) + f(my) * f(y_zero)))
 
 
 def lower_sum(sign: int) -> Lower:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
+from lowbit.ops.q_elementwise import sum_offset
 from lowbit.plan.kernels.call import Call, Context, Data, ints, is_int8, lowers, short
 from lowbit.plan.plan import Param
 
@@ -105,10 +106,9 @@ def binary(node: Node, ctx: Context, contract: str, fields: dict[str, Param]) ->
 
 @lowers("q_add")
 def add(node: Node, ctx: Context) -> list[Call] | None:
-    names = {"a_multiplier": "mx", "b_multiplier": "my"}
-    zeros = {"a_zero": "x_zero", "b_zero": "y_zero", "y_zero": "z_zero", "lo": "lo", "hi": "hi"}
-    fields: dict[str, Param] = {f: float(node.attrs[a]) for f, a in names.items()}  # type: ignore[arg-type]
-    return binary(node, ctx, "add", fields | {f: int(node.attrs[a]) for f, a in zeros.items()})  # type: ignore[arg-type]
+    zeros, (mx, my) = ints(node, "x_zero", "y_zero", "z_zero"), (float(node.attrs[n]) for n in ("mx", "my"))  # type: ignore[arg-type]
+    offset = float(sum_offset(**zeros, mx=mx, my=my))
+    return binary(node, ctx, "add", {"a_multiplier": mx, "b_multiplier": my, "offset": offset, **ints(node, "lo", "hi")})
 
 
 @lowers("q_mul")
