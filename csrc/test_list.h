@@ -40,6 +40,7 @@
     X(requantize_s16_s8, test_s16) \
     X(requantize_s8, test_requantize_s8) \
     X(requantize_s8_s16, test_s16) \
+    X(stem_s8, test_stem_s8) \
     X(table_s8, test_table_s8)
 /* clang-format on */
 

@@ -80,6 +80,19 @@ typedef struct {
 typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                               int8_t *out, void *scratch, int32_t begin, int32_t end);
 
+/* ---- stem_s8: conv_s8 for images of few channels, where a row of the window is one short run of kernel_w * in_c elements.
+ * ----------------- groups and dilation_w are 1. Item: a row of the output, batch * out_h of them; `block` of them share the rows that they
+ * read.
+ *
+ * Weights are plain (out_c, kernel_h, kernel_w, in_c) for `ref`. For others they are of int16 as (ceil(out_c / 16), kernel_h, ceil(run /
+ * 2), 16, 2) with run = kernel_w * in_c, where the last two axes are output channel and element of the run; what does not exist is 0.
+ * Aligned to 64. scratch, aligned to 64: 2 * ((block - 1) * stride_h + (kernel_h - 1) * dilation_h + 1) * (((out_w - 1) * stride_w +
+ * kernel_w) * in_c rounded up to 16, and 16 more) bytes. */
+typedef lb_conv_s8_params lb_stem_s8_params;
+
+typedef void lb_stem_s8_fn(const lb_stem_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+                           int8_t *out, void *scratch, int32_t begin, int32_t end);
+
 /* ---- dwconv_s8: convolution of each channel by itself, as conv_s8 with groups = in_c = out_c = channels. ------------------------------
  * Weights are (kernel_h, kernel_w, channels) for every isa. Item: a row of the output, batch * out_h of them.
  * scratch, aligned to 64: 8 * (kernel_h + 1) * (in_w + kernel_w * dilation_w + stride_w + pad_w) * 16 + 128 * (kernel_h + 1) * kernel_w

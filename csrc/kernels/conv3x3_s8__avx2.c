@@ -5,18 +5,16 @@
  * with B, G, A scaled to integers. All sums are modulo 2^32. |576 y| may be beyond 2^31, but 64 y = 576 y / 9 is found by the inverse of 9
  * modulo 2^32, and is within int32 because |y| < 2^25, which the caller proves; a shift by 6 gives y. */
 #include "lb.h"
+#include "lb_madd_avx2.h"
 #include "lb_numerics.h"
 #include "lb_requantize_avx2.h"
 
 lb_conv3x3_s8_fn lb_conv3x3_s8__avx2;
 
-#define INLINE static inline __attribute__((always_inline))
 enum { PANEL = 16, POINTS = 36, TILE = 6 };
 
-typedef int32_t __attribute__((may_alias)) dword;
-
 /* B' of six vectors of int16, `step` apart. */
-INLINE void transform_input(const __m256i *d, int step, __m256i *o, int to) {
+LB_INLINE void transform_input(const __m256i *d, int step, __m256i *o, int to) {
     const __m256i five = _mm256_set1_epi16(5), d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step],
                   d5 = d[5 * step];
     o[0] = _mm256_add_epi16(_mm256_sub_epi16(_mm256_slli_epi16(d0, 2), _mm256_mullo_epi16(d2, five)), d4);
@@ -30,7 +28,7 @@ INLINE void transform_input(const __m256i *d, int step, __m256i *o, int to) {
 }
 
 /* A' of six vectors of int32, `step` apart, times 24. */
-INLINE void transform_output(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {
+LB_INLINE void transform_output(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {
     const __m256i m0 = m[0], m5 = m[5 * step];
     const __m256i s = _mm256_add_epi32(m[step], m[2 * step]), d = _mm256_sub_epi32(m[step], m[2 * step]);
     const __m256i t = _mm256_add_epi32(m[3 * step], m[4 * step]), e = _mm256_sub_epi32(m[3 * step], m[4 * step]);
@@ -44,7 +42,7 @@ INLINE void transform_output(const __m256i *m, ptrdiff_t step, __m256i *o, int t
 }
 
 /* 16 channels of one pixel less the zero point, or zeros outside the image and behind the last channel. */
-INLINE __m256i load_pixel(const int8_t *from, int inside, int32_t channels, __m256i zero_point, int8_t zero) {
+LB_INLINE __m256i load_pixel(const int8_t *from, int inside, int32_t channels, __m256i zero_point, int8_t zero) {
     if (!inside)
         return _mm256_setzero_si256();
     if (channels >= 16)
@@ -55,20 +53,8 @@ INLINE __m256i load_pixel(const int8_t *from, int inside, int32_t channels, __m2
     return _mm256_sub_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)bytes)), zero_point);
 }
 
-/* Two channels of one tile and 16 outputs. In assembly for the reason of lb_step: 12 accumulators, 2 of w, 2 here. */
-INLINE void step(__m256i c[2], const int16_t *v, __m256i w0, __m256i w1) {
-    __m256i t, u;
-    __asm__("vpbroadcastd %[v], %[t]\n\t"
-            "vpmaddwd %[w0], %[t], %[u]\n\t"
-            "vpmaddwd %[w1], %[t], %[t]\n\t"
-            "vpaddd %[u], %[c0], %[c0]\n\t"
-            "vpaddd %[t], %[c1], %[c1]"
-            : [c0] "+x"(c[0]), [c1] "+x"(c[1]), [t] "=&x"(t), [u] "=&x"(u)
-            : [v] "m"(*(const dword *)(const void *)v), [w0] "x"(w0), [w1] "x"(w1));
-}
-
 /* out (rows x 16) = `rows` tiles at one point, times the weights of that point. */
-INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
+LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
     __m256i c[TILE][2];
     for (int i = 0; i < rows; i++)
         c[i][0] = c[i][1] = _mm256_setzero_si256();
@@ -76,7 +62,7 @@ INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const in
         const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)u);
         const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(u + PANEL));
         for (int i = 0; i < rows; i++)
-            step(c[i], v + i * depth + k, w0, w1);
+            lb_madd_pair(c[i], v + i * depth + k, w0, w1);
     }
     for (int i = 0; i < rows; i++)
         out[2 * i] = c[i][0], out[2 * i + 1] = c[i][1];

@@ -1,0 +1,103 @@
+/* Convolutions whose weights have a layout of their own, every instruction set against `ref`. Inputs are of exactly their size, so that
+ * sanitizers see an element too many. */
+#include "test_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(list) ((int32_t)(sizeof list / sizeof *list))
+
+enum { MAX_CHANNELS = 100 };
+
+static int32_t bias[MAX_CHANNELS];
+static float multiplier[MAX_CHANNELS];
+
+static void *aligned(int64_t bytes) {
+    void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
+    if (!block)
+        abort();
+    memset(block, 0x5A, (size_t)bytes);
+    return block;
+}
+
+/* Random bytes, or now and then only the extremes. The caller frees them. */
+static int8_t *bytes_of(int64_t n) {
+    int8_t *to = malloc((size_t)n + 1);
+    if (!to)
+        abort();
+    const int extremes = random_int(0, 3) == 0;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (int8_t)(extremes ? (random_u32() & 1 ? 127 : -128) : random_int(-128, 127));
+    return realloc(to, n ? (size_t)n : 1);
+}
+
+static void fill_channels(int32_t n) {
+    for (int32_t i = 0; i < n; i++) {
+        bias[i] = random_int(-100000, 100000);
+        multiplier[i] = (float)random_int(1, 1 << 20) * (random_int(0, 7) ? 1e-9f : 1e3f); /* some saturate */
+    }
+}
+
+static int is_ref(const lb_kernel *k) {
+    return strcmp(k->isa->name, "ref") == 0;
+}
+
+/* Both kernels with their own weights; the tested one does its items in two parts. */
+static void expect_same_weights(const lb_kernel *ref, const lb_kernel *k, const void *p, const int8_t *x, const int8_t *w, void *packed,
+                                int64_t scratch_bytes, size_t bytes, int32_t items) {
+    static unsigned char want[1 << 17], got[sizeof want];
+    if (bytes + 64 > sizeof want)
+        abort();
+    memset(want, 0xA5, bytes + 64), memset(got, 0xA5, bytes + 64);
+    void *scratch = aligned(scratch_bytes);
+    void *args[6] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, bias, multiplier, want, scratch};
+    ref->call(p, args, 0, items);
+    const int32_t cut = items ? random_int(0, items) : 0;
+    args[1] = is_ref(k) ? args[1] : packed, args[4] = got;
+    k->call(p, args, cut, items);
+    k->call(p, args, 0, cut);
+    expect_equal(k, want, got, bytes + 64, 0);
+    free(scratch);
+}
+
+static const int32_t channels[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 32, 33, 48, 65};
+
+/* Weights of stem_s8 as its contract says. */
+static int16_t *stem_weights(const lb_stem_s8_params *p, const int8_t *w) {
+    const int32_t run = p->kernel_w * p->in_c, pairs = (run + 1) / 2;
+    const int64_t bytes = (int64_t)((p->out_c + 15) / 16) * p->kernel_h * pairs * 64;
+    int16_t *to = aligned(bytes);
+    memset(to, 0, (size_t)bytes);
+    for (int32_t o = 0; o < p->out_c; o++)
+        for (int32_t i = 0; i < p->kernel_h; i++)
+            for (int32_t j = 0; j < run; j++)
+                to[(((o / 16 * p->kernel_h + i) * pairs + j / 2) * 16 + o % 16) * 2 + j % 2] = w[(o * p->kernel_h + i) * run + j];
+    return to;
+}
+
+void test_stem_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 300; round++) {
+        lb_stem_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 12), .in_w = random_int(1, 14), .groups = 1};
+        p.in_c = random_int(1, 5), p.out_c = channels[random_int(0, COUNT(channels) - 1)];
+        p.kernel_h = random_int(1, 7), p.kernel_w = random_int(1, 7);
+        p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
+        p.dilation_h = random_int(0, 3) ? 1 : 2, p.dilation_w = 1;
+        p.pad_h = random_int(0, 3), p.pad_w = random_int(0, 3);
+        const int32_t high = p.in_h + p.pad_h + random_int(0, 3) - (p.kernel_h - 1) * p.dilation_h - 1;
+        const int32_t wide = p.in_w + p.pad_w + random_int(0, 3) - p.kernel_w;
+        if (high < 0 || wide < 0)
+            continue;
+        p.out_h = high / p.stride_h + 1, p.out_w = wide / p.stride_w + 1;
+        p.block = random_int(1, 5), p.out_stride = p.out_c + random_int(0, 1) * 7;
+        p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        int8_t *x = bytes_of((int64_t)p.batch * p.in_h * p.in_w * p.in_c);
+        int8_t *w = bytes_of((int64_t)p.out_c * p.kernel_h * p.kernel_w * p.in_c);
+        fill_channels(p.out_c);
+        int16_t *packed = stem_weights(&p, w);
+        const int64_t rows = (p.block - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1;
+        const int64_t pitch = (((p.out_w - 1) * p.stride_w + p.kernel_w) * p.in_c + 15) / 16 * 16 + 16;
+        expect_same_weights(ref, k, &p, x, w, packed, 2 * rows * pitch, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride),
+                            p.batch * p.out_h);
+        free(x), free(w), free(packed);
+    }
+}

@@ -1,0 +1,162 @@
+"""Convolutions in integers: conv_s8, and the kernels that do some of them faster: conv3x3_s8, dwconv_s8, stem_s8, linear_s8."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowbit.ir.graph import Node, Value
+from lowbit.plan.kernels.call import Call, Context, Scratch, aligned, ints, lowers, short
+from lowbit.plan.kernels.products import (
+    MACS_PER_NS,
+    PANEL,
+    clamp,
+    in_integers,
+    linear_call,
+    pack,
+    per_channel,
+    row_block,
+    sizes,
+    two_spatial,
+)
+from lowbit.plan.plan import Param
+from lowbit.types import Array
+
+
+@lowers("q_conv_nhwc")
+def conv(node: Node, ctx: Context) -> list[Call] | None:
+    geometry = two_spatial(node)
+    if geometry is None or not in_integers(node, ctx):
+        return None
+    x, wv, w = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1])
+    assert x is not None and wv is not None and w is not None
+    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C/G, KH, KW)
+    out_c, depth, kernel_h, kernel_w = w4.shape
+    groups = ints(node, "groups")["groups"]
+    in_c = depth * groups
+    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
+    g = {**geometry, "kernel_h": kernel_h, "kernel_w": kernel_w}
+    plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"]
+    if plain and groups == 1 and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
+        return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
+    if depth == 1 and groups == out_c and node.attrs["to"] == "int8":
+        return [depthwise(node, ctx, g, wv, w4)]
+    special = (conv_by_tiles(node, ctx, g, wv, w4) or stem(node, ctx, g, wv, w4)) if groups == 1 and node.attrs["to"] == "int8" else None
+    if special is not None:
+        return [special]
+    kernel = ctx.kernel(f"conv_{short(x, node.output)}")
+    k = kernel_h * kernel_w * depth
+    rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
+    data = ctx.once(wv, "conv", kernel.isa, make=lambda: pack(kernel.isa, rows))
+    block = row_block(pixels, k, ctx.target.threads)
+    bias, multiplier = per_channel(node, ctx, out_c)
+    params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
+    scratch = Scratch(sizes(kernel.isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
+    cost = pixels * out_c * k / MACS_PER_NS
+    return [Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), -(-pixels // block), cost)]
+
+
+G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as lb.h says
+TILES_IN_CACHE = 300 << 10  # bytes of transformed inputs that stay in the second-level cache
+FEWEST_TILES = 12  # with fewer the weights, four times as many bytes, cost more than the multiplications saved
+
+
+def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call | None:
+    """conv3x3_s8, where it is proved exact and pays; None elsewhere."""
+    kernel = ctx.kernel("conv3x3_s8")
+    out_c, in_c = w4.shape[:2]
+    shape = (g["kernel_h"], g["kernel_w"], g["stride_h"], g["stride_w"], g["dilation_h"], g["dilation_w"])
+    tiles = g["batch"] * -(-g["out_h"] // 4) * -(-g["out_w"] // 4)
+    if kernel.isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or tiles < FEWEST_TILES or in_c < PANEL:
+        return None
+    if largest_sum(w4, ints(node, "x_zero")["x_zero"]) >= 1 << 25:
+        return None
+    depth = -(-in_c // PANEL) * PANEL
+    data = ctx.once(wv, "winograd", make=lambda: pack_tiles(w4))
+    most = max(2 * 6, TILES_IN_CACHE // (72 * depth) // 6 * 6)
+    blocks = -(-tiles // min(48, most + 4))  # a few more are better than a small block behind
+    if ctx.target.threads > 1:
+        blocks = -(-blocks // ctx.target.threads) * ctx.target.threads
+    block = -(-tiles // blocks)
+    bias, multiplier = per_channel(node, ctx, out_c)
+    names = ("batch", "in_h", "in_w", "out_h", "out_w", "pad_h", "pad_w")
+    params: dict[str, Param] = {
+        **{n: g[n] for n in names}, "in_c": in_c, "out_c": out_c, "block": block, "out_stride": out_c, **clamp(node),
+    }  # fmt: skip
+    x = node.inputs[0]
+    assert x is not None
+    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(72 * block * depth + 36 * 64 * block))
+    return Call(kernel, params, args, -(-tiles // block), tiles * 36 * in_c * out_c / MACS_PER_NS)
+
+
+def largest_sum(w4: Array, x_zero: int) -> int:
+    """The largest |Σ (x - x_zero)·w| of any int8 input and any output channel."""
+    wide = w4.astype(np.int64)
+    up, down = np.maximum(wide, 0).sum(axis=(1, 2, 3)), np.maximum(-wide, 0).sum(axis=(1, 2, 3))
+    most, least = 127 - x_zero, 128 + x_zero
+    return int(np.maximum(most * up + least * down, least * up + most * down).max(initial=0))
+
+
+def pack_tiles(w4: Array) -> Array:
+    """Winograd's weights G w G' as conv3x3_s8 wants them: (panels, 36, channels / 2, 16 outputs, 2 inputs)."""
+    out_c, in_c = w4.shape[:2]
+    u = np.einsum("ij,ocjk,lk->oilc", G, w4.astype(np.int32), G, optimize=True).reshape(out_c, 36, in_c)
+    panels, depth = -(-out_c // PANEL), -(-in_c // PANEL) * PANEL
+    full = np.zeros((panels * PANEL, 36, depth), np.int16)
+    full[:out_c, :, :in_c] = u
+    return packed(full.reshape(panels, PANEL, 36, depth // 2, 2).transpose(0, 2, 3, 1, 4))
+
+
+def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+    kernel = ctx.kernel("dwconv_s8")
+    channels = w4.shape[0]
+    data = ctx.once(wv, "depthwise", make=lambda: np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0)))
+    bias, multiplier = per_channel(node, ctx, channels)
+    across = g["in_w"] + g["kernel_w"] * g["dilation_w"] + g["stride_w"] + g["pad_w"]
+    scratch = Scratch(8 * (g["kernel_h"] + 1) * across * 16 + 128 * (g["kernel_h"] + 1) * g["kernel_w"])
+    params: dict[str, Param] = {**g, "channels": channels, "out_stride": channels, **clamp(node)}
+    items = g["batch"] * g["out_h"]
+    x = node.inputs[0]
+    assert x is not None
+    cost = items * g["out_w"] * channels * g["kernel_h"] * g["kernel_w"] / 20
+    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), items, cost)
+
+
+FEW_CHANNELS = 16  # with more, a row of the window is long enough to be copied
+ROWS_AT_ONCE = 12 << 10  # bytes of widened rows that stay in the first-level cache beside the weights
+
+
+def stem(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call | None:
+    """stem_s8, for few channels; None elsewhere."""
+    kernel = ctx.kernel("stem_s8")
+    out_c, in_c = w4.shape[:2]
+    if kernel.isa == "ref" or in_c >= FEW_CHANNELS or g["dilation_w"] != 1:
+        return None
+    data = ctx.once(wv, "stem", make=lambda: pack_runs(w4))
+    bias, multiplier = per_channel(node, ctx, out_c)
+    pitch = -(-((g["out_w"] - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 16) * 16 + 16
+    block = max(1, min(g["out_h"], ROWS_AT_ONCE // (2 * pitch * g["stride_h"]) - g["kernel_h"] // g["stride_h"]))
+    rows = (block - 1) * g["stride_h"] + (g["kernel_h"] - 1) * g["dilation_h"] + 1
+    params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": 1, "block": block, "out_stride": out_c, **clamp(node)}
+    items = g["batch"] * g["out_h"]
+    x = node.inputs[0]
+    assert x is not None
+    cost = items * g["out_w"] * w4.size / MACS_PER_NS
+    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(2 * rows * pitch)), items, cost)
+
+
+def pack_runs(w4: Array) -> Array:
+    """Weights as stem_s8 wants them: (panels, rows, pairs of a run, 16 outputs, 2)."""
+    out_c, in_c, high, wide = w4.shape
+    panels, run = -(-out_c // PANEL), wide * in_c
+    full = np.zeros((panels * PANEL, high, -(-run // 2) * 2), np.int16)
+    full[:out_c, :, :run] = w4.transpose(0, 2, 3, 1).reshape(out_c, high, run)
+    return packed(full.reshape(panels, PANEL, high, -1, 2).transpose(0, 2, 3, 1, 4))
+
+
+def packed(ordered: Array) -> Array:
+    """The bytes of an array, one behind the other, aligned."""
+    out = aligned(ordered.nbytes)
+    out[:] = np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
+    return out
