@@ -101,11 +101,16 @@ def compare(network: str, recipe: str, graph: Graph, feed: Mapping[str, Array]) 
 
 
 def quantized(name: str, recipe: str, batch: int = 8) -> tuple[Graph, dict[str, Array]]:
-    """A network of the zoo in integers, and an input that calibration did not see."""
+    """A network in integers, and an input that calibration did not see: of the zoo, or a public one of accuracy_cases.py."""
     import lowbit
     from lowbit.pipeline import quantize
     from zoo import ZOO
 
+    if name not in ZOO:
+        from accuracy_cases import CASES
+
+        case = CASES[name]()
+        return quantize(case.graph, case.calibration[:4], recipe=recipe, guard=False), case.test[0]
     entry = ZOO[name]
     graph = lowbit.load(entry.make(), inputs=entry.example(), dynamic=entry.dynamic)
     sample = [{k: v.numpy() for k, v in entry.example(seed, batch=batch).items()} for seed in range(3)]
@@ -116,7 +121,7 @@ def main() -> None:
     from zoo import ZOO
 
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--networks", nargs="*", default=list(ZOO))
+    p.add_argument("--networks", nargs="*", default=list(ZOO), help="default: the zoo; public ones by their names in accuracy_cases.py")
     p.add_argument("--recipes", nargs="*", default=["int8", "uint8"])
     p.add_argument("--json")
     args = p.parse_args()
