@@ -13,6 +13,7 @@
 #include "lb_table.h"
 #include "plan.h"
 #include "pool.h"
+#include "registry.h"
 
 enum { MAX_ARGS = LB_PLAN_MAX_ARGS, MAX_PARAMS = LB_PLAN_MAX_PARAMS };
 
@@ -40,7 +41,7 @@ static PyObject *arg_item(Py_ssize_t i, const void *contract) {
 
 static PyObject *contract_item(Py_ssize_t i, const void *unused) {
     (void)unused;
-    const lb_contract *c = &lb_contracts[i];
+    const lb_contract *c = lb_registry_contract((int)i);
     PyObject *fields = to_tuple(c->field_count, field_item, c);
     PyObject *args = fields ? to_tuple(c->arg_count, arg_item, c) : NULL;
     if (!args) {
@@ -56,7 +57,7 @@ static int usable(const lb_kernel *k) {
 
 static PyObject *kernel_item(Py_ssize_t i, const void *unused) {
     (void)unused;
-    const lb_kernel *k = &lb_kernels[i];
+    const lb_kernel *k = lb_registry_kernel((int)i);
     return Py_BuildValue("(ssO)", k->contract->name, k->isa->name, usable(k) ? Py_True : Py_False);
 }
 
@@ -67,12 +68,12 @@ static PyObject *isa_item(Py_ssize_t i, const void *unused) {
 
 static PyObject *contracts(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
-    return to_tuple(lb_contract_count, contract_item, NULL);
+    return to_tuple(lb_registry_contracts(), contract_item, NULL);
 }
 
 static PyObject *kernels(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
-    return to_tuple(lb_kernel_count, kernel_item, NULL);
+    return to_tuple(lb_registry_kernels(), kernel_item, NULL);
 }
 
 static PyObject *isas(PyObject *self, PyObject *unused) {
@@ -108,9 +109,9 @@ typedef struct {
 
 /* Kernel `index` if it exists, this CPU has it, and its contract takes params of `size` bytes and `args` pointers. */
 static const lb_kernel *find_kernel(int index, Py_ssize_t size, PyObject *args) {
-    if (index < 0 || index >= lb_kernel_count)
-        return (const lb_kernel *)PyErr_Format(PyExc_IndexError, "kernel %d of %d", index, lb_kernel_count);
-    const lb_kernel *k = &lb_kernels[index];
+    if (index < 0 || index >= lb_registry_kernels())
+        return (const lb_kernel *)PyErr_Format(PyExc_IndexError, "kernel %d of %d", index, lb_registry_kernels());
+    const lb_kernel *k = lb_registry_kernel(index);
     const lb_contract *c = k->contract;
     if (size != (Py_ssize_t)c->params_size || size > MAX_PARAMS)
         return (const lb_kernel *)PyErr_Format(PyExc_ValueError, "%s: params of %zd bytes, needs %u (and at most %d)", c->name, size,
@@ -218,15 +219,26 @@ static PyObject *run(PyObject *self, PyObject *arguments) {
 static PyObject *ranged(PyObject *self, PyObject *unused) {
     (void)self, (void)unused;
     PyObject *list = PyList_New(0);
-    for (int i = 0; list && i < lb_contract_count; i++) {
-        if (!lb_contracts[i].ranged)
+    for (int i = 0; list && i < lb_registry_contracts(); i++) {
+        if (!lb_registry_contract(i)->ranged)
             continue;
-        PyObject *name = PyUnicode_FromString(lb_contracts[i].name);
+        PyObject *name = PyUnicode_FromString(lb_registry_contract(i)->name);
         if (!name || PyList_Append(list, name) < 0)
             Py_CLEAR(list);
         Py_XDECREF(name);
     }
     return list;
+}
+
+static PyObject *add(PyObject *self, PyObject *address) {
+    (void)self;
+    const lb_library *library = PyLong_AsVoidPtr(address);
+    if (!library)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "no library");
+    const char *wrong = lb_registry_add(library);
+    if (wrong)
+        return PyErr_Format(PyExc_ValueError, "%s", wrong);
+    Py_RETURN_NONE;
 }
 
 /* ---- Plan: the steps of plan.h as an object ------------------------------------------------------------------------------------ */
@@ -400,6 +412,7 @@ static PyMethodDef methods[] = {
     {"isas", isas, METH_NOARGS, "Names of the instruction sets with compiled kernels, worst first."},
     {"cpu_features", cpu_features, METH_NOARGS, "Names of the features that CPU and operating system offer."},
     {"ranged", ranged, METH_NOARGS, "Names of the contracts that have items."},
+    {"add", add, METH_O, "add(address of an lb_library): its kernels stand behind the others from now on."},
     {"call", call, METH_VARARGS, "call(kernel index, params, addresses[, items]): runs a kernel without the GIL."},
     {"run", run, METH_VARARGS, "run(sequences of steps, threads): a step is what call takes; each sequence runs in order, on one thread."},
     {NULL, NULL, 0, NULL},

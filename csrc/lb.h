@@ -15,7 +15,7 @@
  *
  * Images stand with their channels last: (batch, height, width, channels), dense unless a stride is named.
  *
- * The build reads those files (tools/gen_kernels.py) and derives the kernel table, the struct layouts that Python packs by name,
+ * The build reads those files (kernel_table.py) and derives the kernel table, the struct layouts that Python packs by name,
  * and the uniform calls. So that it can: params hold fixed-width scalars or arrays of them, one field a line, and arguments are
  * pointers, then begin and end. Sizes are int32_t: a tensor has fewer than 2^31 elements.
  */

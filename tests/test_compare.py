@@ -21,6 +21,7 @@ from lowbit.ir.graph import SCALED, Graph
 from lowbit.ir.interp import run
 from lowbit.lower import lower
 from lowbit.metrics import cosine, max_error, sqnr_db
+from lowbit.pipeline import quantize
 from lowbit.quantization.rules import CalibratedQuantRule, FloatRule, QuantRule, WeightOnlyRule
 from lowbit.report import verify as verify_module
 from lowbit.report.compare import Report, compare
@@ -327,6 +328,13 @@ def test_a_backend_that_is_right_is_said_to_be_the_same(both: tuple[Graph, Graph
     assert len(copy.layers) > 3 and sum(d.elements for d in copy.outputs) == 2 * (10 + 2)
     assert f"copy, outputs: the same {24} numbers, bit by bit" in str(found)
     assert json.loads(json.dumps(found.to_dict()))["ok"] is True
+
+
+def test_sessions_are_verified_for_every_instruction_set_of_this_machine() -> None:
+    found = verify_backends(quantize(network(), data(), guard=False), data(2), layers=True)
+    sessions = [r for r in found.results if r.backend.startswith("native ")]
+    assert next(r.backend for r in sessions) == "native ref"
+    assert found.ok and all(r.exact and r.same and len(r.layers) > 3 for r in sessions)
 
 
 @pytest.mark.parametrize("where", ["y", "x:int8"])

@@ -22,6 +22,7 @@ from lowbit.ir.verify import verify
 from lowbit.lower import lower
 from lowbit.ops.op import OPS
 from lowbit.ops.quant import QUANTIZABLE
+from lowbit.plan.kernels import KERNELS
 
 FOLDER = Path(__file__).resolve().parents[1] / "examples" / "custom_rule_and_op"
 
@@ -39,6 +40,7 @@ def example() -> Iterator[ModuleType]:
         for op in ("abs_difference", "q_abs_difference"):
             OPS.pop(op, None)
             QUANTIZABLE.pop(op, None)
+            KERNELS.pop(op, None)
 
 
 def test_the_example_runs_as_its_readme_says() -> None:
@@ -83,3 +85,49 @@ def test_the_op_is_saved_loaded_verified_and_known_in_workers(example: ModuleTyp
     found = lowbit.verify_backends(loaded, example.samples(2))
     assert all(d.largest <= 1 for r in found.results for d in r.layers)
     assert np.isfinite(next(iter(lowbit.compile(loaded).run(example.samples(1)[0]).values()))).all()
+
+
+# -- the kernel ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_c_kernel_runs_in_a_session_and_gives_the_bits_of_the_integer_form(example: ModuleType) -> None:
+    quantized = lowbit.quantize(example.siamese(), example.samples(4), guard=False)
+    session = lowbit.compile(quantized)
+    inputs = example.samples(3)[2]
+    assert session.run(inputs)["score"].tobytes() == run(lower(quantized).graph, inputs)["score"].tobytes()
+    assert "abs_difference_s8__ref" in str(session.profile(*inputs.values()))
+    assert lowbit.verify_backends(quantized, example.samples(3), layers=True).ok
+
+
+def folder_with(tmp_path: Path) -> Path:
+    for kept in (FOLDER / "kernels").iterdir():
+        (tmp_path / kept.name).write_text(kept.read_text().replace("abs_difference_s8", "another_s8"))
+    (tmp_path / "abs_difference_s8__ref.c").rename(tmp_path / "another_s8__ref.c")
+    return tmp_path
+
+
+def test_the_same_folder_is_loaded_once_and_a_contract_has_one_owner(example: ModuleType, tmp_path: Path) -> None:
+    first, second = (lowbit.load_kernels(FOLDER / "kernels") for _ in range(2))
+    assert [(k.contract.name, k.isa) for k in first] == [("abs_difference_s8", "ref")] and first == second
+    for kept in (FOLDER / "kernels").iterdir():
+        (tmp_path / kept.name).write_text(kept.read_text())
+    with pytest.raises(lowbit.InputError, match="there is a contract abs_difference_s8 already"):
+        lowbit.load_kernels(tmp_path)
+
+
+def test_what_is_wrong_with_a_folder_of_kernels_is_said(tmp_path: Path) -> None:
+    with pytest.raises(lowbit.InputError, match="no header with a contract"):
+        lowbit.load_kernels(tmp_path)
+    folder = folder_with(tmp_path)
+    source = folder / "another_s8__ref.c"
+    good = source.read_text()
+    source.write_text(good.replace("int32_t i = begin", "int32_t i = beginning"))
+    with pytest.raises(lowbit.InputError, match=r"(?s)the C compiler refuses it.*beginning"):
+        lowbit.load_kernels(folder)
+    source.rename(folder / "another_s8__sse9.c")
+    with pytest.raises(lowbit.InputError, match=r"contract another_s8 has no another_s8__ref\.c"):
+        lowbit.load_kernels(folder)
+    header = folder / "abs_difference.h"
+    header.write_text(header.read_text().replace("float a_multiplier", "double a_multiplier"))
+    with pytest.raises(lowbit.InputError, match="field `double a_multiplier`"):
+        lowbit.load_kernels(folder)

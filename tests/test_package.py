@@ -51,6 +51,7 @@ ALLOWED = {
     ("matmul", "runtime"): "the cpu backend calls the compiled kernels",
     ("quantization", "calibration"): "brackets take their parameters from the calibration record",
     ("report", "lower"): "tells what each layer became, and runs the integers",
+    ("report", "runtime"): "verifies the sessions",
     ("export", "frontends"): "a file says which nodes spell one op by the digest that the reader checks",
     ("runtime", "plan"): "a session executes plans",
     ("plan", "runtime"): "a plan knows the compiled kernels by name; weights are packed by the kernels' own functions",

@@ -1,17 +1,22 @@
 """An op of your own, in one file: y = |a - b|, as networks that compare two things use it. Importing the file makes it known.
 
 What lowbit needs is the types (`infer`) and the meaning (`real`). With `quantizes` it also gets an integer form: `lower` says which integer
-op stands for it, and that op's meaning is exact, so that every backend can be held to the same bits.
+op stands for it, and that op's meaning is exact, so that every backend can be held to the same bits. `kernels/` has the same in C:
+a contract and its portable kernel; `lowers` says how a node becomes a call of it.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from lowbit import Op, TensorType, register
+from lowbit import Node, Op, TensorType, load_kernels, register
 from lowbit.dtypes import dtype
 from lowbit.numerics import round_clamp
 from lowbit.ops.quant import Call, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.plan.kernels import Call as KernelCall
+from lowbit.plan.kernels import Context, lowers
 from lowbit.types import Array, broadcast
 
 
@@ -48,3 +53,20 @@ def lower(operands: Operands, result: Result) -> Call:
 
 register(Op("abs_difference", infer, real), Op("q_abs_difference", infer_q, exact))
 quantizes("abs_difference", QuantSpec(inputs=(0, 1)), lower)
+
+
+@lowers("q_abs_difference")
+def kernel_call(node: Node, ctx: Context) -> list[KernelCall] | None:
+    """The C kernel, where both sides are 8-bit tensors of one shape; elsewhere None: the interpreter runs the node."""
+    a, b = node.inputs
+    assert a is not None and b is not None
+    if any(v.type.dtype.name != "int8" or v.shape != node.output.shape for v in (a, b, node.output)):
+        return None
+    names = {"a_multiplier": "ma", "b_multiplier": "mb"} | {n: n for n in ("a_zero", "b_zero", "y_zero", "lo", "hi")}
+    params = {field: node.attrs[attribute] for field, attribute in names.items()}
+    args = (ctx.argument(a), ctx.argument(b), node.output)
+    n = int(node.output.type.size)
+    return [KernelCall(ctx.kernel("abs_difference_s8"), params, args, items=n, cost=n * 1.0, in_place=(0, 1))]
+
+
+load_kernels(Path(__file__).parent / "kernels")

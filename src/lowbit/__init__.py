@@ -14,6 +14,7 @@ _PUBLIC = {
     **dict.fromkeys(["Op", "register"], "lowbit.ops.op"),
     **dict.fromkeys(["TensorType"], "lowbit.types"),
     **dict.fromkeys(["Session"], "lowbit.runtime.session"),
+    **dict.fromkeys(["load_kernels"], "lowbit.runtime.own_kernels"),
     **dict.fromkeys(["export_onnx"], "lowbit.export.onnx"),
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
     **dict.fromkeys(["compare", "Report"], "lowbit.report.compare"),
@@ -139,5 +140,6 @@ if TYPE_CHECKING:
     from lowbit.report.compare import compare as compare
     from lowbit.report.inspection import inspect as inspect
     from lowbit.report.verify import verify_backends as verify_backends
+    from lowbit.runtime.own_kernels import load_kernels as load_kernels
     from lowbit.runtime.session import Session as Session
     from lowbit.types import TensorType as TensorType

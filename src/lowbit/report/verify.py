@@ -8,7 +8,7 @@ there, integers that are off by one, and by more, are counted layer by layer, ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from lowbit.ir.interp import evaluate, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.lower import lower
 from lowbit.progress import progress
+from lowbit.runtime import native
+from lowbit.runtime.session import Session
 from lowbit.types import Array
 
 Outputs = Mapping[str, Array]
@@ -36,11 +38,13 @@ class Backend:
     prepare  from the Q/DQ graph, its integer graph and names of values inside, gives a function from inputs to the outputs and to those of
              the named values that it can show (an empty mapping of them is legal)
     present  whether it can run here
+    floats   whether it promises the bits of float islands too, which have no order of additions
     """
 
     name: str
     prepare: Callable[[Graph, Graph, tuple[str, ...]], Run]
     present: Callable[[], bool] = lambda: True
+    floats: bool = True
 
 
 BACKENDS: dict[str, Backend] = {}
@@ -134,11 +138,12 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
 
     Fake quantization is always compared layer by layer, for its outputs alone would hide where the difference comes from.
     """
-    integer = lower(quantized).graph
+    lowered = lower(quantized)
+    integer = lowered.graph
     inside = tuple(o.name for n in integer.nodes for o in n.outputs if o.type.dtype.is_integer and o.name in quantized.values)
     shown = inside if layers else ()
     present = [b for b in BACKENDS.values() if b.present()]
-    runs = [(BackendResult(b.name, True), b.prepare(quantized, integer, shown)) for b in present]
+    runs = [(BackendResult(b.name, b.floats or not lowered.islands), b.prepare(quantized, integer, shown)) for b in present]
     fake = BackendResult(FAKE, False)
     tallies: dict[tuple[str, str], Difference] = {}
 
@@ -175,6 +180,23 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
         raise CalibrationError("there is no data to verify with", hint="an iterable of {input name: array}, tuples or arrays")
     absent = tuple(b.name for b in BACKENDS.values() if b not in present)
     return Verification(quantized.name, samples, (*(r for r, _ in runs), fake), absent)
+
+
+def native_backend(isa: str) -> Backend:
+    """The compiled kernels up to an instruction set, in a session."""
+
+    def prepare(_: Graph, integer: Graph, names: tuple[str, ...]) -> Run:
+        values = {name: integer.values[name] for name in names if name not in integer.outputs}
+        return Session(replace(integer, outputs={**integer.outputs, **values}), isa=isa).run
+
+    def present() -> bool:
+        return any(k.isa == isa and k.available for k in native.kernels())
+
+    return Backend(f"native {isa}", prepare, present, floats=False)
+
+
+for _isa in native.isas():
+    add_backend(native_backend(_isa))
 
 
 def fed_alike(graph: Graph, arrays: Mapping[str, Array], ints: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:

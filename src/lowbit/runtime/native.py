@@ -150,6 +150,12 @@ def kernels() -> tuple[Kernel, ...]:
     return tuple(Kernel(contracts()[c], isa, available, i) for i, (c, isa, available) in enumerate(_native.kernels()))
 
 
+def forget() -> None:
+    """The table is read again: kernels were added."""
+    for known in (contracts, kernels, _best):
+        known.cache_clear()
+
+
 @cache
 def cpu_features() -> tuple[str, ...]:
     """What CPU and operating system offer, of what lowbit has kernels for or will."""

@@ -1,0 +1,47 @@
+"""The kernels' C sources, which come with lowbit: what a plan for another machine can choose from, and generated C copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from lowbit import _native
+from lowbit.errors import InputError
+from lowbit.runtime import native
+
+
+def folder() -> Path:
+    """Where lb.h, contracts/ and kernels/ are: beside the compiled kernels, from the same build."""
+    return Path(_native.__file__).parent / "csrc"
+
+
+@dataclass(frozen=True)
+class Isa:
+    """A row of isas.txt: processor, CPU features that it needs, compiler flags."""
+
+    name: str
+    processor: str
+    needs: tuple[str, ...]
+    flags: tuple[str, ...]
+
+
+@cache
+def isas() -> dict[str, Isa]:
+    """Every instruction set that kernels may be written for, worst first."""
+    rows = {}
+    for line in (folder() / "isas.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, processor, needs, flags = (cell.strip() for cell in line.split("|"))
+            rows[name] = Isa(name, processor, tuple(needs.split()), tuple(flags.split()))
+    return rows
+
+
+@cache
+def kernel(contract: str, wanted: tuple[str, ...]) -> native.Kernel:
+    """The implementation for the first of the wanted instruction sets that has one, whether this machine can run it or not."""
+    for isa in wanted:
+        if (folder() / "kernels" / f"{contract}__{isa}.c").is_file():
+            built = [k for k in native.of(contract) if k.isa == isa]
+            return built[0] if built else native.Kernel(native.contracts()[contract], isa, False, -1)
+    raise InputError(f"{contract} has no kernel for {', '.join(wanted)}", hint="`ref` is there for every contract")
