@@ -15,7 +15,8 @@
  * k = kernel_h * kernel_w * in_c / groups rows in that order, n = out_c / groups columns, one segment, no zero points.
  *
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
- * scratch, aligned to 64: bytes[1] of gemm_s8_sizes of the same isa for m = block and that k, and k more, rounded up to 64. */
+ * scratch, aligned to 64: bytes[1] of gemm_s8_sizes of the same isa for m = block and that k, and k more, rounded up to 64; none for
+ * `ref`. */
 typedef struct {
     int32_t batch;
     int32_t in_h;
@@ -96,7 +97,7 @@ typedef void lb_stem_s8_fn(const lb_stem_s8_params *p, const int8_t *x, const vo
 /* ---- dwconv_s8: convolution of each channel by itself, as conv_s8 with groups = in_c = out_c = channels. ------------------------------
  * Weights are (kernel_h, kernel_w, channels) for every isa. Item: a row of the output, batch * out_h of them.
  * scratch, aligned to 64: 8 * (kernel_h + 1) * (in_w + kernel_w * dilation_w + stride_w + pad_w) * 16 + 128 * (kernel_h + 1) * kernel_w
- * bytes. */
+ * bytes; none for `ref`. */
 typedef struct {
     int32_t batch;
     int32_t in_h;

@@ -37,6 +37,9 @@ class _Store:
     last: int = -1
 
 
+_Where = dict[int | tuple[int, int], int]  # a store's id, or step and argument of a scratch → offset in the arena
+
+
 def nbytes(value: Value) -> int:
     return int(value.type.size) * value.type.dtype.numpy.itemsize
 
@@ -48,10 +51,11 @@ class _Builder:
         self.constants: list[Array] = []
         self.constant_index: dict[int, int] = {}
         self.work: list[tuple[Node, Call]] = []
+        self.results: list[_Store] = []  # of the outputs, in order
 
     def run(self, target: Target) -> Plan:
         for i, v in enumerate(self.graph.inputs):
-            self.homes[v.name] = _Store(nbytes(v), Place.INPUT, i), 0
+            self.homes[v.name] = _Store(nbytes(v), Place.ARENA if target.io_in_arena else Place.INPUT, i), 0
         for name, c in self.graph.constants.items():
             self.homes[name] = _Store(c.data.nbytes, Place.CONSTANT, -1), 0
         for node in self.graph.nodes:
@@ -66,35 +70,45 @@ class _Builder:
             for o in node.outputs:
                 self.homes[o.name] = _Store(nbytes(o)), 0
             self.work += [(node, call) for call in found]
-        self._outputs()
-        self._lives()
+        self._outputs(target)
+        self._lives(target)
         self._in_place()
         return self._plan(target)
 
     def _home(self, value: Value) -> tuple[_Store, int]:
         return self.homes[value.name]
 
-    def _outputs(self) -> None:
+    def _outputs(self, target: Target) -> None:
         """Outputs are written where the caller wants them; those that are not values of their own are copied there at the end."""
+        theirs = Place.ARENA if target.io_in_arena else Place.OUTPUT
+        given = {id(self.homes[v.name][0]) for v in self.graph.inputs}
         for i, (name, v) in enumerate(self.graph.outputs.items()):
             store, offset = self._home(v)
-            if store.place is Place.ARENA and offset == 0 and store.size == nbytes(v):
-                store.place, store.index = Place.OUTPUT, i
+            if store.place is Place.ARENA and offset == 0 and store.size == nbytes(v) and id(store) not in given:
+                store.place, store.index = theirs, i
+                given.add(id(store))
+                self.results.append(store)
                 continue
             copy = Value(f"{name}:out", v.type)
-            self.homes[copy.name] = _Store(nbytes(v), Place.OUTPUT, i), 0
+            self.homes[copy.name] = _Store(nbytes(v), theirs, i), 0
+            self.results.append(self.homes[copy.name][0])
             shape = shape_of(v)
             made = copy_call(self.ctx, v, copy, shape, dense(shape), dense(shape), 0, 0)
             assert made is not None, v.type
             self.work.append((Node("identity", (v,), {}, name, (copy,)), made))
 
-    def _lives(self) -> None:
+    def _lives(self, target: Target) -> None:
+        if target.io_in_arena:
+            for v in self.graph.inputs:
+                self.homes[v.name][0].first = self.homes[v.name][0].last = 0  # written before the first step
+            for store in self.results:
+                store.last = len(self.work)  # and read behind the last
         for step, (_, call) in enumerate(self.work):
             for arg in call.args:
                 if isinstance(arg, Value):
                     store, _ = self._home(arg)
                     store.first = step if store.first < 0 else store.first
-                    store.last = step
+                    store.last = max(store.last, step)
 
     def _in_place(self) -> None:
         """An output takes over the memory of an input that dies with it, where the kernel allows."""
@@ -108,6 +122,7 @@ class _Builder:
                 if store is target or store.place is not Place.ARENA or store.last != step or offset or at or store.size != target.size:
                     continue
                 store.last = max(store.last, target.last)
+                self.results = [store if r is target else r for r in self.results]
                 for name, (old, where) in self.homes.items():
                     if old is target:
                         self.homes[name] = store, where
@@ -115,30 +130,41 @@ class _Builder:
 
     def _plan(self, target: Target) -> Plan:
         stores = list({id(s): s for s, _ in self.homes.values() if s.place is Place.ARENA and s.first >= 0}.values())
-        buffers = [Buffer(s.size, s.first, s.last) for s in stores]
-        offsets, arena = place(buffers)
-        where = {id(s): o for s, o in zip(stores, offsets, strict=True)}
+        spare = [(i, k, a.size) for i, (_, c) in enumerate(self.work) for k, a in enumerate(c.args) if isinstance(a, Scratch)]
+        scratch = max((size for _, _, size in spare), default=0)
+        if not target.scratch_in_arena:
+            spare = []
+        buffers = [Buffer(s.size, s.first, s.last) for s in stores] + [Buffer(size, i, i) for i, _, size in spare]
+        offsets, arena = place(buffers, target.alignment)
+        where: _Where = dict(zip([*map(id, stores), *((i, k) for i, k, _ in spare)], offsets, strict=True))
         steps = []
-        for node, call in self.work:
+        for i, (node, call) in enumerate(self.work):
             parts = 1 if target.threads == 1 else int(max(1, min(call.items, PARTS * target.threads, call.cost / WORTH)))
-            args = tuple(self._slot(arg, where) for arg in call.args)
+            args = tuple(self._slot(arg, where, (i, k)) for k, arg in enumerate(call.args))
             kernel, macs = call.kernel, _macs(node)
+            whole = tuple(v for v in node.inputs if v is not None and v.name not in self.graph.constants)
+            layer = node.name or node.output.name
             steps.append(
-                Step(node.name or node.output.name, node.op, kernel.contract.name, kernel.isa, call.params, args, call.items, parts, macs)
+                Step(layer, node.op, kernel.contract.name, kernel.isa, call.params, args, call.items, parts, macs, whole, node.outputs)
             )
-        scratch = max((a.size for _, c in self.work for a in c.args if isinstance(a, Scratch)), default=0)
-        return Plan(self.graph.inputs, self.graph.outputs, tuple(steps), tuple(self.constants), arena, scratch, least(buffers))
+        ends: tuple[list[Slot], list[Slot]] = ([], [])
+        if target.io_in_arena:
+            ends = [self._slot(v, where) for v in self.graph.inputs], [Slot(Place.ARENA, 0, where[id(s)], s.size) for s in self.results]
+        return Plan(
+            self.graph.inputs, self.graph.outputs, tuple(steps), tuple(self.constants), arena,
+            0 if target.scratch_in_arena else scratch, least(buffers, target.alignment), tuple(ends[0]), tuple(ends[1]),
+        )  # fmt: skip
 
-    def _slot(self, arg: Value | Data | Scratch, where: dict[int, int]) -> Slot:
+    def _slot(self, arg: Value | Data | Scratch, where: _Where, at: tuple[int, int] = (-1, 0)) -> Slot:
         if isinstance(arg, Scratch):
-            return Slot(Place.SCRATCH)
+            return Slot(Place.ARENA, 0, where[at], arg.size) if at in where else Slot(Place.SCRATCH, size=arg.size)
         if isinstance(arg, Data):
             return self._constant(arg.array)
         store, offset = self._home(arg)
         if store.place is Place.CONSTANT:  # a view of one
             data = next(d for d in (self._constant_behind(arg),) if d is not None)
-            return Slot(Place.CONSTANT, self._constant(data).index, offset)
-        return Slot(store.place, store.index, offset + where.get(id(store), 0))
+            return Slot(Place.CONSTANT, self._constant(data).index, offset, nbytes(arg))
+        return Slot(store.place, 0 if store.place is Place.ARENA else store.index, offset + where.get(id(store), 0), nbytes(arg))
 
     def _constant_behind(self, value: Value) -> Array | None:
         while self.graph.constant(value) is None:
@@ -151,7 +177,7 @@ class _Builder:
         if id(data) not in self.constant_index:
             self.constant_index[id(data)] = len(self.constants)
             self.constants.append(data)
-        return Slot(Place.CONSTANT, self.constant_index[id(data)])
+        return Slot(Place.CONSTANT, self.constant_index[id(data)], 0, data.nbytes)
 
 
 def _macs(node: Node) -> int:

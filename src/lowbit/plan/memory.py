@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lowbit.plan.plan import ALIGNMENT
+
+WORK = 300_000  # pairs of neighbours that a search looks at, about: a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -21,33 +23,79 @@ class Buffer:
         return self.first <= other.last and other.first <= self.last
 
 
-def rounded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def rounded(size: int, alignment: int = ALIGNMENT) -> int:
+    return -(-size // alignment) * alignment
 
 
-def place(buffers: Sequence[Buffer]) -> tuple[tuple[int, ...], int]:
-    """An offset for each buffer, and the size of the arena. The largest are placed first, each into the tightest gap that is free."""
-    offsets = [0] * len(buffers)
-    placed: list[int] = []
+def place(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> tuple[tuple[int, ...], int]:
+    """An offset for each buffer, and the size of the arena: the smallest that several orders of placing them give.
+
+    The search ends when no arena can be smaller. The same buffers give the same places.
+    """
+    sizes = [rounded(b.size, alignment) for b in buffers]
+    neighbours = [[j for j, b in enumerate(buffers) if j != i and sizes[j] and b.meets(a)] for i, a in enumerate(buffers)]
+    goal = least(buffers, alignment)
+    best: tuple[tuple[int, ...], int] | None = None
+    tries = max(3, WORK // (10 * (len(buffers) + sum(map(len, neighbours)) + 1)))
+    for order in _orders(buffers, neighbours):
+        for tightest in (True, False):
+            current = order
+            for _ in range(tries):
+                found = _fit(sizes, neighbours, current, tightest)
+                if best is None or found[1] < best[1]:
+                    best = found
+                if best[1] == goal:
+                    return best
+                moved = _raised(sizes, found, current)
+                if moved == current:
+                    break
+                current = moved
+    assert best is not None
+    return best
+
+
+def _orders(buffers: Sequence[Buffer], neighbours: list[list[int]]) -> Iterator[list[int]]:
+    """Large ones first; those that fill much of memory and time; those of the fullest steps; as they come."""
+    n = range(len(buffers))
+    yield sorted(n, key=lambda i: (-buffers[i].size, buffers[i].first))
+    load = [b.size + sum(buffers[j].size for j in near) for b, near in zip(buffers, neighbours, strict=True)]
+    yield sorted(n, key=lambda i: (-buffers[i].size * (buffers[i].last - buffers[i].first + 1), buffers[i].first))
+    yield sorted(n, key=lambda i: (-load[i], -buffers[i].size, buffers[i].first))
+    yield sorted(n, key=lambda i: (buffers[i].first, -buffers[i].size))
+    yield sorted(n, key=lambda i: (-buffers[i].last, -buffers[i].size))
+
+
+def _fit(sizes: list[int], neighbours: list[list[int]], order: list[int], tightest: bool) -> tuple[tuple[int, ...], int]:
+    """Buffers placed in that order, each into a gap between those that live beside it: the tightest, or the lowest."""
+    offsets = [-1] * len(sizes)
     end = 0
-    for i in sorted(range(len(buffers)), key=lambda i: (-buffers[i].size, buffers[i].first)):
-        size = rounded(buffers[i].size)
+    for i in order:
+        size = sizes[i]
         if not size:
             continue
-        taken = sorted((offsets[j], offsets[j] + rounded(buffers[j].size)) for j in placed if buffers[j].meets(buffers[i]))
+        taken = sorted((offsets[j], offsets[j] + sizes[j]) for j in neighbours[i] if offsets[j] >= 0)
         best, at = None, 0
         for start, stop in taken:
             gap = start - at
-            if gap >= size and (best is None or gap < best[0]):
+            if gap >= size and (best is None or (tightest and gap < best[0])):
                 best = gap, at
             at = max(at, stop)
         offsets[i] = at if best is None else best[1]
         end = max(end, offsets[i] + size)
-        placed.append(i)
-    return tuple(offsets), end
+    return tuple(max(o, 0) for o in offsets), end
 
 
-def least(buffers: Sequence[Buffer]) -> int:
+def _raised(sizes: list[int], found: tuple[tuple[int, ...], int], order: list[int]) -> list[int]:
+    """Another order: what stands at the top of the arena is placed earlier, by half of its way to the front."""
+    offsets, end = found
+    order = list(order)
+    for i in [i for i in order if sizes[i] and offsets[i] + sizes[i] == end]:
+        at = order.index(i)
+        order.insert(at // 2, order.pop(at))
+    return order
+
+
+def least(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> int:
     """No arena can be smaller: the bytes that are alive at the fullest step."""
     steps = {b.first for b in buffers}
-    return max((sum(rounded(b.size) for b in buffers if b.first <= s <= b.last) for s in steps), default=0)
+    return max((sum(rounded(b.size, alignment) for b in buffers if b.first <= s <= b.last) for s in steps), default=0)

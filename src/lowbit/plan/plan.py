@@ -25,11 +25,12 @@ class Place(IntEnum):
 
 @dataclass(frozen=True)
 class Slot:
-    """An argument: `offset` bytes into the arena, or into constant, input or output number `index`."""
+    """An argument: `offset` bytes into the arena, or into constant, input or output number `index`. `size` is of what stands there."""
 
     place: Place
     index: int = 0
     offset: int = 0
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class Step:
     items: int
     parts: int
     macs: int = 0
+    inputs: tuple[Value, ...] = ()  # of the node, without constants
+    outputs: tuple[Value, ...] = ()
 
     @property
     def kernel(self) -> str:
@@ -62,6 +65,8 @@ class Plan:
     arena_bytes: int
     scratch_bytes: int  # for each thread
     least_bytes: int  # of any arena: what is alive at the fullest step
+    input_slots: tuple[Slot, ...] = ()  # where inputs and outputs are, if they are in the arena
+    output_slots: tuple[Slot, ...] = ()
 
     @property
     def constant_bytes(self) -> int:
@@ -70,7 +75,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Target:
-    """What a plan is made for: an instruction set (None: the best of this machine) and a number of threads."""
+    """What a plan is made for: an instruction set (None: the best of this machine) and a number of threads.
+
+    isas              for other machines: instruction sets, best first, of which each contract takes the first that has a source
+    alignment         of buffers in the arena
+    scratch_in_arena  scratch is a buffer of its step, not memory of its own; one thread only
+    io_in_arena       inputs and outputs are buffers of the arena too: what is read before the end makes room for other values
+    """
 
     isa: str | None = None
     threads: int = 1
+    isas: tuple[str, ...] | None = None
+    alignment: int = ALIGNMENT
+    scratch_in_arena: bool = False
+    io_in_arena: bool = False

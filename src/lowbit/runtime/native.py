@@ -184,6 +184,11 @@ def _best(contract: str, cap: str | None, isa: str | None) -> Kernel:
     return [k for k in of(contract) if k.available and k.isa in allowed][-1]
 
 
+def having(contract: str, isa: str) -> Kernel:
+    """The implementation for an instruction set; `ref`, if it has none in this build."""
+    return next((k for k in of(contract) if k.isa == isa), of(contract)[0])
+
+
 def of(contract: str) -> tuple[Kernel, ...]:
     """All implementations of a contract, `ref` first."""
     found = tuple(k for k in kernels() if k.contract.name == contract)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.plan.plan import Param, Target
-from lowbit.runtime import native
+from lowbit.runtime import native, sources
 from lowbit.types import Array
 
 
@@ -53,6 +53,8 @@ class Context:
     packed: dict[tuple[str, ...], Array] = field(default_factory=dict)
 
     def kernel(self, contract: str) -> native.Kernel:
+        if self.target.isas is not None:
+            return sources.kernel(contract, self.target.isas)
         return native.best(contract, self.target.isa)
 
     def constant(self, value: Value | None) -> Array | None:

@@ -52,7 +52,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     block = row_block(pixels, k, ctx.target.threads)
     bias, multiplier = per_channel(node, ctx, out_c)
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
-    scratch = Scratch(sizes(kernel.isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
+    scratch = Scratch(0 if kernel.isa == "ref" else sizes(kernel.isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
     cost = pixels * out_c * k / MACS_PER_NS
     return [Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), -(-pixels // block), cost)]
 
@@ -114,7 +114,8 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     data = ctx.once(wv, "depthwise", make=lambda: np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0)))
     bias, multiplier = per_channel(node, ctx, channels)
     across = g["in_w"] + g["kernel_w"] * g["dilation_w"] + g["stride_w"] + g["pad_w"]
-    scratch = Scratch(8 * (g["kernel_h"] + 1) * across * 16 + 128 * (g["kernel_h"] + 1) * g["kernel_w"])
+    rows = 8 * (g["kernel_h"] + 1) * across * 16 + 128 * (g["kernel_h"] + 1) * g["kernel_w"]
+    scratch = Scratch(0 if kernel.isa == "ref" else rows)
     params: dict[str, Param] = {**g, "channels": channels, "out_stride": channels, **clamp(node)}
     items = g["batch"] * g["out_h"]
     x = node.inputs[0]

@@ -44,16 +44,16 @@ def clamp(node: Node) -> dict[str, int]:
 def sizes(isa: str, m: int, k: int, n: int) -> tuple[int, int]:
     """Bytes of packed weights (k, n), and of the scratch for m rows."""
     out = np.zeros(2, np.int64)
-    next(kernel for kernel in native.of("gemm_s8_sizes") if kernel.isa == isa)({"m": m, "k": k, "n": n, "segment": max(1, k)}, out)
+    native.having("gemm_s8_sizes", isa)({"m": m, "k": k, "n": n, "segment": max(1, k)}, out)
     return int(out[0]), int(out[1])
 
 
 def pack(isa: str, rows: Array) -> Array:
     """Weights (groups, n, k) in the layout of the instruction set."""
     groups, n, k = rows.shape
-    if isa == "ref":
+    kernel = native.having("gemm_s8_pack", isa)
+    if kernel.isa == "ref":
         return np.ascontiguousarray(rows)
-    kernel = next(kernel for kernel in native.of("gemm_s8_pack") if kernel.isa == isa)
     size = sizes(isa, 1, k, n)[0]
     out = aligned(groups * size)
     zeros = np.zeros(max(n, 1), np.int32)
