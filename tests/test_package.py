@@ -36,6 +36,7 @@ LAYERS = [
         "lower",
         "export",
         "plan",
+        "codegen",
     },
     {"accuracy"},  # tries the stages in turn and keeps what helps
     {"pipeline"},
@@ -55,6 +56,8 @@ ALLOWED = {
     ("export", "frontends"): "a file says which nodes spell one op by the digest that the reader checks",
     ("runtime", "plan"): "a session executes plans",
     ("plan", "runtime"): "a plan knows the compiled kernels by name; weights are packed by the kernels' own functions",
+    ("codegen", "plan"): "prints plans",
+    ("codegen", "runtime"): "contracts and sources of the kernels; the self test's outputs come from the native session",
     ("hardware", "runtime"): "reads the CPU features the kernels were built for",
     ("hardware", "matmul"): "measures the integer kernels as users call them",
 }

@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 
 # name -> module. `import lowbit` costs nothing but this table; onnx, torch and the ops are imported by what needs them.
 _PUBLIC = {
-    **dict.fromkeys(["load", "calibrate", "quantize", "compile"], "lowbit.pipeline"),
+    **dict.fromkeys(["load", "calibrate", "quantize", "compile", "emit_c"], "lowbit.pipeline"),
     **dict.fromkeys(["Graph", "Node", "Value"], "lowbit.ir.graph"),
     **dict.fromkeys(["Op", "register"], "lowbit.ops.op"),
     **dict.fromkeys(["TensorType"], "lowbit.types"),
@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     from lowbit.ops.op import register as register
     from lowbit.pipeline import calibrate as calibrate
     from lowbit.pipeline import compile as compile
+    from lowbit.pipeline import emit_c as emit_c
     from lowbit.pipeline import load as load
     from lowbit.pipeline import quantize as quantize
     from lowbit.qarray import QArray as QArray

@@ -25,6 +25,7 @@ from lowbit.runtime.session import Session
 
 if TYPE_CHECKING:
     from lowbit.accuracy.guard import Goal, Guarded, GuardStep
+    from lowbit.codegen import EmittedC
 
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
 
@@ -188,3 +189,44 @@ def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None)
     if not isinstance(graph, Graph):
         raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.compile(lowbit.load(...))")
     return Session(lower(graph).graph, threads=threads, isa=isa)
+
+
+def emit_c(
+    graph: Graph,
+    folder: str | PathLike[str] | None,
+    *,
+    target: str = "portable",
+    name: str = "model",
+    no_float: bool = False,
+    float_io: bool = False,
+    channels_last: bool = False,
+    io_in_arena: bool = False,
+    samples: Iterable[Mapping[str, Any]] | None = None,
+    vectors: int = 2,
+    fits: tuple[int, int] | None = None,
+    measure: bool = True,
+    force: bool = False,
+) -> EmittedC:
+    """The network as a folder of self-contained C (docs/output-format.md), with the bits of `compile`. folder=None writes nothing.
+
+    target         a row of lowbit.codegen.TARGETS: host, portable, cortex-m4 …
+    name           what every symbol begins with, and the name of the header
+    no_float       real numbers are computed in integers, the same bits: for chips without a floating-point unit
+    float_io       inputs and outputs stay reals; else those that the network quantizes are given as integers, with their scales
+    channels_last  images are given as (N, H, W, C), which saves a copy
+    io_in_arena    inputs and outputs share the arena with everything else
+    samples        inputs for the self test, of the types that the C function takes; vectors=: how many are made if there are none
+    fits           bytes of RAM and of flash that there are; a LowbitError if it needs more
+    measure        compiles it to know flash and stack, if the target's compiler is there
+    force          overwrites files that lowbit did not write
+    """
+    from lowbit import __version__
+    from lowbit.codegen import emit
+
+    if not isinstance(graph, Graph):
+        raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.emit_c(lowbit.load(...), folder)")
+    return emit(
+        lower(graph).graph, folder, target_name=target, name=name, version=__version__, no_float=no_float, float_io=float_io,
+        channels_last_io=channels_last, io_in_arena=io_in_arena, samples=samples, vectors=vectors, fits=fits,
+        measured=measure, force=force,
+    )  # fmt: skip

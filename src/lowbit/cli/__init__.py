@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from lowbit.cli import calibrate, compare, demo, doctor, export, inspect, quantize, run, verify
+from lowbit.cli import calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, verify
 from lowbit.cli.common import UsageError, say
 from lowbit.errors import LowbitError, LowbitWarning
 
@@ -17,6 +17,7 @@ VERBS = {
     "demo": demo,
     "inspect": inspect,
     "export": export,
+    "emit-c": emit_c,
     "calibrate": calibrate,
     "quantize": quantize,
     "run": run,

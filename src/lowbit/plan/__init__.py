@@ -3,6 +3,6 @@
 from lowbit.plan.build import build
 from lowbit.plan.layout import channels_last
 from lowbit.plan.plan import Place, Plan, Slot, Step, Target
-from lowbit.plan.segments import Segment, segments
+from lowbit.plan.segments import Segment, segments, unsupported
 
-__all__ = ["Place", "Plan", "Segment", "Slot", "Step", "Target", "build", "channels_last", "segments"]
+__all__ = ["Place", "Plan", "Segment", "Slot", "Step", "Target", "build", "channels_last", "segments", "unsupported"]

@@ -27,13 +27,23 @@ def segments(graph: Graph, target: Target, packed: dict[tuple[str, ...], Array] 
     parts: dict[int, list[Node]] = {}
     for node in graph.nodes:
         after = max((level[v.name] for v in node.inputs if v is not None and v.name in level), default=0)
-        if view_offset(node) is None or node.output.type.dtype.numpy.itemsize not in CONTRACTS:
+        if not _is_view(node):
             native = kernel_calls(node, ctx) is not None
             after += (after % 2) if native else 1 - after % 2
         level.update((o.name, after) for o in node.outputs)
         parts.setdefault(after, []).append(node)
     wanted = {v.name for v in graph.outputs.values()}
     return tuple(Segment(_part(graph, nodes, wanted), at % 2 == 0) for at, nodes in sorted(parts.items()))
+
+
+def unsupported(graph: Graph, target: Target) -> tuple[Node, ...]:
+    """The nodes that have neither a kernel nor are views."""
+    ctx = Context(graph, target)
+    return tuple(n for n in graph.nodes if not _is_view(n) and kernel_calls(n, ctx) is None)
+
+
+def _is_view(node: Node) -> bool:
+    return view_offset(node) is not None and node.output.type.dtype.numpy.itemsize in CONTRACTS
 
 
 def _part(graph: Graph, nodes: list[Node], wanted: set[str]) -> Graph:

@@ -41,7 +41,7 @@ def isas() -> dict[str, Isa]:
 def kernel(contract: str, wanted: tuple[str, ...]) -> native.Kernel:
     """The implementation for the first of the wanted instruction sets that has one, whether this machine can run it or not."""
     for isa in wanted:
-        if (folder() / "kernels" / f"{contract}__{isa}.c").is_file():
-            built = [k for k in native.of(contract) if k.isa == isa]
+        built = [k for k in native.of(contract) if k.isa == isa]
+        if built or (folder() / "kernels" / f"{contract}__{isa}.c").is_file():
             return built[0] if built else native.Kernel(native.contracts()[contract], isa, False, -1)
     raise InputError(f"{contract} has no kernel for {', '.join(wanted)}", hint="`ref` is there for every contract")

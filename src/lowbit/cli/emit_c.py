@@ -1,0 +1,65 @@
+"""lowbit emit-c MODEL -o out/ --target cortex-m4: the network as self-contained C."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, size, whole
+from lowbit.codegen import TARGETS
+from lowbit.pipeline import emit_c
+
+HELP = "write a network as a folder of self-contained C11: no allocation, RAM known exactly, the bits of lowbit run"
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
+
+
+def memory(text: str) -> int:
+    """An argparse type: bytes, "256k" or "1M".
+
+    >>> memory("256k"), memory("1M"), memory("65536")
+    (262144, 1048576, 65536)
+    """
+    found = re.fullmatch(r"(\d{1,12})\s*([kmKM]?)(i?[bB])?", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; 65536, 64k or 1M are")
+    return int(found[1]) * UNITS[found[2].lower()]
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    add_model_arguments(p)
+    p.add_argument("-o", "--out", required=True, metavar="FOLDER", help="written whole or not at all; files of yours in it are kept")
+    p.add_argument("--target", default="portable", choices=list(TARGETS), metavar="NAME", help="one of " + ", ".join(TARGETS))
+    p.add_argument("--name", default="model", help="what every symbol begins with (model)")
+    p.add_argument("--no-float", action="store_true", help="compute real numbers in integers, the same bits: for chips without an FPU")
+    p.add_argument("--float-io", action="store_true", help="inputs and outputs stay reals, also where the network quantizes them")
+    p.add_argument("--channels-last", action="store_true", help="images are given as (N, H, W, C): saves a copy")
+    p.add_argument("--io-in-arena", action="store_true", help="inputs and outputs share the arena with everything else")
+    p.add_argument("--vectors", type=whole(1), default=2, metavar="N", help="known answers in the self test (2)")
+    p.add_argument("--fits", nargs=2, type=memory, metavar=("RAM", "FLASH"), help="exit code 1 if it needs more: --fits 64k 256k")
+    p.add_argument("--force", action="store_true", help="overwrite files in the folder that lowbit did not write")
+
+
+def main(args: argparse.Namespace) -> None:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", args.name):
+        raise UsageError(f"--name {args.name!r} is no C identifier of letters, digits and single underscores")
+    done = emit_c(
+        load_model(args), args.out, target=args.target, name=args.name, no_float=args.no_float, float_io=args.float_io,
+        channels_last=args.channels_last, io_in_arena=args.io_in_arena, vectors=args.vectors, fits=tuple(args.fits) if args.fits else None,
+        force=args.force,
+    )  # fmt: skip
+    if args.json:
+        print_json(done.to_json())
+        return
+    say(f"written  {args.out}: {len(done.files)} files for {done.target}")
+    io = f", and {size(done.io_bytes)} of the caller's for inputs and outputs" if done.io_bytes else ", inputs and outputs included"
+    say(f"RAM      {done.arena_bytes:,} bytes of arena{io}; no arena can be smaller than {done.least_bytes:,}")
+    if done.flash_bytes is not None:
+        say(f"flash    {done.flash_bytes:,} bytes, weights {done.weight_bytes:,} ({done.compiler})")
+        say(f"stack    {done.stack_bytes:,} bytes")
+    else:
+        say(f"flash    {done.weight_bytes:,} bytes of weights; the code was not measured: no compiler for {done.target} is there")
+    say(
+        "bits     "
+        + ("those of the interpreter" if done.exact else "float layers round in the order of the kernels, not the interpreter's")
+    )
+    say(f"next     make -C {args.out} test   ·   {args.out}/README.md")

@@ -1,0 +1,96 @@
+"""The ends of a network as a small machine wants them: integers instead of reals, channels last instead of first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lowbit.ir.build import prune
+from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ops.nhwc import to_last
+from lowbit.types import TensorType
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """real = scale * (q - zero_point), of an input or an output."""
+
+    scale: float
+    zero_point: int
+
+
+def integer_inputs(graph: Graph) -> tuple[Graph, dict[str, Quantized]]:
+    """Inputs that are only read to be quantized, all in one way, are given as integers; the rest of the graph stays as it is."""
+    changed: dict[str, Value] = {}
+    found: dict[str, Quantized] = {}
+    dropped: set[str] = set()
+    outputs = {v.name for v in graph.outputs.values()}
+    for v in graph.inputs:
+        users = graph.users.get(v.name, ())
+        how = {(n.output.type, _params(graph, n)) for n in users if n.op == "quantize_linear" and n.inputs[0] == v}
+        if v.name in outputs or len(how) != 1 or len([n for n in users if n.op == "quantize_linear"]) != len(users):
+            continue
+        ((kind, params),) = how
+        if params is None:
+            continue
+        found[v.name] = params
+        whole = Value(v.name, kind)
+        for n in users:
+            changed[n.output.name] = whole
+            dropped.add(n.output.name)
+        changed[v.name] = whole
+    return _with(graph, changed, dropped), found
+
+
+def integer_outputs(graph: Graph) -> tuple[Graph, dict[str, Quantized]]:
+    """Outputs that were integers before the last step are given as integers."""
+    outputs, found = dict(graph.outputs), {}
+    for name, v in graph.outputs.items():
+        node = graph.producers.get(v.name)
+        if node is None or node.op != "dequantize_linear" or node.inputs[0] is None:
+            continue
+        params = _params(graph, node)
+        if params is not None and node.inputs[0].name not in graph.constants:
+            outputs[name], found[name] = node.inputs[0], params
+    return prune(replace(graph, outputs=outputs)), found
+
+
+def channels_last_inputs(graph: Graph) -> Graph:
+    """Images that are turned before anything else, in a graph with channels last inside, are given as they are wanted."""
+    changed: dict[str, Value] = {}
+    dropped: set[str] = set()
+    outputs = {v.name for v in graph.outputs.values()}
+    for v in graph.inputs:
+        users = graph.users.get(v.name, ())
+        perm = to_last(v.type.rank) if v.type.rank >= 3 else ()
+        if not users or v.name in outputs or any(n.op != "transpose" or n.attrs["perm"] != perm for n in users):
+            continue
+        whole = Value(v.name, TensorType([v.shape[p] for p in perm], v.type.dtype))
+        changed[v.name] = whole
+        for n in users:
+            changed[n.output.name] = whole
+            dropped.add(n.output.name)
+    return _with(graph, changed, dropped)
+
+
+def _params(graph: Graph, node: Node) -> Quantized | None:
+    """Scale and zero point if there is one of each for the whole tensor."""
+    scale, zero = graph.constant(node.inputs[1]), graph.constant(node.input(2))
+    if scale is None or scale.size != 1 or scale.dtype != np.float32 or (node.input(2) is not None and zero is None):
+        return None
+    return Quantized(float(scale.reshape(())), 0 if zero is None else int(zero.reshape(())))
+
+
+def _with(graph: Graph, changed: Mapping[str, Value], dropped: set[str]) -> Graph:
+    """The graph without some nodes, and with other values in place of those that they and the inputs gave."""
+    if not changed:
+        return graph
+
+    def now(v: Value | None) -> Value | None:
+        return changed.get(v.name, v) if v is not None else None
+
+    nodes = tuple(replace(n, inputs=tuple(map(now, n.inputs))) for n in graph.nodes if n.output.name not in dropped)
+    inputs = tuple(changed.get(v.name, v) for v in graph.inputs)
+    return prune(replace(graph, inputs=inputs, nodes=nodes, outputs={k: changed.get(v.name, v) for k, v in graph.outputs.items()}))

@@ -1,0 +1,93 @@
+"""The kernels that a plan calls, with the headers that they include and no others, as they stand in a generated project.
+
+Paths of includes are made relative to the file, so that the project needs no include path. Of lb.h only the contracts that are used stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from posixpath import dirname, normpath, relpath
+
+from lowbit.runtime import sources
+
+INCLUDE = re.compile(r'^#include "([^"]+)"$', re.M)
+HEAD = "lb.h"
+NO_FLOAT = "#define LB_NO_FLOAT /* real numbers are held in integers, and computed by them */\n"
+NUMBERS = ("lb_numerics.h", "lb_soft.h")  # files that know both ways of computing
+
+
+@cache
+def _text(path: str) -> str:
+    return (sources.folder() / path).read_text()
+
+
+@cache
+def _exists(path: str) -> bool:
+    return (sources.folder() / path).is_file()
+
+
+def _found(include: str, by: str) -> str:
+    """The file that an include means: beside the one that includes it, or in csrc/."""
+    beside = normpath(f"{dirname(by)}/{include}") if dirname(by) else include
+    return beside if _exists(beside) else include
+
+
+@cache
+def _defined() -> dict[str, str]:
+    """Params struct or function type → the file of contracts/ that defines it."""
+    found: dict[str, str] = {}
+    for path in INCLUDE.findall(_text(HEAD)):
+        for name in re.findall(r"\b(lb_\w+_(?:params|fn))(?=;|\()", _text(path)):
+            found.setdefault(name, path)
+    return found
+
+
+def kernel_file(kernel: str) -> str:
+    return f"kernels/{kernel}.c"
+
+
+def copies(kernels: Iterable[str], no_float: bool = False) -> dict[str, str]:
+    """Path in the project → text, of the kernels ("conv_s8__ref") and what they include."""
+    wanted = [HEAD, NUMBERS[0], *map(kernel_file, dict.fromkeys(kernels))]
+    files: dict[str, str] = {}
+    contracts: set[str] = set()
+    while wanted:
+        path = wanted.pop()
+        if path in files:
+            continue
+        text = files[path] = _text(path)
+        if path == HEAD:
+            continue  # its own includes are those that somebody needs
+        used = {c for name, c in _defined().items() if re.search(rf"\b{name}\b", text)} if not path.startswith("contracts/") else set()
+        contracts |= used
+        wanted += [*used, HEAD, *(_found(i, path) for i in INCLUDE.findall(text))]
+        contracts |= {i for i in INCLUDE.findall(text) if i.startswith("contracts/")}
+    return {_place(path): _printed(path, text, contracts, no_float) for path, text in sorted(files.items())}
+
+
+def _place(path: str) -> str:
+    return path if path.startswith("kernels/") else f"kernels/{path}"
+
+
+def _printed(path: str, text: str, contracts: set[str], no_float: bool) -> str:
+    here = dirname(_place(path))
+
+    def include(match: re.Match[str]) -> str:
+        found = _found(match[1], path)
+        return f'#include "{relpath(_place(found), here)}"' if path != HEAD or found in contracts else ""
+
+    out = re.sub(r"\n{3,}", "\n\n", INCLUDE.sub(include, text)) if path == HEAD else INCLUDE.sub(include, text)
+    if path == HEAD:
+        out = re.sub(r'(#include "[^"]+"\n)\n+(?=#include)', r"\1", out)
+    if no_float and path == NUMBERS[0]:
+        return out.replace(
+            "#ifndef LB_NUMERICS_H\n#define LB_NUMERICS_H\n", f"#ifndef LB_NUMERICS_H\n#define LB_NUMERICS_H\n\n{NO_FLOAT}", 1
+        )
+    if no_float and path not in NUMBERS:
+        out = re.sub(r"\bfloat\b", "lb_f32", out)
+        if path.startswith("contracts/"):
+            numbers = relpath(_place(NUMBERS[0]), here)
+            out = out.replace("#include <stdint.h>\n", f'#include <stdint.h>\n\n#include "{numbers}"\n', 1)
+    return out

@@ -1,0 +1,182 @@
+"""From an integer (or float) graph without symbols to a folder of C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowbit.codegen import boundary, building, data, model
+from lowbit.codegen.copies import copies
+from lowbit.codegen.folder import MANIFEST, write_folder
+from lowbit.codegen.measure import Measured, measure
+from lowbit.codegen.names import Names, identifier
+from lowbit.codegen.project import Project
+from lowbit.codegen.targets import CTarget, target
+from lowbit.errors import InputError, LowbitError, ShapeError, UnsupportedOp
+from lowbit.ir.graph import Graph, Value
+from lowbit.ir.interp import run as interpret
+from lowbit.plan import build, channels_last, unsupported
+from lowbit.runtime.session import Session
+from lowbit.types import Array
+
+
+@dataclass(frozen=True)
+class EmittedC:
+    """What was written. RAM is exact; flash and stack are measured, or None without a compiler for the target.
+
+    exact: whether the outputs are the interpreter's bit for bit; layers in floating point may round otherwise
+    """
+
+    folder: Path | None
+    target: str
+    files: Mapping[str, str]
+    arena_bytes: int
+    least_bytes: int
+    io_bytes: int
+    weight_bytes: int
+    exact: bool
+    flash_bytes: int | None
+    stack_bytes: int | None
+    compiler: str | None
+
+    @property
+    def ram_bytes(self) -> int:
+        """The arena, and the caller's memory for inputs and outputs."""
+        return self.arena_bytes + self.io_bytes
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("arena_bytes", "least_bytes", "io_bytes", "weight_bytes", "flash_bytes", "stack_bytes", "exact", "compiler", "target")
+        return {"folder": str(self.folder) if self.folder else None, "ram_bytes": self.ram_bytes, "files": list(self.files)} | {
+            n: getattr(self, n) for n in names
+        }
+
+
+def emit(
+    graph: Graph,
+    folder: str | PathLike[str] | None,
+    *,
+    target_name: str = "portable",
+    name: str = "model",
+    version: str = "",
+    no_float: bool = False,
+    float_io: bool = False,
+    channels_last_io: bool = False,
+    io_in_arena: bool = False,
+    samples: Iterable[Mapping[str, Array]] | None = None,
+    vectors: int = 2,
+    fits: tuple[int, int] | None = None,
+    measured: bool = True,
+    force: bool = False,
+) -> EmittedC:
+    """Writes the graph as C; see pipeline.emit_c."""
+    t = target(target_name)
+    if name != identifier(name) or name != Names().new(name):
+        raise InputError(f"name {name!r} is no C identifier of letters, digits and single underscores")
+    if graph.symbols:
+        raise ShapeError(
+            f"dimensions {', '.join(graph.symbols)} are not numbers",
+            where=graph.name,
+            hint="bind them when loading: shapes={...} (--shapes)",
+        )
+    graph, ins = boundary.integer_inputs(graph) if not float_io else (graph, {})
+    graph, outs = boundary.integer_outputs(graph) if not float_io else (graph, {})
+    physical = channels_last(graph)
+    physical = boundary.channels_last_inputs(physical) if channels_last_io else physical
+    project = Project(name, plan_for(physical, t, io_in_arena), t, version, no_float, ins, outs)
+    known, exact = golden(physical, t, samples, vectors)
+    files = print_project(project, known, exact)
+    found = measure(project, files) if measured else None
+    emitted = EmittedC(
+        Path(folder) if folder is not None else None, t.name, files, project.arena_bytes, project.plan.least_bytes, project.io_bytes,
+        project.weight_bytes, exact, *_numbers(found),
+    )  # fmt: skip
+    if fits is not None:
+        check_fits(emitted, *fits)
+    if folder is not None:
+        write_folder(folder, files, force=force)
+    return emitted
+
+
+def _numbers(found: Measured | None) -> tuple[int | None, int | None, str | None]:
+    return (found.flash_bytes, found.stack_bytes, found.compiler) if found is not None else (None, None, None)
+
+
+def plan_for(graph: Graph, t: CTarget, io_in_arena: bool) -> Any:
+    """The plan, or an error that names the first layer that has no kernel."""
+    where = t.plan_target(io_in_arena)
+    without = unsupported(graph, where)
+    if without:
+        n = without[0]
+        more = f" (and {len(without) - 1} more)" if len(without) > 1 else ""
+        types = ", ".join(str(v.type) for v in n.inputs if v is not None)
+        raise UnsupportedOp(
+            f"there is no C kernel for it on {types}{more}",
+            where=n.where,
+            hint="another recipe for this layer; lowbit inspect --native shows which layers have kernels",
+        )
+    return build(graph, where)
+
+
+def print_project(p: Project, known: data.Vectors, exact: bool) -> dict[str, str]:
+    """Path → text of every file but the manifest, which is made from them."""
+    files = {
+        f"{p.name}.h": model.header(p),
+        f"{p.name}.c": model.source(p),
+        "weights.h": data.weights_header(p),
+        "weights.c": data.weights_source(p),
+        "selftest.c": data.selftest(p, known),
+        "Makefile": building.makefile(p),
+        "CMakeLists.txt": building.cmakelists(p),
+        "README.md": building.readme(p, exact),
+        **copies(p.kernels, p.no_float),
+    }
+    assert MANIFEST not in files
+    return files
+
+
+def sample(v: Value, rng: np.random.Generator) -> Array:
+    """Something that the input may hold: every integer of a narrow type, few of those that may be indices, reals about 0."""
+    d, shape = v.type.dtype, [int(n) for n in v.shape]
+    if d.is_float:
+        return rng.normal(size=shape).astype(d.numpy)
+    if d.bits > 16 or d.min is None or d.max is None:
+        return rng.integers(0, 2, shape).astype(d.numpy)
+    return rng.integers(d.min, d.max, shape, endpoint=True).astype(d.numpy)
+
+
+def golden(graph: Graph, t: CTarget, samples: Iterable[Mapping[str, Array]] | None, count: int) -> tuple[data.Vectors, bool]:
+    """Inputs and outputs for the self test, by the kernels themselves; and whether the interpreter gives the same bits."""
+    rng = np.random.default_rng(0)
+    feeds = list(samples)[:count] if samples is not None else [{v.name: sample(v, rng) for v in graph.inputs} for _ in range(count)]
+    session = Session(graph, threads=1, isa=None if t.isas is None else "ref")
+    found, exact = [], True
+    for feed in feeds:
+        got = session.run(feed)
+        want = interpret(graph, feed)
+        exact = exact and all(got[k].tobytes() == want[k].tobytes() for k in want)
+        found.append((feed, got))
+    return found, exact
+
+
+def check_fits(e: EmittedC, ram: int, flash: int) -> None:
+    """A LowbitError when the network needs more than there is."""
+    stack = e.stack_bytes or 0
+    needed, code = e.ram_bytes + stack, e.flash_bytes if e.flash_bytes is not None else e.weight_bytes
+    if needed > ram:
+        raise DoesNotFit(
+            f"{needed:,} bytes of RAM are needed (arena {e.arena_bytes:,}, inputs and outputs {e.io_bytes:,}, stack {stack:,}), "
+            f"{ram:,} are there",
+            hint="io_in_arena (--io-in-arena), channels_last (--channels-last), a smaller input or a narrower network",
+        )
+    if code > flash:
+        what = "flash" if e.flash_bytes is not None else "flash for the weights alone"
+        raise DoesNotFit(f"{code:,} bytes of {what} are needed, {flash:,} are there", hint="recipe w4a8, or a narrower network")
+
+
+class DoesNotFit(LowbitError):
+    """A network that needs more memory than its machine has."""

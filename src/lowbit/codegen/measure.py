@@ -1,0 +1,60 @@
+"""Flash and stack of a project, measured with its compiler, if that is there."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowbit.codegen.building import isa_flags
+from lowbit.codegen.project import Project
+from lowbit.codegen.targets import EXACT, WARNINGS
+from lowbit.errors import FormatError
+
+
+@dataclass(frozen=True)
+class Measured:
+    """flash: code and constants of all object files; stack: the deepest chain of calls, without libc's and the compiler's helpers."""
+
+    compiler: str
+    flash_bytes: int
+    stack_bytes: int
+
+
+def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
+    """Compiles the project in a folder of its own; None without a compiler for the target."""
+    compiler, size = shutil.which(p.target.compiler), shutil.which(f"{p.target.prefix}size")
+    if compiler is None or size is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="lowbit-") as name:
+        folder = Path(name)
+        for path, text in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text)
+        sources = [s for s in files if s.endswith(".c") and s != "selftest.c"]
+        flags = isa_flags(p)
+        for s in sources:
+            isa = flags.get(Path(s).stem.rpartition("__")[2], ())
+            command = [compiler, *p.target.cpu_flags(p.no_float), *isa, p.target.optimize, *WARNINGS, EXACT, "-ffunction-sections"]
+            made = subprocess.run([*command, "-fstack-usage", "-c", s, "-o", f"{s[:-2]}.o"], cwd=folder, capture_output=True, text=True)
+            if made.returncode:
+                raise FormatError(f"{p.target.compiler} does not compile {s}: {made.stderr[:400]}", where=p.name)
+        objects = [f"{s[:-2]}.o" for s in sources]
+        told = subprocess.run([size, *objects], cwd=folder, capture_output=True, text=True, check=True).stdout
+        rows = [line.split() for line in told.splitlines()[1:]]
+        return Measured(compiler, sum(int(r[0]) + int(r[1]) for r in rows), _stack(folder, sources, p.name))
+
+
+def _stack(folder: Path, sources: list[str], name: str) -> int:
+    """The network's own functions, and the kernel whose functions together take the most: those of a file may all be open at once."""
+
+    def used(source: str) -> int:
+        usage = (folder / source).with_suffix(".su")
+        return sum(int(n) for n in re.findall(r"\t(\d+)\t", usage.read_text())) if usage.exists() else 0
+
+    kernels = [used(s) for s in sources if s.startswith("kernels/")]
+    return used(f"{name}.c") + max(kernels, default=0)

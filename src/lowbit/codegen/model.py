@@ -1,0 +1,172 @@
+"""model.h and model.c: the network as one call for each layer."""
+
+from __future__ import annotations
+
+from lowbit.codegen.literals import c_type, number, real
+from lowbit.codegen.names import comment
+from lowbit.codegen.project import Call, Port, Project
+from lowbit.ir.graph import Value
+from lowbit.plan import Place, Slot
+from lowbit.runtime import native
+
+
+def shown(value: Value) -> str:
+    return str(value.type)
+
+
+def arguments(p: Project) -> str:
+    """The parameters of model_run, without the arena."""
+    if p.plan.input_slots:
+        return ""
+    ins = [f"const {p.type_of(i.value)} *{i.argument}" for i in p.inputs]
+    return ", ".join(ins + [f"{p.type_of(o.value)} *{o.argument}" for o in p.outputs])
+
+
+def header(p: Project) -> str:
+    """model.h."""
+    m, n = p.macro, p.name
+    inside = bool(p.plan.input_slots)
+    args = arguments(p)
+    lines = [
+        f"/* {comment(n)}: a network as C, written by lowbit {p.version} for {p.target.name}. README.md tells its sizes.",
+        " *",
+        " * real = SCALE * (q - ZERO_POINT) for inputs and outputs that have them. Tensors are dense, C order.",
+    ]
+    if inside:
+        lines.append(" * Inputs and outputs live in the arena: write the inputs, run, read the outputs. Running overwrites the inputs.")
+    lines += [
+        f" * {n}_run uses a static arena: one call at a time. {n}_run_in uses the caller's: as many at once as there are arenas. */",
+        f"#ifndef {m}_H", f"#define {m}_H", "", "#include <stddef.h>", "#include <stdint.h>", "",
+        '#include "kernels/lb_numerics.h"', "",
+        f"#define {m}_ARENA_BYTES {p.arena_bytes} /* RAM that the network needs while it runs */",
+        f"#define {m}_ARENA_ALIGNMENT {p.target.alignment}",
+        f"#define {m}_WEIGHT_BYTES {p.weight_bytes}", "",
+    ]  # fmt: skip
+    for what, ports in (("Input", p.inputs), ("Output", p.outputs)):
+        for port in ports:
+            lines += port_lines(p, what, port) + [""]
+    if inside:
+        lines += [f"/* Computes the outputs in the arena from the inputs there; {m}_ARENA_BYTES, aligned to {m}_ARENA_ALIGNMENT. */"]
+        lines += [f"void {n}_run_in(void *arena);", ""]
+        lines += [
+            f"#ifndef {m}_NO_STATIC_ARENA", "/* The same with an arena of its own, and where that is. */",
+            f"void {n}_run(void);", f"void *{n}_arena(void);", "#endif",
+        ]  # fmt: skip
+    else:
+        lines += [
+            f"/* Computes the outputs from the inputs. arena: {m}_ARENA_BYTES, aligned to {m}_ARENA_ALIGNMENT; nothing is kept in it. */"
+        ]
+        lines += [f"void {n}_run_in(void *arena, {args});", ""]
+        lines += [f"#ifndef {m}_NO_STATIC_ARENA", "/* The same with an arena of its own. */", f"void {n}_run({args});", "#endif"]
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+def port_lines(p: Project, what: str, port: Port) -> list[str]:
+    """The macros of an input or an output."""
+    d = port.value.type.dtype
+    lines = [
+        f"/* {what} {comment(port.name)}: {shown(port.value)}. */",
+        f"#define {port.macro}_COUNT {port.count}",
+        f"#define {port.macro}_BYTES {port.nbytes}",
+    ]
+    q = port.quantized
+    if q is not None and not p.no_float:
+        scale, zero, lo, hi = f"{port.macro}_SCALE", f"{port.macro}_ZERO_POINT", d.min, d.max
+        kind = p.type_of(port.value)
+        lines += [
+            f"#define {scale} {real(q.scale)} /* {q.scale:.9g} */",
+            f"#define {zero} ({q.zero_point})",
+            f"#define {port.macro}_QUANTIZE(x) (({kind})lb_quantize((x), {scale}, {zero}, {lo}, {hi}))",
+            f"#define {port.macro}_DEQUANTIZE(q) lb_dequantize((q), {scale}, {zero})",
+        ]
+    elif q is not None:
+        lines += [
+            f"#define {port.macro}_SCALE {real(q.scale)} /* {q.scale:.9g}: for programs that have reals */",
+            f"#define {port.macro}_ZERO_POINT ({q.zero_point})",
+        ]
+    if port.slot is not None:
+        const = "const " if what == "Output" else ""
+        way = f"({const}{p.type_of(port.value)} *)({const}void *)(({const}uint8_t *)(arena) + {port.slot.offset})"
+        lines.append(f"#define {port.macro}(arena) ({way})")
+    return lines
+
+
+def source(p: Project) -> str:
+    """model.c."""
+    m, n = p.macro, p.name
+    args = arguments(p)
+    names = [] if p.plan.input_slots else [port.argument for port in (*p.inputs, *p.outputs)]
+    lines = [
+        f"/* One call for each layer, in order. Written by lowbit {p.version}. */", f'#include "{n}.h"', "",
+        '#include "kernels/lb.h"', '#include "weights.h"', "",
+        *(["#include <math.h> /* INFINITY and NAN */", ""] if _not_finite(p) else []),
+        *(f"lb_{kernel.partition('__')[0]}_fn lb_{kernel};" for kernel in p.kernels), "",
+        f'_Static_assert({m}_ARENA_BYTES >= {p.plan.arena_bytes}, "the arena holds every buffer");',
+    ]  # fmt: skip
+    for call in p.calls:
+        ends = [s.offset + s.size for s in call.step.args if s.place is Place.ARENA]
+        assert all(end <= p.plan.arena_bytes for end in ends), call.step.layer
+    for call in p.calls:
+        lines += ["", f"/* {comment(call.title)} */", f"static const lb_{call.contract.name}_params {call.name} = {{{fields(p, call)}}};"]
+    signature = f"void {n}_run_in(void *arena{', ' + args if args else ''})"
+    lines += ["", f"{signature} {{", "    uint8_t *const a = arena;"]
+    lines += [] if _uses(p, Place.ARENA) else ["    (void)a;"]
+    lines += [f"    (void){port.argument};" for i, port in enumerate(p.inputs) if names and not _uses(p, Place.INPUT, i)]
+    lines += [f"    (void){port.argument};" for i, port in enumerate(p.outputs) if names and not _uses(p, Place.OUTPUT, i)]
+    for call in p.calls:
+        lines += [f"    /* {comment(call.title)} */", f"    {kernel_call(p, call)}"]
+    lines += ["}", "", f"#ifndef {m}_NO_STATIC_ARENA", f"static _Alignas({m}_ARENA_ALIGNMENT) uint8_t arena[{m}_ARENA_BYTES];", ""]
+    lines += [f'_Static_assert(sizeof arena == {p.arena_bytes}, "RAM is what README.md says");', ""]
+    lines += [f"void {n}_run({args or 'void'}) {{", f"    {n}_run_in({', '.join(['arena', *names])});", "}"]
+    if not names:
+        lines += ["", f"void *{n}_arena(void) {{", "    return arena;", "}"]
+    return "\n".join([*lines, "#endif", ""])
+
+
+def _uses(p: Project, place: Place, index: int = 0) -> bool:
+    return any(s.place is place and s.index == index for call in p.calls for s in call.step.args)
+
+
+def _not_finite(p: Project) -> bool:
+    values = (v for call in p.calls for v in call.step.params.values())
+    return not p.no_float and any(isinstance(v, float) and (v != v or abs(v) == float("inf")) for v in values)
+
+
+def fields(p: Project, call: Call) -> str:
+    """The params of a call, field by field."""
+    layout, out = call.contract.layout, []
+    for name in layout.names or ():
+        value, base = call.step.params[name], layout[name].base
+        text = (
+            "{" + ", ".join(number(v, base, p.no_float) for v in value) + "}"
+            if isinstance(value, tuple)
+            else number(value, base, p.no_float)
+        )
+        out.append(f".{name} = {text}")
+    return ", ".join(out)
+
+
+def kernel_call(p: Project, call: Call) -> str:
+    step = call.step
+    given = [f"&{call.name}", *(argument(p, a, s) for a, s in zip(call.contract.args, step.args, strict=True))]
+    given += ["0", str(step.items)] if call.contract.ranged else []
+    return f"lb_{step.kernel}({', '.join(given)});"
+
+
+def argument(p: Project, arg: native.Arg, slot: Slot) -> str:
+    """An argument as the contract's pointer."""
+    const = "const " if arg.is_input else ""
+    element = c_type(arg.dtype, p.no_float) if arg.dtype is not None else "void"
+    if slot.place is Place.ARENA:
+        return f"(void *)(a + {slot.offset})" if element == "void" else f"({const}{element} *)({const}void *)(a + {slot.offset})"
+    if slot.place is Place.CONSTANT:
+        found = p.constant_at[slot.index]
+        name, held = found.name, c_type(found.data.dtype, p.no_float)
+    else:
+        port = (p.inputs if slot.place is Place.INPUT else p.outputs)[slot.index]
+        name, held = port.argument, p.type_of(port.value)
+    bytes_ = "const uint8_t" if arg.is_input else "uint8_t"
+    if slot.offset:
+        name = f"(({bytes_} *){name} + {slot.offset})"
+        held = "uint8_t"
+    return name if held == element or element == "void" else f"({const}{element} *)({const}void *){name}"

@@ -1,0 +1,59 @@
+"""Names from a model as C identifiers and comments: whatever they hold, they cannot end a comment or begin a statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+LONGEST = 48
+KEYWORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "auto break case char const continue default do double else enum extern float for goto if inline int long main register restrict "
+        "return short signed sizeof static struct switch typedef union unsigned void volatile while",
+    )
+)
+
+
+def identifier(name: str) -> str:
+    """Letters, digits and single underscores of the name, none at its ends; "x" if there are none. May begin with a digit.
+
+    >>> identifier("layer1.0/conv-2"), identifier("*/ exit(1); /*"), identifier("\N{SNOWMAN}")
+    ('layer1_0_conv_2', 'exit_1', 'x')
+    """
+    return re.sub(r"[^A-Za-z0-9]+", "_", name[: 4 * LONGEST]).strip("_")[:LONGEST].strip("_") or "x"
+
+
+class Names:
+    """Identifiers that are given once: the second layer of a name gets a number behind it. Letter case is not enough to tell two apart."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = {t.lower() for t in taken} | KEYWORDS
+
+    def new(self, name: str, prefix: str = "") -> str:
+        base = found = prefix + identifier(name)
+        n = 2
+        while found.lower() in self._taken or not re.match(r"[A-Za-z]", found):
+            found = f"{base}_{n}" if re.match(r"[A-Za-z]", base) else f"x{base}"
+            base = found if not re.match(r"[A-Za-z]", base) else base
+            n += found.lower() in self._taken
+        self._taken.add(found.lower())
+        return found
+
+
+def comment(text: str) -> str:
+    """The text for one line of a C comment: printable ASCII that neither ends nor nests one, and makes no trigraph or line splice.
+
+    >>> comment("a */ b \\ ??/ c")
+    'a * / b / ?_?_/ c'
+    """
+    plain = "".join(c if " " <= c <= "~" else "?" for c in text[: 8 * LONGEST])
+    plain = plain.replace("\\", "/").replace("??", "?_?_")
+    while "*/" in plain or "/*" in plain:
+        plain = plain.replace("*/", "* /").replace("/*", "/ *")
+    return plain
+
+
+def cell(text: str) -> str:
+    """The text for a cell of a Markdown table: no markup, no cell borders."""
+    return re.sub(r"([|<>`\[\]_*~#&])", r"\\\1", comment(text))

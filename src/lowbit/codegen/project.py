@@ -1,0 +1,138 @@
+"""What the files of a project have in common: the plan with a C name for everything that it mentions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lowbit.codegen.boundary import Quantized
+from lowbit.codegen.literals import c_type
+from lowbit.codegen.names import Names, identifier
+from lowbit.codegen.targets import CTarget
+from lowbit.ir.graph import Value
+from lowbit.plan import Place, Plan, Slot, Step
+from lowbit.runtime import native
+from lowbit.types import Array
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or an output: its name in the model, the C argument, what its macros begin with."""
+
+    name: str
+    value: Value
+    argument: str
+    macro: str
+    quantized: Quantized | None
+    slot: Slot | None  # where it is in the arena, if it is there
+
+    @property
+    def count(self) -> int:
+        return int(self.value.type.size)
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * self.value.type.dtype.numpy.itemsize
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An array of weights.c: `layer` is the first that reads it."""
+
+    name: str
+    layer: str
+    role: str
+    data: Array
+
+
+@dataclass(frozen=True)
+class Call:
+    """A step with its name in C and a description for people."""
+
+    step: Step
+    name: str
+    contract: native.Contract
+
+    @property
+    def title(self) -> str:
+        """layer1.0.conv2 (q_conv_nhwc): int8[1, 8, 8, 16] -> int8[1, 8, 8, 16]"""
+        ins, outs = (", ".join(str(v.type) for v in values) for values in (self.step.inputs, self.step.outputs))
+        return f"{self.step.layer} ({self.step.op}): {ins} -> {outs}"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A plan ready to be printed. `name` begins every symbol of model.h and weights.h."""
+
+    name: str
+    plan: Plan
+    target: CTarget
+    version: str
+    no_float: bool
+    quantized_inputs: Mapping[str, Quantized]
+    quantized_outputs: Mapping[str, Quantized]
+
+    @property
+    def macro(self) -> str:
+        return self.name.upper()
+
+    @property
+    def arena_bytes(self) -> int:
+        """At least one unit: C has no arrays of nothing."""
+        return max(self.plan.arena_bytes, self.target.alignment)
+
+    @cached_property
+    def inputs(self) -> tuple[Port, ...]:
+        return self._ports("in", {v.name: v for v in self.plan.inputs}, self.quantized_inputs, self.plan.input_slots)
+
+    @cached_property
+    def outputs(self) -> tuple[Port, ...]:
+        return self._ports("out", self.plan.outputs, self.quantized_outputs, self.plan.output_slots)
+
+    def _ports(self, kind: str, values: Mapping[str, Value], params: Mapping[str, Quantized], slots: tuple[Slot, ...]) -> tuple[Port, ...]:
+        names = Names()
+        ports = []
+        for i, (name, v) in enumerate(values.items()):
+            argument = kind if len(values) == 1 else names.new(name, f"{kind}_")
+            slot = slots[i] if slots else None
+            ports.append(Port(name, v, argument, f"{self.macro}_{argument.upper()}", params.get(name), slot))
+        return tuple(ports)
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        names, contracts = Names(), native.contracts()
+        return tuple(Call(s, names.new(s.layer, "layer_"), contracts[s.contract]) for s in self.plan.steps)
+
+    @property
+    def constants(self) -> tuple[Constant, ...]:
+        return tuple(self.constant_at.values())
+
+    @cached_property
+    def constant_at(self) -> dict[int, Constant]:
+        """Those of the plan by index; each is named after the first layer that reads it and the role that it has there."""
+        names, found = Names(), {}
+        for call in self.calls:
+            for arg, slot in zip(call.contract.args, call.step.args, strict=True):
+                if slot.place is Place.CONSTANT and slot.index not in found:
+                    name = names.new(f"{identifier(call.step.layer)}_{arg.name}", f"{self.name}_")
+                    found[slot.index] = Constant(name, call.step.layer, arg.name, np.ascontiguousarray(self.plan.constants[slot.index]))
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def kernels(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(s.kernel for s in self.plan.steps))
+
+    def type_of(self, value: Value) -> str:
+        return c_type(value.type.dtype.numpy, self.no_float)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(c.data.nbytes for c in self.constants)
+
+    @property
+    def io_bytes(self) -> int:
+        """Memory of the caller for inputs and outputs."""
+        return 0 if self.plan.input_slots else sum(p.nbytes for p in (*self.inputs, *self.outputs))

@@ -1,0 +1,242 @@
+"""Generated C: compiles without a warning, runs clean under sanitizers, and gives the interpreter's bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from codegen_tools import Compiled, has, selftest
+from test_native_session import integer_graph
+from test_plan import inputs, network
+
+import lowbit
+from lowbit.codegen import TARGETS
+from lowbit.errors import FormatError, InputError, LowbitError, ShapeError, UnsupportedOp
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.numerics import quantize_with
+from lowbit.types import Array, TensorType
+
+COMPILERS = [
+    "gcc",
+    pytest.param("clang", marks=pytest.mark.skipif(not has("clang"), reason="clang is not installed")),
+]
+
+
+def outputs_of(graph: Graph) -> list[tuple[tuple[int, ...], np.dtype]]:
+    return [(tuple(int(d) for d in v.shape), v.type.dtype.numpy) for v in graph.outputs.values()]
+
+
+def check(graph: Graph, feed: dict[str, Array], folder: Path, **options: object) -> None:
+    """Emits with floats at both ends, and compares with the interpreter."""
+    emitted = lowbit.emit_c(graph, folder, float_io=True, measure=False, **options)  # type: ignore[arg-type]
+    want = run(graph, feed)
+    got = Compiled(folder, emitted).run([feed[v.name] for v in graph.inputs], outputs_of(graph))
+    for (name, w), g in zip(want.items(), got, strict=True):
+        assert w.tobytes() == g.tobytes(), name
+
+
+@pytest.mark.parametrize("target", ["portable", "host"])
+@pytest.mark.parametrize("name", ["mlp", "dscnn", "resnet9"])
+def test_networks_give_the_bits_of_the_interpreter(name: str, target: str, tmp_path: Path) -> None:
+    graph, feed = integer_graph(name)
+    check(graph, feed, tmp_path / "c", target=target)
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (2, 9, 7), (3, 17, 5)])
+def test_odd_sizes_and_several_outputs(size: tuple[int, int, int], tmp_path: Path) -> None:
+    g = network(*size)
+    check(g, inputs(g), tmp_path / "c")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("name", ["mlp", "net", "dscnn"])
+def test_the_self_test_passes_under_sanitizers(name: str, compiler: str, tmp_path: Path) -> None:
+    graph = network() if name == "net" else integer_graph(name)[0]
+    emitted = lowbit.emit_c(graph, tmp_path / "c", measure=False)
+    assert emitted.exact
+    said = selftest(tmp_path / "c", tmp_path / "selftest", compiler=compiler)
+    assert f"0 of {4 * len(graph.outputs)} outputs differ; arena {emitted.arena_bytes} bytes" in said
+
+
+def test_a_wrong_weight_fails_the_self_test(tmp_path: Path) -> None:
+    lowbit.emit_c(network(), tmp_path / "c", measure=False)
+    weights = tmp_path / "c" / "weights.c"
+    text = weights.read_text()
+    at = text.index("model_stem_bias[8] = {\n") + len("model_stem_bias[8] = {\n")
+    weights.write_text(text[:at] + "    99" + text[at:].lstrip())
+    with pytest.raises(AssertionError, match="outputs differ"):
+        selftest(tmp_path / "c", tmp_path / "selftest", flags=())
+
+
+def test_integers_at_both_ends_mean_what_the_header_says(tmp_path: Path) -> None:
+    g = network()
+    feed = inputs(g)
+    emitted = lowbit.emit_c(g, tmp_path / "c", measure=False)
+    header = emitted.files["model.h"]
+    assert "#define MODEL_IN_SCALE 0x1.99999ap-5f" in header and "#define MODEL_OUT_MAP_ZERO_POINT (3)" in header
+    shapes = [(s, np.int8 if name == "map" else d) for name, (s, d) in zip(g.outputs, outputs_of(g), strict=True)]
+    y, mean, image = Compiled(tmp_path / "c", emitted).run([quantize_with(feed["x"], 0.05, 3, "int8")], shapes)
+    want = run(g, feed)
+    assert y.tobytes() == want["y"].tobytes() and np.array_equal(mean, want["mean"])
+    assert np.array_equal((image.astype(np.float32) - 3) * np.float32(0.05), want["map"])
+
+
+def test_images_may_be_given_with_channels_last(tmp_path: Path) -> None:
+    g = network()
+    feed = inputs(g)
+    plain, last = (lowbit.emit_c(g, tmp_path / str(c), channels_last=c, measure=False) for c in (False, True))
+    x = np.ascontiguousarray(quantize_with(feed["x"], 0.05, 3, "int8").transpose(0, 2, 3, 1))
+    shapes = [(s, np.int8 if name == "map" else d) for name, (s, d) in zip(g.outputs, outputs_of(g), strict=True)]
+    y = Compiled(tmp_path / "True", last).run([x], shapes)[0]
+    assert y.tobytes() == run(g, feed)["y"].tobytes()
+    assert "int8[2, 9, 7, 3]" in last.files["model.h"] and len(last.files["model.c"]) < len(plain.files["model.c"])
+
+
+@pytest.mark.parametrize("name", ["mlp", "net", "dscnn"])
+def test_inputs_and_outputs_in_the_arena_save_memory(name: str, tmp_path: Path) -> None:
+    graph = network() if name == "net" else integer_graph(name)[0]
+    own = lowbit.emit_c(graph, None, measure=False)
+    shared = lowbit.emit_c(graph, tmp_path / "c", io_in_arena=True, measure=False)
+    assert shared.io_bytes == 0 and shared.ram_bytes <= own.ram_bytes
+    selftest(tmp_path / "c", tmp_path / "selftest")
+
+
+def test_a_network_that_does_nothing_is_a_copy(tmp_path: Path) -> None:
+    b = Builder()
+    x = b.input("x", TensorType((3,), "float32"))
+    g = b.finish({"y": b.add("reshape", x, shape=(3, 1)), "z": x})
+    check(g, {"x": np.array([1, -0.0, np.inf], np.float32)}, tmp_path / "c")
+
+
+# -- what is written ------------------------------------------------------------------------------------------------------------------
+
+
+def test_only_the_kernels_that_are_used_are_there() -> None:
+    files = lowbit.emit_c(integer_graph("mlp")[0], None, measure=False).files
+    assert sorted(f for f in files if f.endswith(".c")) == [
+        "kernels/linear_s8__ref.c", "kernels/linear_s8_f32__ref.c", "model.c", "selftest.c", "weights.c"
+    ]  # fmt: skip
+    assert "kernels/contracts/linear.h" in files and "kernels/contracts/conv.h" not in files
+
+
+def test_nothing_of_libc_is_used_but_memory(tmp_path: Path) -> None:
+    for name in ("mlp", "dscnn", "resnet9"):
+        files = lowbit.emit_c(integer_graph(name)[0], None, target="portable", measure=False).files
+        for path, text in files.items():
+            if path.endswith((".c", ".h")) and path != "selftest.c":
+                included = {line.split("<")[1].split(">")[0] for line in text.splitlines() if line.startswith("#include <")}
+                assert included <= {"stdint.h", "stddef.h", "string.h", "float.h"}, path
+
+
+def test_the_same_graph_gives_the_same_bytes(tmp_path: Path) -> None:
+    a, b = (lowbit.emit_c(network(), tmp_path / n, target="cortex-m4", measure=False).files for n in ("a", "b"))
+    assert a == b and list(a) == list(b)
+    for path in a:
+        assert (tmp_path / "a" / path).read_bytes() == (tmp_path / "b" / path).read_bytes()
+
+
+@pytest.mark.parametrize("target", list(TARGETS))
+def test_every_target_has_a_project(target: str) -> None:
+    emitted = lowbit.emit_c(network(), None, target=target, measure=False)
+    assert emitted.target == target and emitted.least_bytes <= emitted.arena_bytes
+    assert ("-mcpu=" + target in emitted.files["Makefile"]) == target.startswith("cortex")
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_op_without_kernel_names_its_layer() -> None:
+    b = Builder()
+    y = b.add("erf", b.input("x", TensorType((2, 3), "float32")), name="head.erf")
+    with pytest.raises(UnsupportedOp, match=r"erf 'head.erf': there is no C kernel for it on float32\[2, 3\]"):
+        lowbit.emit_c(b.finish({"y": y}), None, measure=False)
+
+
+def test_names_and_targets_are_checked() -> None:
+    for name in ("9lives", "a-b", "int", "a__b", "", "x;y"):
+        with pytest.raises(InputError, match="is no C identifier"):
+            lowbit.emit_c(network(), None, name=name, measure=False)
+    with pytest.raises(InputError, match="there is no target 'z80'"):
+        lowbit.emit_c(network(), None, target="z80", measure=False)
+    with pytest.raises(InputError, match="a Graph is needed"):
+        lowbit.emit_c(3, None, measure=False)  # type: ignore[arg-type]
+
+
+def test_a_network_that_does_not_fit_says_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(LowbitError, match=r"bytes of RAM are needed \(arena 4,032, inputs and outputs 1,050, stack .*\), 1,000 are there"):
+        lowbit.emit_c(network(), tmp_path / "c", fits=(1000, 1 << 20))
+    with pytest.raises(LowbitError, match=r"bytes of flash are needed, 2,000 are there"):
+        lowbit.emit_c(network(), tmp_path / "c", fits=(1 << 20, 2000))
+    assert not (tmp_path / "c").exists()
+    lowbit.emit_c(network(), tmp_path / "c", fits=(1 << 20, 1 << 20))
+    assert (tmp_path / "c" / "model.c").exists()
+
+
+# -- the folder -------------------------------------------------------------------------------------------------------------------
+
+
+def test_files_of_others_are_kept_and_not_overwritten(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    lowbit.emit_c(network(), folder, measure=False)
+    (folder / "main.c").write_text("mine")
+    lowbit.emit_c(integer_graph("mlp")[0], folder, measure=False)  # another network: its files replace the old ones
+    assert (folder / "main.c").read_text() == "mine" and not (folder / "kernels" / "conv_s8__ref.c").exists()
+    (folder / "model.c").write_text("changed")
+    with pytest.raises(FormatError, match=r"model\.c would be overwritten, and lowbit did not write it so"):
+        lowbit.emit_c(network(), folder, measure=False)
+    assert (folder / "model.c").read_text() == "changed" and not (folder / "kernels" / "conv_s8__ref.c").exists()
+    lowbit.emit_c(network(), folder, force=True, measure=False)
+    assert (folder / "kernels" / "conv_s8__ref.c").exists() and (folder / "main.c").read_text() == "mine"
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    from lowbit.codegen import folder as module
+
+    out = tmp_path / "c"
+    lowbit.emit_c(network(), out, measure=False)
+    before = {p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+    rename, count = os.rename, 0
+
+    def failing(a: object, b: object) -> None:
+        nonlocal count
+        count += 1
+        if count == 9:
+            raise OSError(28, "No space left on device")
+        rename(a, b)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module.os, "rename", failing)
+    with pytest.raises(FormatError, match="No space left on device"):
+        lowbit.emit_c(integer_graph("mlp")[0], out, measure=False)
+    monkeypatch.undo()
+    assert {p.relative_to(out): p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
+    assert [p.name for p in tmp_path.iterdir()] == ["c"]
+    with pytest.raises(FormatError, match="its parent folder does not exist"):
+        lowbit.emit_c(network(), tmp_path / "no" / "c", measure=False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FormatError, match="is a file, a folder is needed"):
+        lowbit.emit_c(network(), tmp_path / "file", measure=False)
+
+
+def test_a_manifest_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    import hashlib
+
+    (tmp_path / "c").mkdir()
+    (tmp_path / "precious").write_text("data")
+    known = hashlib.sha256(b"data").hexdigest()
+    (tmp_path / "c" / "MANIFEST.txt").write_text(f"{known}  ../precious\n{known}  {tmp_path}/precious\n")
+    lowbit.emit_c(network(), tmp_path / "c", measure=False)
+    assert (tmp_path / "precious").read_text() == "data"
+
+
+def test_symbols_left_are_an_error() -> None:
+    from zoo import entry
+
+    e = entry("mlp")
+    g = lowbit.load(e.make(), inputs=tuple(e.example().values()), dynamic=e.dynamic)
+    with pytest.raises(ShapeError, match="dimensions batch are not numbers"):
+        lowbit.emit_c(g, None, measure=False)
