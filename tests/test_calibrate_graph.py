@@ -76,9 +76,9 @@ class Inline(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         shipped, data, function, task = args
-        self.bytes_sent.append(0 if data is None else len(data))
+        self.bytes_sent.append(0 if data is None else sum(map(len, data)))
         future: Future[Any] = Future()
-        future.set_result(fn(spread_module.Shipped(shipped.path + ".elsewhere", shipped.modules), data, function, task))
+        future.set_result(fn(spread_module.Shipped(tuple(p + ".elsewhere" for p in shipped.paths), shipped.modules), data, function, task))
         return future
 
 

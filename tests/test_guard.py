@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 import numpy as np
 import pytest
 
@@ -97,7 +100,7 @@ def test_the_outputs_are_never_worse_than_plain_and_the_goal_is_reached(name: st
     assert found.reached >= found.plain
     assert found.reached >= Goal().db(found.plain)
     _, held = split(data)
-    assert measure(graph, verify(found.graph), held, [outputs(graph, s) for s in held]).db == pytest.approx(found.reached)
+    assert measure(verify(found.graph), held, [outputs(graph, s) for s in held]).db == pytest.approx(found.reached)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -139,6 +142,17 @@ def test_nothing_is_tried_where_the_goal_is_reached_already() -> None:
 def test_the_same_data_give_the_same_bytes(name: str) -> None:
     (_, _, a), (_, _, b) = guard_of(name), guard_of(name)
     assert a.graph == b.graph and a.steps == b.steps
+
+
+def test_workers_measure_and_the_bytes_are_the_same() -> None:
+    graph = outlier_network()
+    data = samples(graph)
+    alone: list[GuardStep] = []
+    together: list[GuardStep] = []
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        many = quantize(graph, data, executor=executor, on_step=together.append)
+    assert many == quantize(graph, data, on_step=alone.append)
+    assert together == alone
 
 
 def test_without_the_guard_the_rules_are_left_alone() -> None:
@@ -207,7 +221,7 @@ def test_the_noise_of_all_brackets_is_about_the_sum_of_their_shares() -> None:
     units = {real: (real,) for real in Pair.bound(graph, q, data[0]).brackets}
     shares = noise_shares(graph, q, data[:1], units)
     assert set(shares) == set(units)
-    total = measure(graph, q, data[:1], [outputs(graph, data[0])]).db
+    total = measure(q, data[:1], [outputs(graph, data[0])]).db
     assert total == pytest.approx(decibels(sum(shares.values())), abs=1.5)
 
 

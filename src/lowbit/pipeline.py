@@ -137,7 +137,7 @@ def quantize(
     """
     chosen = list(rules) if rules is not None else rules_of(recipe)
     if guard and rules is None and recipe in GUARDED and calibration is not None and not isinstance(calibration, CalibrationRecord):
-        return guarded(graph, calibration, recipe=recipe, method=method, on_step=on_step).graph
+        return guarded(graph, calibration, recipe=recipe, method=method, on_step=on_step, executor=executor).graph
     record = calibration
     if calibration is None:
         needed = QuantizationTransform(chosen).taps(graph).observed
@@ -160,6 +160,7 @@ def guarded(
     method: str = "minmax",
     goal: Goal | None = None,
     on_step: Callable[[GuardStep], None] | None = None,
+    executor: Executor | None = None,
 ) -> Guarded:
     """`quantize` with its guard: the graph, the steps that were tried, and the outputs' signal to noise ratio before and after."""
     from lowbit.accuracy.guard import guard
@@ -167,7 +168,7 @@ def guarded(
     samples = list(as_samples(graph, data))
     if not samples:
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
-    found = guard(graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step)
+    found = guard(graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step, executor=executor)
     steps = {f"guard {i + 1}": str(step) for i, step in enumerate(found.steps)}
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **steps}))
 

@@ -7,11 +7,13 @@ float graph's constant. With all of them off, a run is that of the float graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from lowbit.calibration.spread import spread
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import check_inputs, evaluate, last_uses, run_node
@@ -156,15 +158,22 @@ def decibels(relative: float) -> float:
     return float("inf") if relative == 0 else -10 * float(np.log10(relative))
 
 
-def measure(graph: Graph, quantized: Graph, samples: Sequence[Sample], references: Iterable[Mapping[str, Array]]) -> Measured:
+def measure(
+    quantized: Graph, samples: Sequence[Sample], references: Iterable[Mapping[str, Array]], executor: Executor | None = None
+) -> Measured:
     """The quantized graph's outputs against the float graph's (`references`, one for each sample)."""
     signal: dict[str, float] = {}
     noise: dict[str, float] = {}
-    for sample, reference in zip(samples, references, strict=True):
-        s, n = noise_of(reference, outputs(quantized, sample))
+    tasks = zip(samples, references, strict=True)
+    found = spread(executor, (quantized,), noise_on, tasks) if executor is not None else (noise_on(quantized, *task) for task in tasks)
+    for s, n in found:
         for k in s:
             signal[k], noise[k] = signal.get(k, 0.0) + s[k], noise.get(k, 0.0) + n[k]
     return Measured(signal, noise)
+
+
+def noise_on(quantized: Graph, sample: Sample, reference: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, float]]:
+    return noise_of(reference, outputs(quantized, sample))
 
 
 def outputs(graph: Graph, sample: Sample) -> dict[str, Array]:
@@ -175,6 +184,7 @@ def outputs(graph: Graph, sample: Sample) -> dict[str, Array]:
     return evaluate(bind(graph, binding), arrays)
 
 
+UNITS = 8  # that a worker gets at once
 Unit = tuple[str, ...]  # brackets, by the name of their dequantized value, that round together
 
 
@@ -184,28 +194,49 @@ def noise_shares(
     samples: Sequence[Sample],
     units: Mapping[str, Unit],
     each: Callable[[str], None] | None = None,
+    executor: Executor | None = None,
 ) -> dict[str, float]:
-    """For each unit the noise at the outputs, relative to their signal, if it alone rounds and all the rest is float.
+    """For each unit the noise at the outputs, relative to their signal, if it alone rounds and all the rest is float."""
+    total: dict[str, float] = dict.fromkeys(units, 0.0)
+    if executor is None:
+        for sample in samples:
+            for unit, noise in noises(graph, quantized, sample, units, each).items():
+                total[unit] += noise / len(samples)
+        return total
+    names = list(units)
+    parts = [names[i : i + UNITS] for i in range(0, len(names), UNITS)]  # neighbours, which begin near each other
+    tasks = ((sample, {name: units[name] for name in part}) for sample in samples for part in parts)
+    for found in spread(executor, (graph, quantized), noises, tasks):
+        for unit, noise in found.items():
+            total[unit] += noise / len(samples)
+            if each is not None:
+                each(unit)
+    return total
+
+
+def noises(
+    graph: Graph, quantized: Graph, sample: Sample, units: Mapping[str, Unit], each: Callable[[str], None] | None = None
+) -> dict[str, float]:
+    """The noise of each unit on one sample.
 
     One walk over the float graph; at each unit the way from there to the outputs is run once more, so the cost is half a run for each.
     """
-    total: dict[str, float] = dict.fromkeys(units, 0.0)
-    for sample in samples:
-        pair = Pair.bound(graph, quantized, sample)
-        at: dict[int, list[str]] = {}
-        for unit, members in units.items():
-            at.setdefault(min(_first(pair, m) for m in members), []).append(unit)
-        reference = pair.run(sample, ())
-        env = pair.start(sample)
-        for i in range(max(at, default=-1) + 1):
-            for unit in at.get(i, ()):
-                signal, noise = noise_of(reference, pair.rest(dict(env), i, set(units[unit])))
-                total[unit] += Measured(signal, noise).relative / len(samples)
-                if each is not None:
-                    each(unit)
-            pair.step(i, env, ())
-            pair.free(i, env)
-    return total
+    found = {}
+    pair = Pair.bound(graph, quantized, sample)
+    at: dict[int, list[str]] = {}
+    for unit, members in units.items():
+        at.setdefault(min(_first(pair, m) for m in members), []).append(unit)
+    reference = pair.run(sample, ())
+    env = pair.start(sample)
+    for i in range(max(at, default=-1) + 1):
+        for unit in at.get(i, ()):
+            signal, noise = noise_of(reference, pair.rest(dict(env), i, set(units[unit])))
+            found[unit] = Measured(signal, noise).relative
+            if each is not None:
+                each(unit)
+        pair.step(i, env, ())
+        pair.free(i, env)
+    return found
 
 
 def _first(pair: Pair, real: str) -> int:

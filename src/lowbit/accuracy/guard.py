@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 from lowbit.accuracy.brackets import Measured, Pair, Sample, decibels, measure, noise_shares, outputs
@@ -123,9 +124,13 @@ def guard(
     method: str = "minmax",
     islands: Islands | None = None,
     on_step: Callable[[GuardStep], None] | None = None,
+    executor: Executor | None = None,
 ) -> Guarded:
-    """The graph quantized by the rules and mended until the goal is reached, or everything was tried."""
-    return _Guard(graph, samples, rules, goal or Goal(), method, islands, on_step).run()
+    """The graph quantized by the rules and mended until the goal is reached, or everything was tried.
+
+    `executor` spreads calibration and measurements over processes or machines; the result is the same, bit for bit.
+    """
+    return _Guard(graph, samples, rules, goal or Goal(), method, islands, on_step, executor).run()
 
 
 class _Guard:
@@ -138,7 +143,9 @@ class _Guard:
         method: str,
         islands: Islands | None,
         on_step: Callable[[GuardStep], None] | None,
+        executor: Executor | None,
     ) -> None:
+        self.executor = executor
         self.rules, self.aim, self.method, self.islands, self.on_step = list(rules), goal, method, islands, on_step
         self.source = graph
         self.calibration, self.held = split(samples)
@@ -158,7 +165,9 @@ class _Guard:
     def record(self, state: State) -> CalibrationRecord:
         key = id(state.graph), state.method
         if key not in self.records:
-            self.records[key] = calibrate(state.graph, self.calibration, self.seen(state.graph), method=state.method)
+            self.records[key] = calibrate(
+                state.graph, self.calibration, self.seen(state.graph), method=state.method, executor=self.executor
+            )
         return ClippedRecord(self.records[key].taps, state.clipped)
 
     def seen(self, graph: Graph) -> list[str]:
@@ -186,7 +195,7 @@ class _Guard:
         return quantized
 
     def measure(self, quantized: Graph) -> Measured:
-        return measure(self.source, quantized, self.held, self.references)
+        return measure(quantized, self.held, self.references, self.executor)
 
     def _side_by_side(self) -> list[Sample]:
         """Samples for rounding: all of calibration's that fit into memory beside each other."""
@@ -335,7 +344,7 @@ class _Guard:
         def step(_: str) -> None:
             next(done, None)
 
-        return noise_shares(state.graph, quantized, samples, units, step)
+        return noise_shares(state.graph, quantized, samples, units, step, self.executor)
 
     def units(self, state: State, quantized: Graph, wide: bool) -> dict[str, tuple[str, ...]]:
         """The roundings to measure; with `wide` those to 16 bits too."""

@@ -52,7 +52,7 @@ def calibrate(
         total = observe(graph, progress(samples, "calibrating", total_samples), names, method, options)
     else:
         tasks = ((first, held, names, method, options) for first, held in chunks(samples))
-        parts = spread(executor, graph, observe_chunk, tasks)
+        parts = spread(executor, (graph,), observe_chunk, tasks)
         total = observe(graph, (), names, method, options)
         for part in progress(_steps(parts), "calibrating", total_samples):
             total = total if part is None else total + part

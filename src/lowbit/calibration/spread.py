@@ -1,7 +1,7 @@
-"""Work on one graph over the workers of an executor: the graph travels once to each worker, results come back in order.
+"""Work on graphs over the workers of an executor: the graphs travel once to each worker, results come back in order.
 
-The graph is written once to a temporary file. A worker that sees the same disk reads it there; one on another machine says that it has
-none, and gets the bytes with its next task. Either keeps it for the tasks that follow.
+They are written once to temporary files. A worker that sees the same disk reads them there; one on another machine says that it has
+none, and gets the bytes with its next task. Either keeps them for the tasks that follow.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from lowbit.ir.graph import Graph
 T = TypeVar("T")
 IN_FLIGHT = 2  # tasks waiting per worker: enough to keep it busy, few enough to stay streaming
 
-_held: tuple[str, Graph] | None = None  # of a worker: the graph it works on
+_held: tuple[tuple[str, ...], tuple[Graph, ...]] | None = None  # of a worker: the graphs it works on
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """A graph on its way: the file it is in, and the modules that make its ops known (those of users are not lowbit's to import)."""
+    """Graphs on their way: the files they are in, and the modules that make their ops known (those of users are not lowbit's to import)."""
 
-    path: str
+    paths: tuple[str, ...]
     modules: tuple[str, ...]
 
 
@@ -38,20 +38,22 @@ class NoGraph:
     """A worker's answer when it cannot see the file."""
 
 
-def spread(executor: Executor, graph: Graph, function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-    """`function(graph, *task)` for every task, in order. When the consumer stops or is interrupted, what has not begun is cancelled."""
+def spread(executor: Executor, graphs: tuple[Graph, ...], function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
+    """`function(*graphs, *task)` for every task, in order. When the consumer stops or is interrupted, what has not begun is cancelled."""
     workers: int = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
     waiting: deque[tuple[Future[T | NoGraph], tuple[Any, ...]]] = deque()
     with tempfile.TemporaryDirectory(prefix="lowbit-") as folder:
-        path = Path(folder) / "graph.lowbit"
-        save(graph, path)
-        shipped = Shipped(str(path), tuple(sorted({n.definition.infer.__module__ for n in graph.nodes})))
+        paths = [Path(folder) / f"{i}.lowbit" for i in range(len(graphs))]
+        for graph, path in zip(graphs, paths, strict=True):
+            save(graph, path)
+        modules = {n.definition.infer.__module__ for graph in graphs for n in graph.nodes}
+        shipped = Shipped(tuple(map(str, paths)), tuple(sorted(modules)))
 
         def finished() -> T:
             future, task = waiting.popleft()
             done = future.result()
             if isinstance(done, NoGraph):
-                done = executor.submit(work, shipped, path.read_bytes(), function, task).result()
+                done = executor.submit(work, shipped, tuple(p.read_bytes() for p in paths), function, task).result()
             assert not isinstance(done, NoGraph)
             return done
 
@@ -67,28 +69,30 @@ def spread(executor: Executor, graph: Graph, function: Callable[..., T], tasks: 
                 future.cancel()
 
 
-def work(shipped: Shipped, data: bytes | None, function: Callable[..., T], task: tuple[Any, ...]) -> T | NoGraph:
+def work(shipped: Shipped, data: tuple[bytes, ...] | None, function: Callable[..., T], task: tuple[Any, ...]) -> T | NoGraph:
     """One task, in a worker."""
-    graph = held_graph(shipped, data)
-    return NoGraph() if graph is None else function(graph, *task)
+    graphs = held_graphs(shipped, data)
+    return NoGraph() if graphs is None else function(*graphs, *task)
 
 
-def held_graph(shipped: Shipped, data: bytes | None) -> Graph | None:
-    """The graph this worker holds, reads from the shared disk, or was given."""
+def held_graphs(shipped: Shipped, data: tuple[bytes, ...] | None) -> tuple[Graph, ...] | None:
+    """The graphs this worker holds, reads from the shared disk, or was given."""
     global _held
-    if _held is not None and _held[0] == shipped.path:
+    if _held is not None and _held[0] == shipped.paths:
         return _held[1]
-    if data is None and not os.path.exists(shipped.path):
+    if data is None and not all(map(os.path.exists, shipped.paths)):
         return None
     for module in shipped.modules:
         if module != "__main__":
             importlib.import_module(module)
     if data is None:
-        graph = load(shipped.path)
+        graphs = tuple(map(load, shipped.paths))
     else:
         with tempfile.TemporaryDirectory(prefix="lowbit-") as folder:
             path = Path(folder) / "graph.lowbit"
-            path.write_bytes(data)
-            graph = load(path)
-    _held = (shipped.path, graph)
-    return graph
+            graphs = ()
+            for one in data:
+                path.write_bytes(one)
+                graphs += (load(path),)
+    _held = (shipped.paths, graphs)
+    return graphs
