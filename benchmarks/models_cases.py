@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache as once
@@ -187,7 +188,8 @@ def prepare(case: Case, variant: str, guard: bool) -> None:
 
 
 def forget(case: Case, variant: str, guard: bool) -> None:
-    """Removes what older sources made."""
+    """Removes what other sources made, a day after: another tree may be at work with it."""
     stem = graph_path(case, variant, guard).name.removesuffix(f"{digest()}.lowbit")
     for old in case.folder.glob(f"{stem}????????????.*"):
-        old.unlink()
+        if time.time() - old.stat().st_mtime > 86400:
+            old.unlink()

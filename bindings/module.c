@@ -11,6 +11,7 @@
 
 #include "lb_cpu.h"
 #include "lb_table.h"
+#include "module.h"
 #include "plan.h"
 #include "pool.h"
 #include "registry.h"
@@ -107,8 +108,7 @@ typedef struct {
     int32_t items;
 } step;
 
-/* Kernel `index` if it exists, this CPU has it, and its contract takes params of `size` bytes and `args` pointers. */
-static const lb_kernel *find_kernel(int index, Py_ssize_t size, PyObject *args) {
+const lb_kernel *lb_find_kernel(int index, Py_ssize_t size, PyObject *args) {
     if (index < 0 || index >= lb_registry_kernels())
         return (const lb_kernel *)PyErr_Format(PyExc_IndexError, "kernel %d of %d", index, lb_registry_kernels());
     const lb_kernel *k = lb_registry_kernel(index);
@@ -136,7 +136,7 @@ static int parse_step(PyObject *tuple, step *out) {
     out->items = 0;
     if (!PyArg_ParseTuple(tuple, "iy#O|i", &index, &params, &size, &addresses, &out->items))
         return -1;
-    const lb_kernel *k = find_kernel(index, size, addresses);
+    const lb_kernel *k = lb_find_kernel(index, size, addresses);
     if (!k)
         return -1;
     if (k->contract->ranged != (PyTuple_Size(tuple) == 4) || out->items < 0) {
@@ -241,170 +241,6 @@ static PyObject *add(PyObject *self, PyObject *address) {
     Py_RETURN_NONE;
 }
 
-/* ---- Plan: the steps of plan.h as an object ------------------------------------------------------------------------------------ */
-
-typedef struct {
-    PyObject_HEAD lb_plan *plan;
-    PyObject *keep; /* what the constants' addresses belong to */
-    int inputs, outputs, steps;
-} plan_object;
-
-/* (place, index, offset or address) -> argument. */
-static int parse_arg(PyObject *tuple, lb_plan_arg *out, const plan_object *self, Py_ssize_t arena) {
-    int place, index;
-    PyObject *where;
-    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple, "iiO", &place, &index, &where))
-        return -1;
-    *out = (lb_plan_arg){(lb_place)place, index, 0, NULL};
-    if (place == LB_IN_CONSTANT) {
-        out->constant = PyLong_AsVoidPtr(where);
-        return PyErr_Occurred() ? -1 : 0;
-    }
-    out->offset = PyLong_AsSsize_t(where);
-    if (PyErr_Occurred())
-        return -1;
-    const int limit = place == LB_IN_INPUT ? self->inputs : place == LB_IN_OUTPUT ? self->outputs : 1;
-    if (place < 0 || place >= LB_PLACES || index < 0 || index >= limit || out->offset < 0 ||
-        (place == LB_IN_ARENA && out->offset > arena)) {
-        PyErr_Format(PyExc_ValueError, "argument (%d, %d, %zd) is nowhere", place, index, (Py_ssize_t)out->offset);
-        return -1;
-    }
-    return 0;
-}
-
-/* (kernel index, params, arguments, items, chunks) -> step. */
-static int parse_plan_step(PyObject *tuple, lb_plan_step *out, const plan_object *self, Py_ssize_t arena) {
-    int index;
-    const char *params;
-    Py_ssize_t size;
-    PyObject *args;
-    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple, "iy#Oii", &index, &params, &size, &args, &out->items, &out->chunks))
-        return -1;
-    const lb_kernel *k = find_kernel(index, size, args);
-    if (!k)
-        return -1;
-    if (!k->contract->ranged || out->items < 0 || out->chunks < 1 || (out->chunks > out->items && out->chunks != 1)) {
-        PyErr_Format(PyExc_ValueError, "%s: %d items in %d parts", k->contract->name, out->items, out->chunks);
-        return -1;
-    }
-    memcpy(out->params, params, (size_t)size);
-    out->call = k->call;
-    out->arg_count = k->contract->arg_count;
-    for (int i = 0; i < out->arg_count; i++)
-        if (parse_arg(PyTuple_GetItem(args, i), &out->args[i], self, arena) < 0)
-            return -1;
-    return 0;
-}
-
-static void plan_dealloc(PyObject *object) {
-    plan_object *self = (plan_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
-    if (self->plan)
-        lb_plan_free(self->plan);
-    Py_XDECREF(self->keep);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
-    Py_DECREF(type);
-}
-
-static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
-    PyObject *given, *keep;
-    Py_ssize_t arena, scratch;
-    int inputs, outputs, threads;
-    if (keywords && PyDict_Size(keywords))
-        return PyErr_Format(PyExc_TypeError, "Plan takes no keywords");
-    if (!PyArg_ParseTuple(arguments, "O!iinniO:Plan", &PyTuple_Type, &given, &inputs, &outputs, &arena, &scratch, &threads, &keep))
-        return NULL;
-    const Py_ssize_t count = PyTuple_Size(given);
-    if (arena < 0 || scratch < 0 || inputs < 0 || outputs < 0 || count > INT_MAX)
-        return PyErr_Format(PyExc_ValueError, "a size is negative, or there are too many steps");
-    plan_object *self = (plan_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (!self)
-        return NULL;
-    self->inputs = inputs, self->outputs = outputs, self->steps = (int)count;
-    self->keep = keep;
-    Py_INCREF(keep);
-    lb_plan_step *steps = calloc((size_t)count + 1, sizeof *steps);
-    int ok = steps != NULL;
-    if (!ok)
-        PyErr_NoMemory();
-    for (Py_ssize_t i = 0; ok && i < count; i++)
-        ok = parse_plan_step(PyTuple_GetItem(given, i), &steps[i], self, arena) == 0;
-    if (ok && !(self->plan = lb_plan_new(steps, (int)count, (size_t)arena, (size_t)scratch, threads))) {
-        ok = 0;
-        PyErr_NoMemory();
-    }
-    if (!ok) {
-        free(steps);
-        Py_DECREF(self);
-        return NULL;
-    }
-    return (PyObject *)self;
-}
-
-static int parse_addresses(PyObject *tuple, int count, void **out) {
-    if (PyTuple_Size(tuple) != count) {
-        PyErr_Format(PyExc_ValueError, "%zd addresses, needs %d", PyTuple_Size(tuple), count);
-        return -1;
-    }
-    for (int i = 0; i < count; i++) {
-        out[i] = PyLong_AsVoidPtr(PyTuple_GetItem(tuple, i));
-        if (!out[i] && PyErr_Occurred())
-            return -1;
-    }
-    return 0;
-}
-
-static PyObject *plan_run(PyObject *object, PyObject *arguments) {
-    plan_object *self = (plan_object *)object;
-    PyObject *inputs, *outputs;
-    int timed = 0;
-    if (!PyArg_ParseTuple(arguments, "O!O!|p:run", &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &timed))
-        return NULL;
-    const size_t pointers = (size_t)(self->inputs + self->outputs);
-    void **addresses = PyMem_Malloc(sizeof *addresses * (pointers + 1));
-    int64_t *times = timed ? PyMem_Malloc(sizeof *times * ((size_t)self->steps + 1)) : NULL;
-    int status = addresses && (times || !timed) ? 0 : -1;
-    if (status == 0 &&
-        (parse_addresses(inputs, self->inputs, addresses) < 0 || parse_addresses(outputs, self->outputs, addresses + self->inputs) < 0)) {
-        PyMem_Free(addresses);
-        PyMem_Free(times);
-        return NULL;
-    }
-    if (status == 0) {
-        PyThreadState *state = PyEval_SaveThread();
-        status = lb_plan_run(self->plan, addresses, addresses + self->inputs, times);
-        PyEval_RestoreThread(state);
-    }
-    PyObject *result = NULL;
-    if (status < 0)
-        PyErr_NoMemory();
-    else if (timed) {
-        result = PyTuple_New(self->steps);
-        for (int i = 0; result && i < self->steps; i++)
-            if (PyTuple_SetItem(result, i, PyLong_FromLongLong(times[i])) < 0)
-                Py_CLEAR(result);
-    } else
-        result = Py_NewRef(Py_None);
-    PyMem_Free(addresses);
-    PyMem_Free(times);
-    return result;
-}
-
-static PyMethodDef plan_methods[] = {
-    {"run", plan_run, METH_VARARGS, "run(addresses of inputs, of outputs, timed=False): all steps, without the GIL; ns of each if timed."},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot plan_slots[] = {
-    {Py_tp_new, (void *)plan_new},
-    {Py_tp_dealloc, (void *)plan_dealloc},
-    {Py_tp_methods, plan_methods},
-    {Py_tp_doc, (void *)"Plan(steps, inputs, outputs, arena bytes, scratch bytes, threads, keep): see runtime/plan.py."},
-    {0, NULL},
-};
-
-static PyType_Spec plan_spec = {"lowbit._native.Plan", sizeof(plan_object), 0, Py_TPFLAGS_DEFAULT, plan_slots};
-
 static PyMethodDef methods[] = {
     {"contracts", contracts, METH_NOARGS,
      "Per contract: name, params size, fields (name, type, offset, count), args (name, type, is_input)."},
@@ -420,7 +256,7 @@ static PyMethodDef methods[] = {
 
 static int exec_module(PyObject *self) {
     features = lb_cpu_features();
-    PyObject *type = PyType_FromSpec(&plan_spec);
+    PyObject *type = lb_plan_names() == 0 ? PyType_FromSpec(&lb_plan_type) : NULL;
     if (!type || PyModule_AddObject(self, "Plan", type) < 0) {
         Py_XDECREF(type);
         return -1;

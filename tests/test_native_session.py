@@ -226,6 +226,89 @@ def test_outputs_are_arrays_of_their_own() -> None:
     assert same(run(g, feed), first) and not np.array_equal(second["a"], first["a"])
 
 
+@pytest.mark.parametrize("how", ["as it is", "strided", "unaligned", "over the input", "one of two"])
+def test_outputs_are_written_into_the_arrays_given(how: str) -> None:
+    b = Builder()
+    x = b.input("x", TensorType((4, 6), "float32"))
+    g = b.finish({"y": b.add("transpose", b.add("transpose", x, perm=(1, 0)), perm=(1, 0)), "z": b.add("reshape", x, shape=(24,))})
+    feed = {"x": np.arange(24, dtype=np.float32).reshape(4, 6)}
+    want = run(g, feed)
+    y: Array = np.zeros((4, 6), np.float32)
+    if how == "strided":
+        y = np.zeros((4, 12), np.float32)[:, ::2]
+    elif how == "unaligned":
+        y = np.zeros(97, np.uint8)[1:].view(np.float32).reshape(4, 6)
+    elif how == "over the input":
+        y = feed["x"]
+    out = {"y": y} if how == "one of two" else {"y": y, "z": np.zeros(24, np.float32)}
+    for _ in range(2):
+        session = Session(g)
+        got = session.run(dict(feed), out=out)
+        assert got["y"] is y and same(want, got) and list(got) == ["y", "z"]
+    if how == "as it is":
+        pair = session(feed["x"], out=(y, out["z"]))
+        assert isinstance(pair, tuple) and pair[0] is y and pair[1] is out["z"]
+
+
+def one_output() -> tuple[Graph, Array]:
+    g = one_layer(1, 3, 6, 4, 3, 1, 1)
+    return g, np.random.default_rng(0).integers(-128, 128, g.inputs[0].shape).astype(np.int8)
+
+
+def test_a_call_writes_into_one_array() -> None:
+    g, x = one_output()
+    session = Session(g)
+    want = session(x)
+    assert isinstance(want, np.ndarray)
+    out = np.empty_like(want)
+    assert session(x, out=out) is out and np.array_equal(out, want)
+
+
+@pytest.mark.parametrize(
+    ("out", "error", "text"),
+    [
+        (np.zeros((1, 4, 6, 7)), InputError, "out 'y': float64 given, int8 needed"),
+        (np.zeros(3, np.int8), ShapeError, r"out 'y': shape \(3,\) given, \(1, 4, 6, 7\) needed"),
+        (np.frombuffer(bytes(168), np.int8).reshape(1, 4, 6, 7), InputError, "out 'y': the array is read-only"),
+        ([np.zeros(1), np.zeros(1)], InputError, "out= holds 2 arrays, 1 needed.\n  Try: the outputs are y"),
+        ([3.0], InputError, "out 'y': float given, an array is needed"),
+        (3.0, InputError, "out= is float, an array is needed, or several"),
+    ],
+)
+def test_wrong_outputs_are_errors_before_anything_runs(out: Any, error: type[LowbitError], text: str) -> None:
+    g, x = one_output()
+    with pytest.raises(error, match=text):
+        Session(g)(x, out=out)
+
+
+def test_outputs_of_other_names_are_refused() -> None:
+    g, x = one_output()
+    with pytest.raises(InputError, match="there is no output named 'nobody'.\n  Try: the outputs are y"):
+        Session(g).run({"x": x}, out={"nobody": np.zeros(1)})
+
+
+def test_a_graph_without_nodes_gives_copies() -> None:
+    b = Builder()
+    x = b.input("x", TensorType((2, 3), "float32"))
+    g = b.finish({"a": x, "b": x, "c": b.constant(np.arange(64, dtype=np.int8), name="c")})
+    feed = {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    got = Session(g).run(feed)
+    assert same(run(g, feed), got) and len({id(v) for v in (*got.values(), *feed.values())}) == 4
+    got["a"][:] = 0
+    assert feed["x"][0, 1] == 1 and got["b"][0, 1] == 1
+
+
+def test_a_program_of_other_shapes_does_not_run_on_these() -> None:
+    e = entry("mlp")
+    g = lowbit.load(e.make(), inputs=tuple(e.example().values()), dynamic=e.dynamic)
+    x = e.example()["x"].numpy()
+    q = lower(lowbit.quantize(g, [{"x": x}], rules=[CalibratedQuantRule(".*", "int8")])).graph
+    session = Session(q, threads=1)
+    for batch in (4, 1, 4, 3, 3):
+        got = session(x[:batch])
+        assert isinstance(got, np.ndarray) and np.array_equal(got, next(iter(run(q, {"x": x[:batch]}).values())))
+
+
 def test_movement_of_every_kind() -> None:
     b = Builder()
     x = b.input("x", TensorType((2, 3, 4, 5), "int8"))

@@ -11,18 +11,22 @@ def run(
     sequences: tuple[tuple[tuple[int, bytes, tuple[int, ...]] | tuple[int, bytes, tuple[int, ...], int], ...], ...], threads: int, /
 ) -> None: ...
 
+Spec = tuple[str, int, tuple[int, ...]]  # NumPy's kind, bytes of an item, shape
+
 class Plan:
     """Steps (kernel, params, arguments (place, index, offset or address), items, parts), run in order."""
 
     def __new__(
         cls,
         steps: tuple[tuple[int, bytes, tuple[tuple[int, int, int], ...], int, int], ...],
-        inputs: int,
-        outputs: int,
+        inputs: tuple[Spec, ...],
+        outputs: tuple[Spec, ...],
         arena: int,
         scratch: int,
         threads: int,
+        array_type: type,
         keep: object,
         /,
     ) -> Plan: ...
+    def on(self, inputs: tuple[object, ...], outputs: tuple[object, ...], /) -> bool: ...
     def run(self, inputs: tuple[int, ...], outputs: tuple[int, ...], timed: bool = ..., /) -> tuple[int, ...] | None: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowbit.ir.graph import Graph, Node
 from lowbit.plan.build import kernel_calls, view_offset
@@ -33,6 +33,8 @@ def segments(graph: Graph, target: Target, packed: dict[tuple[str, ...], Array] 
         level.update((o.name, after) for o in node.outputs)
         parts.setdefault(after, []).append(node)
     wanted = {v.name for v in graph.outputs.values()}
+    if not parts and all(v.type.dtype.numpy.itemsize in CONTRACTS for v in graph.outputs.values()):
+        return (Segment(replace(graph, outputs={v.name: v for v in graph.outputs.values()}), True),)  # copies, in one call like the rest
     return tuple(Segment(_part(graph, nodes, wanted), at % 2 == 0) for at, nodes in sorted(parts.items()))
 
 

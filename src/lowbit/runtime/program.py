@@ -8,7 +8,7 @@ import numpy as np
 
 from lowbit import _native
 from lowbit.errors import InputError
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import evaluate
 from lowbit.plan import Place, Plan, Target, build
 from lowbit.runtime import native
@@ -35,26 +35,42 @@ class Native:
     def __init__(self, graph: Graph, target: Target, packed: dict[tuple[str, ...], Array]) -> None:
         self.plan = build(graph, target, packed)
         self.threads = target.threads
-        self._run = executable(self.plan, target.threads).run
-        self._inputs = tuple(v.name for v in self.plan.inputs)
-        self._outputs = tuple((v.name, tuple(int(d) for d in v.shape), v.type.dtype.numpy) for v in self.plan.outputs.values())
+        made = executable(self.plan, target.threads)
+        self._on, self._run = made.on, made.run
+        self.inputs = tuple(v.name for v in self.plan.inputs)
+        self.outputs = tuple(v.name for v in self.plan.outputs.values())
+        self._shapes = tuple((tuple(int(d) for d in v.shape), v.type.dtype.numpy) for v in self.plan.outputs.values())
+
+    def empty(self) -> tuple[Array, ...]:
+        """Arrays for the outputs."""
+        return tuple([np.empty(shape, dtype) for shape, dtype in self._shapes])
+
+    def ran(self, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> bool:
+        """Runs on arrays where they are; False, and nothing ran, if one of them is not as the plan needs it."""
+        try:
+            return self._on(inputs, outputs)
+        except MemoryError:
+            raise self.no_memory() from None
+
+    def no_memory(self) -> InputError:
+        return InputError(f"no memory for an arena of {self.plan.arena_bytes:,} bytes")
 
     def run(self, env: dict[str, Any], timed: bool = False) -> tuple[int, ...] | None:
         """Computes its outputs into the environment; the nanoseconds of each step if they are asked for."""
-        addresses = []
-        for name in self._inputs:
-            x = env[name]
-            if not (x.flags.c_contiguous and x.flags.aligned):
-                x = env[name] = np.array(x, order="C")
-            addresses.append(x.__array_interface__["data"][0])
-        outputs = []
-        for name, shape, dtype in self._outputs:
-            y = env[name] = np.empty(shape, dtype)
-            outputs.append(y.__array_interface__["data"][0])
-        try:
-            return self._run(tuple(addresses), tuple(outputs), timed)
-        except MemoryError:
-            raise InputError(f"no memory for an arena of {self.plan.arena_bytes:,} bytes") from None
+        arrays, outputs = tuple([env[name] for name in self.inputs]), self.empty()
+        times = None
+        if timed or not self.ran(arrays, outputs):
+            arrays = tuple([np.require(x, requirements=("C", "ALIGNED")) for x in arrays])
+            try:
+                times = self._run(tuple(map(address, arrays)), tuple(map(address, outputs)), timed)
+            except MemoryError:
+                raise self.no_memory() from None
+        env.update(zip(self.outputs, outputs, strict=True))
+        return times
+
+
+def address(x: Array) -> int:
+    return int(x.__array_interface__["data"][0])
 
 
 Part = Native | Interpreted
@@ -83,4 +99,11 @@ def executable(plan: Plan, threads: int) -> _native.Plan:
         )
         for step in plan.steps
     )
-    return _native.Plan(steps, len(plan.inputs), len(plan.outputs), plan.arena_bytes, plan.scratch_bytes, threads, keep)
+    inputs, outputs = (tuple(map(spec, values)) for values in (plan.inputs, plan.outputs.values()))
+    return _native.Plan(steps, inputs, outputs, plan.arena_bytes, plan.scratch_bytes, threads, np.ndarray, keep)
+
+
+def spec(v: Value) -> _native.Spec:
+    """What an array of this type is in NumPy's array interface."""
+    dtype = v.type.dtype.numpy
+    return dtype.kind, dtype.itemsize, tuple(int(d) for d in v.shape)

@@ -6,7 +6,7 @@ same either way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -21,17 +21,35 @@ from lowbit.plan import Target, channels_last, segments
 from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
-from lowbit.types import Array
+from lowbit.types import Array, shape_text
 
 CACHED_SHAPES = 16
 
 
 @dataclass(frozen=True)
 class _Program:
-    """The parts of a bound graph in order, and the outputs by name."""
+    """The parts of a bound graph in order, the outputs by name, and the constants among them.
+
+    `direct` is the only part, where its inputs and outputs are the graph's.
+    """
 
     parts: tuple[Part, ...]
     outputs: Mapping[str, Value]
+    constants: Mapping[str, Array]
+    direct: Native | None
+
+    def run(self, env: dict[str, Any]) -> dict[str, Array]:
+        """The outputs by name, each an array of its own."""
+        given = {id(x) for x in env.values()} | {id(x) for x in self.constants.values()}
+        env.update(self.constants)
+        for part in self.parts:
+            part.run(env)
+        outputs = {}
+        for name, v in self.outputs.items():
+            x = env[v.name]
+            outputs[name] = x.copy() if id(x) in given else x
+            given.add(id(x))
+        return outputs
 
 
 class Session:
@@ -47,9 +65,14 @@ class Session:
         self._packed: dict[tuple[str, ...], Array] = {}
         self._lock = Lock()
         self._symbols = graph.symbols
-        self._types = tuple((v.name, v.type.dtype.numpy, v.shape) for v in graph.inputs)
+        self._names = tuple(v.name for v in graph.inputs)
+        self._keys = frozenset(self._names)
+        self._outputs = tuple(graph.outputs)
+        self._made = frozenset(self._outputs)
+        self._direct: Native | None = None  # of the program that ran last
         if not self._symbols:
             self._programs[()] = self._compile(graph)
+            self._direct = self._programs[()].direct
 
     @property
     def backend(self) -> str:
@@ -59,44 +82,65 @@ class Session:
         kinds = {part.native for program in self._programs.values() for part in program.parts}
         return "native" if kinds <= {True} else "interpreter" if kinds == {False} else "native and interpreter"
 
-    def __call__(self, *arrays: Array) -> Array | tuple[Array, ...]:
-        """The outputs for inputs given in order: the array itself if there is one output, else a tuple."""
-        if len(arrays) != len(self._types):
-            names = [name for name, _, _ in self._types]
+    def __call__(self, *arrays: Array, out: Array | Sequence[Array] | None = None) -> Array | tuple[Array, ...]:
+        """The outputs for inputs given in order: the array itself if there is one output, else a tuple.
+
+        `out`: arrays to write them into, an array or several in order.
+        """
+        direct = self._direct
+        if direct is not None:
+            into = direct.empty() if out is None else (out,) if isinstance(out, np.ndarray) else several(out)
+            if direct.ran(arrays, into):
+                return into[0] if len(into) == 1 else into
+        if len(arrays) != len(self._names):
             raise InputError(
-                f"{len(arrays)} arrays given, {len(names)} needed", where=self.graph.name, hint=f"the inputs are {', '.join(names)}"
+                f"{len(arrays)} arrays given, {len(self._names)} needed",
+                where=self.graph.name,
+                hint=f"the inputs are {', '.join(self._names)}",
             )
-        outputs = tuple(self.run({t[0]: a for t, a in zip(self._types, arrays, strict=True)}).values())
+        targets = None if out is None else self._targets(out)
+        outputs = tuple(self.run(dict(zip(self._names, arrays, strict=True)), out=targets).values())
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name, for inputs by name."""
-        env, program = self._prepare(inputs)
-        for part in program.parts:
-            part.run(env)
-        return {name: env[v.name] for name, v in program.outputs.items()}
+    def run(self, inputs: Mapping[str, Array], *, out: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        """Outputs by name, for inputs by name. `out`: arrays to write outputs into, all or some of them."""
+        direct = self._direct
+        if direct is not None and isinstance(inputs, dict) and inputs.keys() == self._keys and (out is None or out.keys() == self._made):
+            into = direct.empty() if out is None else tuple([out[name] for name in self._outputs])
+            if direct.ran(tuple([inputs[name] for name in self._names]), into):
+                return dict(zip(self._outputs, into, strict=True))
+        arrays = check_inputs(self.graph, inputs)
+        program = self._for_shapes(arrays)
+        targets = {} if out is None else checked_targets(program.outputs, out)
+        self._direct = program.direct
+        if program.direct is not None and len(targets) == len(program.outputs):
+            into = tuple([targets[name] for name in program.outputs])
+            if program.direct.ran(tuple(arrays.values()), into):
+                return dict(zip(program.outputs, into, strict=True))
+        outputs = program.run(dict(arrays))
+        for name, target in targets.items():
+            np.copyto(target, outputs[name])
+            outputs[name] = target
+        return outputs
+
+    def _targets(self, out: Array | Sequence[Array]) -> dict[str, Array]:
+        """`out` of a call, by name."""
+        given = (out,) if isinstance(out, np.ndarray) else several(out)
+        if len(given) != len(self._outputs):
+            raise InputError(
+                f"out= holds {len(given)} arrays, {len(self._outputs)} needed",
+                where=self.graph.name,
+                hint=f"the outputs are {', '.join(self._outputs)}",
+            )
+        return dict(zip(self._outputs, given, strict=True))
 
     def profile(self, *arrays: Array, repeats: int = 20) -> Profile:
         """How long each kernel takes: the least of some repeats."""
-        names = [name for name, _, _ in self._types]
-        env, program = self._prepare(dict(zip(names, arrays, strict=True)))
-        return profiled(program.parts, env, repeats)
-
-    def _prepare(self, inputs: Mapping[str, Array]) -> tuple[dict[str, Any], _Program]:
-        """The inputs, checked, and the program for their shapes."""
-        if not self._symbols and isinstance(inputs, dict) and len(inputs) == len(self._types):
-            env = {}
-            for name, dtype, shape in self._types:
-                x = inputs.get(name)
-                if type(x) is not np.ndarray or x.dtype != dtype or x.shape != shape or not x.dtype.isnative:
-                    break
-                env[name] = x
-            else:
-                return env, self._programs[()]
-        arrays = check_inputs(self.graph, inputs)
-        return dict(arrays), self._for_shapes(arrays)
+        checked = check_inputs(self.graph, dict(zip(self._names, arrays, strict=True)))
+        return profiled(self._for_shapes(checked).parts, dict(checked), repeats)
 
     def _for_shapes(self, arrays: Mapping[str, Array]) -> _Program:
+        """The program for the shapes of these arrays."""
         binding: dict[str, int] = {}
         for v in self.graph.inputs:
             try:
@@ -120,4 +164,34 @@ class Session:
         physical = channels_last(graph)
         parts = segments(physical, self.target, self._packed)
         made = tuple(Native(s.graph, self.target, self._packed) if s.native else Interpreted(s.graph) for s in parts)
-        return _Program(made, physical.outputs)
+        values = tuple(v.name for v in physical.outputs.values())
+        constants = {name: physical.constants[name].data for name in values if name in physical.constants}
+        only = made[0] if len(made) == 1 else None
+        direct = only if isinstance(only, Native) and only.inputs == self._names and only.outputs == values else None
+        return _Program(made, physical.outputs, constants, direct)
+
+
+def several(out: Sequence[Array]) -> tuple[Array, ...]:
+    if not isinstance(out, Sequence):
+        raise InputError(f"out= is {type(out).__name__}, an array is needed, or several")
+    return tuple(out)
+
+
+def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays of `out=`, if each can take the output of its name."""
+    targets = {}
+    for name, array in out.items():
+        where = f"out {name!r}"
+        if name not in outputs:
+            raise InputError(f"there is no output named {name!r}", hint=f"the outputs are {', '.join(outputs)}")
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"{type(array).__name__} given, an array is needed", where=where)
+        need = outputs[name].type
+        if array.dtype != need.dtype.numpy:
+            raise InputError(f"{array.dtype} given, {need.dtype.numpy} needed", where=where)
+        if array.shape != need.shape:
+            raise ShapeError(f"shape {array.shape} given, {shape_text(need.shape)} needed", where=where)
+        if not array.flags.writeable:
+            raise InputError("the array is read-only", where=where)
+        targets[name] = array
+    return targets
