@@ -25,6 +25,7 @@
 #include "contracts/conv.h"
 #include "contracts/elementwise.h"
 #include "contracts/gemm.h"
+#include "contracts/int4.h"
 #include "contracts/linear.h"
 #include "contracts/movement.h"
 #include "contracts/pool.h"

@@ -48,16 +48,21 @@ static inline void lb_store_bytes(int8_t *out, __m128i v, ptrdiff_t count) {
     memcpy(out, bytes, (size_t)count);
 }
 
+/* 16 reals rounded and clamped to int16, the first `count` of them stored. They are not NaN. */
+static inline void lb_store_rounded_words(int16_t *out, __m256 v0, __m256 v1, int32_t zero_point, int32_t lo, int32_t hi, ptrdiff_t count) {
+    const __m256 fmin = _mm256_set1_ps((float)(lo - zero_point)), fmax = _mm256_set1_ps((float)(hi - zero_point));
+    const __m256i z = _mm256_set1_epi32(zero_point);
+    const __m256i q0 = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v0, fmin), fmax)), z);
+    const __m256i q1 = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v1, fmin), fmax)), z);
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(q0, q1), 0xD8);
+    memcpy(out, &words, 2 * (size_t)count);
+}
+
 /* 16 accumulators requantized to int16, the first `count` of them stored. */
 static inline void lb_store_words(int16_t *out, __m256i acc0, __m256i acc1, __m256 m0, __m256 m1, int32_t zero_point, int32_t lo,
                                   int32_t hi, ptrdiff_t count) {
-    const __m256 fmin = _mm256_set1_ps((float)(lo - zero_point)), fmax = _mm256_set1_ps((float)(hi - zero_point));
-    const __m256i z = _mm256_set1_epi32(zero_point);
-    const __m256 v0 = _mm256_min_ps(_mm256_max_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc0), m0), fmin), fmax);
-    const __m256 v1 = _mm256_min_ps(_mm256_max_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc1), m1), fmin), fmax);
-    const __m256i q0 = _mm256_add_epi32(_mm256_cvtps_epi32(v0), z), q1 = _mm256_add_epi32(_mm256_cvtps_epi32(v1), z);
-    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(q0, q1), 0xD8);
-    memcpy(out, &words, 2 * (size_t)count);
+    const __m256 v0 = _mm256_mul_ps(_mm256_cvtepi32_ps(acc0), m0), v1 = _mm256_mul_ps(_mm256_cvtepi32_ps(acc1), m1);
+    lb_store_rounded_words(out, v0, v1, zero_point, lo, hi, count);
 }
 
 /* The first `count` of 16 numbers, zeros behind them. */

@@ -31,6 +31,13 @@
     X(linear_s8, test_linear_s8) \
     X(linear_s8_f32, test_linear_s8_f32) \
     X(linear_s8_s16, test_linear_s8_s16) \
+    X(linear_w4_blocks_s8, test_linear_w4_blocks_s8) \
+    X(linear_w4_blocks_s8_f32, test_linear_w4_blocks_s8_f32) \
+    X(linear_w4_blocks_s8_s16, test_linear_w4_blocks_s8_s16) \
+    X(linear_w4_rows_f32, test_linear_w4_rows_f32) \
+    X(linear_w4_s8, test_linear_w4_s8) \
+    X(linear_w4_s8_f32, test_linear_w4_s8_f32) \
+    X(linear_w4_s8_s16, test_linear_w4_s8_s16) \
     X(max_pool_s16, test_s16) \
     X(max_pool_s8, test_max_pool_s8) \
     X(mul_s8, test_mul_s8) \

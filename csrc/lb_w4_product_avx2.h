@@ -1,0 +1,200 @@
+/* Packed rows times panels of 4-bit weights, and what becomes of the sums: shared by linear_w4_* and conv_w4_*. */
+#ifndef LB_W4_PRODUCT_AVX2_H
+#define LB_W4_PRODUCT_AVX2_H
+
+#include "lb_w4_avx2.h"
+
+/* 16 columns from n on of one row, whose sums are at `sums`: integers of one segment, or a scaled sum. */
+LB_W4_INLINE void lb_w4_finish(const lb_w4_product *p, const lb_result to, const int32_t *sums, ptrdiff_t row, ptrdiff_t n, ptrdiff_t width,
+                               const float *x_scale, const int32_t start[16], const float m[16]) {
+    const ptrdiff_t at = row * p->out_stride + n;
+    __m256 y[2];
+    if (!p->real_bias) { /* start is the bias, m the multiplier */
+        const __m256i *acc = (const __m256i *)(const void *)sums, *s = (const __m256i *)(const void *)start;
+        const __m256i c0 = _mm256_add_epi32(_mm256_load_si256(acc), _mm256_load_si256(s));
+        const __m256i c1 = _mm256_add_epi32(_mm256_load_si256(acc + 1), _mm256_load_si256(s + 1));
+        y[0] = _mm256_mul_ps(_mm256_cvtepi32_ps(c0), _mm256_load_ps(m));
+        y[1] = _mm256_mul_ps(_mm256_cvtepi32_ps(c1), _mm256_load_ps(m + 8));
+    } else
+        for (int h = 0; h < 2; h++) { /* start is the bias as reals, m the scale of a single segment */
+            const __m256 bias = _mm256_load_ps((const float *)(const void *)start + 8 * h);
+            __m256 t = _mm256_load_ps((const float *)(const void *)sums + 8 * h);
+            if (p->cut.segments == 1) {
+                __m256 scale = _mm256_load_ps(m + 8 * h);
+                if (x_scale)
+                    scale = _mm256_mul_ps(_mm256_broadcast_ss(x_scale), scale);
+                const __m256i acc = _mm256_load_si256((const __m256i *)(const void *)(sums + 8 * h));
+                t = _mm256_add_ps(_mm256_setzero_ps(), _mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale));
+            }
+            t = _mm256_add_ps(t, bias);
+            y[h] = to == LB_TO_F32 ? t : _mm256_div_ps(t, _mm256_set1_ps(p->y_scale));
+        }
+    if (to == LB_TO_F32 && width == LB_W4_PANEL)
+        memcpy((float *)p->out + at, y, sizeof y);
+    else if (to == LB_TO_F32)
+        memcpy((float *)p->out + at, y, 4 * (size_t)width);
+    else if (to == LB_TO_S16)
+        lb_store_rounded_words((int16_t *)p->out + at, y[0], y[1], p->y_zero, p->lo, p->hi, width);
+    else
+        lb_store_bytes((int8_t *)p->out + at, lb_round16(y[0], y[1], &p->clamp), width);
+}
+
+LB_W4_TILE_OF(6)
+LB_W4_TILE_OF(4)
+LB_W4_TILE_OF(2)
+LB_W4_TILE_OF(1)
+
+/* `rows` rows in tiles of 6, 4, 2 and 1. */
+#define LB_W4_TILES(f, rows, i, ...)                                                                                                       \
+    for (; i + 6 <= rows; i += 6)                                                                                                          \
+        f##6(__VA_ARGS__);                                                                                                                 \
+    if (i + 4 <= rows) {                                                                                                                   \
+        f##4(__VA_ARGS__);                                                                                                                 \
+        i += 4;                                                                                                                            \
+    }                                                                                                                                      \
+    if (i + 2 <= rows) {                                                                                                                   \
+        f##2(__VA_ARGS__);                                                                                                                 \
+        i += 2;                                                                                                                            \
+    }                                                                                                                                      \
+    if (i < rows)                                                                                                                          \
+        f##1(__VA_ARGS__);
+
+/* s.acc (rows x 16) = one segment of many rows and a panel. */
+static inline void lb_w4_one_segment(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed) {
+    const ptrdiff_t chunk = p->chunk < LB_W4_DEPTH ? p->chunk : LB_W4_DEPTH, deep = LB_W4_DEPTH / chunk * chunk;
+    if (!p->cut.depth)
+        memset(s->acc, 0, 64 * (size_t)rows);
+    for (ptrdiff_t at = 0; at < p->cut.depth; at += deep) {
+        const ptrdiff_t k = p->cut.depth - at < deep ? p->cut.depth - at : deep;
+        for (ptrdiff_t c = 0; c < k; c += chunk)
+            lb_w4_unpack(packed + 8 * (at + c), (k - c < chunk ? k - c : chunk) / LB_W4_GROUP, 128 + p->x_zero, s->panel + 16 * c,
+                         s->starts + c / chunk * 32);
+        ptrdiff_t i = 0;
+        LB_W4_TILES(lb_w4_tile, rows, i, s->a + i * s->stride + at, s->stride, s->panel, s->starts, k, chunk, at > 0, s->acc + 16 * i)
+    }
+}
+
+LB_W4_TILE_BLOCKS_OF(6)
+LB_W4_TILE_BLOCKS_OF(4)
+LB_W4_TILE_BLOCKS_OF(2)
+LB_W4_TILE_BLOCKS_OF(1)
+
+/* s.acc (rows x 16) = the scaled sum of all segments of many rows and a panel. */
+static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed,
+                                  const float *scales, const float *x_scales) {
+    const int32_t each = (int32_t)(p->cut.stride < LB_W4_DEPTH ? LB_W4_DEPTH / p->cut.stride : 1);
+    memset(s->acc, 0, 64 * (size_t)rows);
+    for (int32_t first = 0; first < p->cut.segments; first += each) {
+        const int32_t last = p->cut.segments - first < each ? p->cut.segments : first + each;
+        int8_t *panel = s->panel;
+        int16_t *starts = s->starts;
+        for (int32_t g = first; g < last; g++) {
+            const ptrdiff_t k = lb_w4_segment_depth(&p->cut, g);
+            for (ptrdiff_t c = 0; c < k; c += p->chunk, starts += 32)
+                lb_w4_unpack(packed + 8 * (g * p->cut.stride + c), (k - c < p->chunk ? k - c : p->chunk) / LB_W4_GROUP, 128 + p->x_zero,
+                             panel + 16 * c, starts);
+            panel += 16 * k;
+        }
+        ptrdiff_t i = 0;
+        float *total = (float *)(void *)s->acc;
+        LB_W4_TILES(lb_w4_tile_blocks, rows, i, p, s, i, first, last, scales, x_scales ? x_scales + i : NULL, total + 16 * i)
+    }
+}
+
+/* Whether these rows take the way of few rows. Zero points cost each row as much there as unpacking does for all. */
+static inline int lb_w4_are_few(const lb_w4_product *p, ptrdiff_t rows) {
+    return rows <= (p->x_zero ? 1 : LB_W4_FEW);
+}
+
+/* s.acc (rows x 16) of few rows and a panel. */
+static inline void lb_w4_few_of(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed, const float *scales,
+                                const float *x_scales) {
+    if (p->x_zero)
+        lb_w4_few_rows(1, p, s, packed, scales, NULL, 1);
+    else if (rows == 1)
+        lb_w4_few_rows(1, p, s, packed, scales, x_scales, 0);
+    else if (rows == 2)
+        lb_w4_few_rows(2, p, s, packed, scales, x_scales, 0);
+    else if (rows == 3)
+        lb_w4_few_rows(3, p, s, packed, scales, x_scales, 0);
+    else
+        lb_w4_few_rows(4, p, s, packed, scales, x_scales, 0);
+}
+
+/* Columns left ... right - 1 (left is a multiple of 16) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
+LB_W4_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, const int blocks, const lb_w4_scratch *s, ptrdiff_t first,
+                                 ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
+    const float *x_scales = p->x_scales ? p->x_scales + first : NULL;
+    for (ptrdiff_t n = left; n < right; n += LB_W4_PANEL) {
+        const ptrdiff_t width = right - n < LB_W4_PANEL ? right - n : LB_W4_PANEL;
+        const uint8_t *packed = p->packed + n * (p->cut.depth / 2);
+        const float *scales = p->scales + n * p->cut.segments;
+        _Alignas(32) int32_t start[LB_W4_PANEL];
+        _Alignas(32) float m[LB_W4_PANEL];
+        lb_load16(p->real_bias ? (const void *)(p->real_bias + n) : p->bias + n, width, start);
+        lb_load16(scales, blocks ? LB_W4_PANEL : width, m);
+        if (lb_w4_are_few(p, rows))
+            lb_w4_few_of(p, s, rows, packed, scales, x_scales);
+        else if (!blocks || p->cut.segments == 1)
+            lb_w4_one_segment(p, s, rows, packed);
+        else
+            lb_w4_segments(p, s, rows, packed, scales, x_scales);
+        for (ptrdiff_t i = 0; i < rows; i++)
+            lb_w4_finish(p, to, s->acc + 16 * i, first + i, n, width, x_scales ? x_scales + i : NULL, start, m);
+    }
+}
+
+/* The items of a linear layer. */
+LB_W4_INLINE void lb_w4_linear(const lb_w4_product *p, const lb_result to, const int blocks, const int8_t *x, int32_t rows,
+                               int32_t block_rows, int32_t block_columns, void *scratch, int32_t begin, int32_t end) {
+    const lb_w4_scratch s = lb_w4_scratch_at(scratch, block_rows, &p->cut);
+    int32_t packed = -1; /* the first of the rows in scratch */
+    for (int32_t item = begin; item < end; item++) {
+        const lb_block b = lb_w4_item(rows, p->n, block_rows, block_columns, item);
+        for (int32_t i = 0; i < b.bottom - b.top && packed != b.top; i++)
+            lb_w4_pack_row(x + (ptrdiff_t)(b.top + i) * p->cut.k, &p->cut, &s, i, lb_w4_are_few(p, b.bottom - b.top));
+        packed = b.top;
+        lb_w4_multiply(p, to, blocks, &s, b.top, b.bottom - b.top, b.left, b.right);
+    }
+}
+
+LB_W4_INLINE void lb_w4_linear_channels(const lb_linear_w4_s8_params *p, const lb_result to, const int8_t *x, const void *w,
+                                        const int32_t *bias, const float *multiplier, void *out, void *scratch, int32_t begin,
+                                        int32_t end) {
+    const lb_w4_product product = {.cut = lb_w4_cut_of(p->k, p->k ? p->k : 1),
+                                   .chunk = p->chunk,
+                                   .packed = w,
+                                   .n = p->n,
+                                   .bias = bias,
+                                   .scales = multiplier,
+                                   .out = out,
+                                   .out_stride = p->out_stride,
+                                   .clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi),
+                                   .y_zero = p->y_zero,
+                                   .lo = p->lo,
+                                   .hi = p->hi};
+    lb_w4_linear(&product, to, 0, x, p->rows, p->block_rows, p->block_columns, scratch, begin, end);
+}
+
+LB_W4_INLINE void lb_w4_linear_blocks(const lb_linear_w4_blocks_s8_params *p, const lb_result to, const int8_t *x, const float *x_scales,
+                                      const void *w, const float *scales, const float *bias, void *out, void *scratch, int32_t begin,
+                                      int32_t end) {
+    const lb_w4_product product = {.cut = lb_w4_cut_of(p->k, p->segment),
+                                   .chunk = p->chunk,
+                                   .x_zero = p->x_zero,
+                                   .packed = w,
+                                   .n = p->n,
+                                   .scales = scales,
+                                   .x_scales = x_scales,
+                                   .real_bias = bias,
+                                   .y_scale = p->y_scale,
+                                   .out = out,
+                                   .out_stride = p->out_stride,
+                                   .clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi),
+                                   .y_zero = p->y_zero,
+                                   .lo = p->lo,
+                                   .hi = p->hi};
+    lb_w4_linear(&product, to, 1, x, p->rows, p->block_rows, p->block_columns, scratch, begin, end);
+}
+
+#endif
