@@ -79,14 +79,29 @@ KERNELS: dict[str, Lowering] = {}
 VIEWS: dict[str, View] = {}
 
 
-def lowers(*ops: str) -> Callable[[Lowering], Lowering]:
-    """Says that a function knows the kernel calls of nodes of these ops; it gives None for a node that has none."""
+def lowers(*ops: str, first: bool = False) -> Callable[[Lowering], Lowering]:
+    """Says that a function knows the kernel calls of nodes of these ops; it gives None for a node that has none.
+
+    Several may know an op: the first that has calls is taken, and those registered with `first` are asked before the others.
+    """
 
     def register(f: Lowering) -> Lowering:
-        KERNELS.update(dict.fromkeys(ops, f))
+        for op in ops:
+            known = KERNELS.get(op)
+            KERNELS[op] = f if known is None else either(f, known) if first else either(known, f)
         return f
 
     return register
+
+
+def either(f: Lowering, g: Lowering) -> Lowering:
+    """What `f` says, or else `g`."""
+
+    def asked(node: Node, ctx: Context) -> list[Call] | None:
+        found = f(node, ctx)
+        return found if found is not None else g(node, ctx)
+
+    return asked
 
 
 def views(*ops: str) -> Callable[[View], View]:

@@ -1,0 +1,144 @@
+"""Layers with 4-bit weights run natively with the interpreter's bits, and their weights stay packed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from test_native_session import ISAS, same
+
+import lowbit
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.lower import lower
+from lowbit.plan import Target, build
+from lowbit.plan.kernels.int4 import LONGEST_CHUNK, chunk_of, cut, padded
+from lowbit.quantization.recipes import recipe
+from lowbit.runtime.session import Session
+from lowbit.types import Array, TensorType
+from zoo import entry
+
+SIZES = [(1, 32, 16), (1, 100, 33), (3, 31, 5), (4, 64, 17), (5, 65, 16), (7, 257, 40), (50, 130, 20), (2, 1, 1), (13, 2100, 18)]
+
+
+def weights(rng: np.random.Generator, n: int, k: int, style: str) -> Array:
+    return {
+        "any": lambda: rng.integers(-8, 8, (n, k)),
+        "small": lambda: rng.integers(-1, 2, (n, k)),
+        "lowest": lambda: np.full((n, k), -8),
+        "ends": lambda: rng.choice([-8, 7], (n, k)),
+    }[style]().astype(np.int8)  # type: ignore[no-any-return]
+
+
+def activations(rng: np.random.Generator, shape: tuple[int, ...], least: int) -> list[Array]:
+    some = [rng.integers(least, 128, shape), np.full(shape, least), np.full(shape, 127), rng.choice([least, 127], shape)]
+    return [x.astype(np.int8) for x in some]
+
+
+def constants(b: Builder, rng: np.random.Generator, n: int, k: int, block: int, style: str) -> tuple[Any, Any, Any]:
+    """Weights, scales (n, blocks) and a float bias."""
+    w = b.constant(weights(rng, n, k, style), name="w", dtype="int4")
+    scale = rng.uniform(1e-4, 1e-2, (n, max(1, -(-k // (block or max(k, 1)))))).astype(np.float32)
+    return w, b.constant(scale, name="scale"), b.constant(rng.normal(size=n).astype(np.float32), name="bias")
+
+
+def check(g: Graph, feeds: list[dict[str, Array]], kernel: str) -> None:
+    wants = [run(g, feed) for feed in feeds]
+    for isa in ISAS:
+        for threads in (1, 3):
+            session = Session(g, threads=threads, isa=isa)
+            assert session.backend == "native"
+            assert kernel in {r.kernel.rpartition("__")[0] for r in session.profile(*feeds[0].values(), repeats=1).rows}
+            for feed, want in zip(feeds, wants, strict=True):
+                assert same(want, session.run(feed)), (isa, threads)
+
+
+@pytest.mark.parametrize("to", ["int8", "int16", "float32"])
+@pytest.mark.parametrize("style", ["any", "small", "lowest", "ends"])
+@pytest.mark.parametrize("size", SIZES)
+def test_layers_with_a_scale_for_each_channel(size: tuple[int, int, int], style: str, to: str) -> None:
+    rows, k, n = size
+    rng = np.random.default_rng(rows * k)
+    b = Builder()
+    x = b.input("x", TensorType((rows, k), "int8"))
+    w = b.constant(weights(rng, n, k, style), name="w", dtype="int4")
+    m = b.constant(rng.uniform(1e-5, 1e-3, n).astype(np.float32), name="m")
+    bias = b.constant(rng.integers(-5000, 5000, n).astype(np.int32), name="bias")
+    lo, hi = {"int8": (-128, 127), "int16": (-32768, 32767), "float32": (0, 0)}[to]
+    y = b.add("q_linear", x, w, m, bias, x_zero=int(rng.integers(-128, 128)), y_zero=0, lo=lo, hi=hi, to=to, bound=255 * 8 * k + 5000)
+    suffix = {"int8": "", "int16": "_s16", "float32": "_f32"}[to]
+    check(b.finish({"y": y}), [{"x": v} for v in activations(rng, (rows, k), -128)], f"linear_w4_s8{suffix}")
+
+
+@pytest.mark.parametrize("to", ["int8", "int16", "float32"])
+@pytest.mark.parametrize("block", [32, 64, 128, 48, 7])
+@pytest.mark.parametrize("size", SIZES)
+def test_layers_with_a_scale_for_each_block(size: tuple[int, int, int], block: int, to: str) -> None:
+    rows, k, n = size
+    rng = np.random.default_rng(rows * k)
+    b = Builder()
+    x = b.input("x", TensorType((rows, k), "int8"))
+    w, scale, bias = constants(b, rng, n, k, block, ["any", "small", "lowest", "ends"][rows % 4])
+    lo, hi = {"int8": (-128, 127), "int16": (-32768, 32767), "float32": (0, 0)}[to]
+    zero = [0, -128, 17][k % 3]
+    attrs = {"y_zero": 0, "lo": lo, "hi": hi, "to": to, "bound": 255 * 8 * block, "y_scale": 0.25}
+    y = b.add("q_linear_blocks", x, w, scale, bias, block=block, x_zero=zero, **attrs)
+    suffix = {"int8": "", "int16": "_s16", "float32": "_f32"}[to]
+    check(b.finish({"y": y}), [{"x": v} for v in activations(rng, (rows, k), -128)], f"linear_w4_blocks_s8{suffix}")
+
+
+@pytest.mark.parametrize("block", [0, 32, 64, 128, 48])
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_that_have_a_scale_each(size: tuple[int, int, int], block: int) -> None:
+    rows, k, n = size
+    rng = np.random.default_rng(rows * k)
+    b = Builder()
+    x, x_scale = b.input("x", TensorType((rows, k), "int8")), b.input("s", TensorType((rows, 1), "float32"))
+    w, scale, bias = constants(b, rng, n, k, block, ["any", "small", "lowest", "ends"][rows % 4])
+    g = b.finish({"y": b.add("q_linear_rows", x, x_scale, w, scale, bias if k % 2 else None, block=block, bound=127 * 8 * k)})
+    scales = rng.uniform(1e-4, 1e-2, (rows, 1)).astype(np.float32)
+    check(g, [{"x": v, "s": scales} for v in activations(rng, (rows, k), -127)], "linear_w4_rows_f32")
+
+
+def test_chunks_are_as_long_as_16_bits_allow_and_no_longer() -> None:
+    lowest = np.full((1, 4096), -8, np.int8)
+    assert chunk_of(lowest, 4096, -128, 0) == 32  # 128 · 8 · 32 = 2¹⁵
+    assert chunk_of(lowest, 4096, -127, 0) == 64
+    assert chunk_of(np.zeros((3, 4096), np.int8), 4096, -128, 0) == LONGEST_CHUNK
+    w = np.zeros((2, 256), np.int8)
+    w[1, 130:190:4] = 7
+    w[1, 131:190:4] = 7  # 30 sevens in the second halves of two neighbouring groups: 30 · 7 · 128 < 2¹⁵
+    assert chunk_of(w, 256, -128, 0) == LONGEST_CHUNK
+    w[1, 2:64:4] = 4  # and 16 fours in the first two: 274 · 128 > 2¹⁵
+    assert chunk_of(w, 256, -128, 0) == 128 and chunk_of(w, 128, -128, 0) == LONGEST_CHUNK
+    assert chunk_of(-w, 256, -128, -128) == 32 and chunk_of(w, 256, -128, 127) == 32  # all on one side: 30 · 7 · 255 > 2¹⁵
+
+
+@pytest.mark.parametrize(("k", "segment"), [(1, 1), (5, 2), (64, 32), (100, 32), (100, 48), (96, 100), (0, 1), (33, 33)])
+def test_padding_keeps_every_weight_in_its_segment(k: int, segment: int) -> None:
+    w = np.random.default_rng(0).integers(-8, 8, (3, k)).astype(np.int8)
+    segments, stride, depth = cut(k, segment)
+    out = padded(w, segment)
+    assert out.shape == (3, depth) and depth % 32 == 0
+    for s in range(segments):
+        want, got = w[:, s * segment : (s + 1) * segment], out[:, s * stride : (s + 1) * stride]
+        assert np.array_equal(got[:, : want.shape[1]], want) and not got[:, want.shape[1] :].any()
+
+
+def quantized(name: str, how: str) -> tuple[Graph, dict[str, Array]]:
+    e = entry(name)
+    g = lowbit.load(e.make(), inputs=tuple(e.example().values()))
+    x = dict(zip([v.name for v in g.inputs], [t.numpy() for t in e.example().values()], strict=True))
+    return lower(lowbit.quantize(g, [x], rules=recipe(how))).graph, x
+
+
+@pytest.mark.parametrize("how", ["w4a8", "w4a8-block"])
+def test_networks_run_natively_and_keep_their_weights_packed(how: str) -> None:
+    graph, x = quantized("mlp", how)
+    session = Session(graph, threads=2)
+    assert session.backend == "native" and same(run(graph, x), session.run(x))
+    weights = sum(c.data.size for c in graph.constants.values() if c.value.type.dtype.name == "int4")
+    packed = {id(c): c.nbytes for c in build(graph, Target(threads=2)).constants if c.dtype == np.uint8}
+    assert weights / 2 <= sum(packed.values()) <= weights / 2 + 16 * 128  # the last layer's ten channels stand in a panel of 16
