@@ -249,6 +249,7 @@ static PyMethodDef methods[] = {
     {"cpu_features", cpu_features, METH_NOARGS, "Names of the features that CPU and operating system offer."},
     {"ranged", ranged, METH_NOARGS, "Names of the contracts that have items."},
     {"add", add, METH_O, "add(address of an lb_library): its kernels stand behind the others from now on."},
+    {"address", lb_address, METH_O, "address(array): of its first element."},
     {"call", call, METH_VARARGS, "call(kernel index, params, addresses[, items]): runs a kernel without the GIL."},
     {"run", run, METH_VARARGS, "run(sequences of steps, threads): a step is what call takes; each sequence runs in order, on one thread."},
     {NULL, NULL, 0, NULL},

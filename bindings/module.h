@@ -15,4 +15,7 @@ const lb_kernel *lb_find_kernel(int index, Py_ssize_t size, PyObject *args);
 extern PyType_Spec lb_plan_type;
 int lb_plan_names(void);
 
+/* The address of a NumPy array's first element, as an int. */
+PyObject *lb_address(PyObject *self, PyObject *array);
+
 #endif

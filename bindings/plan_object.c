@@ -79,6 +79,15 @@ static void *fitting(const plan_object *self, PyObject *array, const array_spec 
     return data;
 }
 
+PyObject *lb_address(PyObject *self, PyObject *array) {
+    (void)self;
+    PyObject *capsule = PyObject_GetAttr(array, array_struct);
+    const array_interface *a = capsule ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+    PyObject *result = a ? PyLong_FromVoidPtr(a->data) : NULL;
+    Py_XDECREF(capsule);
+    return result;
+}
+
 /* Whether an output shares bytes with an input or with another output. */
 static int overlapping(const plan_object *self, void *const *addresses) {
     for (int i = self->inputs; i < self->inputs + self->outputs; i++)

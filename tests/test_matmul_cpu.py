@@ -171,6 +171,27 @@ def test_a_single_product_keeps_the_sign_of_its_zero_and_a_sum_of_blocks_starts_
     assert not np.signbit(matmul(minus, block, one, tiny, backend="cpu")[0, 0])
 
 
+@pytest.mark.parametrize("pair", [("int8", "int8"), ("uint8", "int4"), ("binary", "uint8"), ("int16", "int8"), ("binary", "binary")])
+def test_a_product_that_was_made_ready_once_gives_the_bytes_of_reference_for_other_integers(
+    isa: str, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    granularities = ((PerTensor(), PerTensor()), (PerAxis(0), PerAxis(1)))
+    for (m, k, n), (of_a, of_b), workers in product([(1, 1, 1), (5, 33, 17), (40, 300, 200), (3, 0, 2)], granularities, ("1", "3")):
+        monkeypatch.setenv("LOWBIT_THREADS", workers)
+        counts = [1 if isinstance(g, PerTensor) else s[g.axis] for g, s in ((of_a, (m, k)), (of_b, (k, n)))]
+        scales = [rng.uniform(0.01, 1, c).astype(np.float32) for c in counts]
+        a, b = (
+            QuantParams(d, s if isinstance(g, PerAxis) else s[0], granularity=g)
+            for d, s, g in zip(pair, scales, (of_a, of_b), strict=True)
+        )
+        for how in ("random", "min"):
+            qa, qb = fill(pair[0], (m, k), how), fill(pair[1], (k, n), how)
+            for left, right in ((qa, qb), (np.asfortranarray(qa), np.asfortranarray(qb)), (qa[:, ::-1], qb[::-1])):
+                want = matmul(left, a, right, b, backend="reference")
+                assert matmul(left, a, right, b).tobytes() == want.tobytes()
+
+
 def test_what_has_no_kernel_goes_to_reference() -> None:
     a, b = operand("int32", fill("int32", (2, 3), "random")), operand("int8", fill("int8", (3, 2), "random"))
     assert cpu_accumulate(a, b) is None

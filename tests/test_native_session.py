@@ -283,7 +283,7 @@ def test_wrong_outputs_are_errors_before_anything_runs(out: Any, error: type[Low
 
 def test_outputs_of_other_names_are_refused() -> None:
     g, x = one_output()
-    with pytest.raises(InputError, match="there is no output named 'nobody'.\n  Try: the outputs are y"):
+    with pytest.raises(InputError, match=r"there is no output named 'nobody'\.\n  Try: the outputs are y"):
         Session(g).run({"x": x}, out={"nobody": np.zeros(1)})
 
 

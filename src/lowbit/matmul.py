@@ -18,6 +18,7 @@ array([[-0.875]], dtype=float32)
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,7 +32,7 @@ from lowbit.dtypes import DType
 from lowbit.errors import QuantError, ShapeError
 from lowbit.numerics import F32, Ints
 from lowbit.quant_params import PerBlock, PerTensor, QuantParams, dequantize
-from lowbit.runtime import gemm
+from lowbit.runtime import gemm, threads
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,17 @@ def cpu_accumulate(a: Operand, b: Operand) -> NDArray[Any] | None:
 def cpu_product(left: Side, right: Side, segments: Segments) -> F32 | None:
     """The float32 product by the compiled kernels; None unless both sides have 8 bits or fewer, the segments are alike,
     and nothing can overflow."""
+    found = cpu_sides(left, right, segments)
+    if found is None:
+        return None
+    sides, start = found
+    batch = np.broadcast_shapes(left.ints.shape[:-2], right.ints.shape[:-2])
+    shape = (*batch, left.ints.shape[-2], right.ints.shape[-1])
+    return gemm.s8_f32(*sides, segment=segments[0][1], start=start).reshape(shape)
+
+
+def cpu_sides(left: Side, right: Side, segments: Segments) -> tuple[tuple[gemm.Side8, gemm.Side8], float] | None:
+    """What the kernels multiply, and where the sum starts; None as above."""
     k = left.ints.shape[-1]
     a, b = Operand(left.ints, left.dtype, left.zero_point), Operand(right.ints, right.dtype, right.zero_point)
     blocked = left.block is not None or right.block is not None
@@ -176,8 +188,7 @@ def cpu_product(left: Side, right: Side, segments: Segments) -> F32 | None:
             at = firsts // s.block if s.block is not None else 0 * firsts
             grids[i] = s.zero_point.take(at, s.k_axis), s.scale.take(at, s.k_axis)
     batch = np.broadcast_shapes(left.ints.shape[:-2], right.ints.shape[:-2])
-    sides = _sides(left.ints, right.ints, batch, *grids)
-    return gemm.s8_f32(*sides, segment=length, start=0.0 if blocked else -0.0).reshape(*batch, left.ints.shape[-2], right.ints.shape[-1])
+    return _sides(left.ints, right.ints, batch, *grids), 0.0 if blocked else -0.0
 
 
 def _as_int16(x: Operand) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
@@ -274,6 +285,10 @@ def plan_matmul(a_shape: tuple[int, ...], a: QuantParams, b_shape: tuple[int, ..
 
 def matmul(qa: Ints, a: QuantParams, qb: Ints, b: QuantParams, *, backend: str | None = None) -> F32:
     """The float32 product of the arrays that (qa, a) and (qb, b) stand for, shapes as in np.matmul, by the rule at the head."""
+    if backend is None and qa.ndim == 2 == qb.ndim:
+        ready = _ready(qa, a, qb, b)
+        if ready is not None:
+            return ready(qa, qb)
     _check_shapes(qa.shape, qb.shape)
     plan = plan_matmul(qa.shape, a, qb.shape, b)
     if plan.kind == "float":
@@ -288,6 +303,29 @@ def matmul(qa: Ints, a: QuantParams, qb: Ints, b: QuantParams, *, backend: str |
     if qb.ndim == 1:
         y = y[..., 0]
     return y[..., 0, :] if qa.ndim == 1 and qb.ndim > 1 else y[..., 0] if qa.ndim == 1 else y
+
+
+_READY: dict[tuple[object, ...], gemm.Ready | None] = {}
+_MOST_READY = 128
+
+
+def _ready(qa: Ints, a: QuantParams, qb: Ints, b: QuantParams) -> gemm.Ready | None:
+    """The product of two matrices with all but their integers, from last time if there was one: a small product is done in less time
+    than it takes to prove it exact. None where the general way is gone."""
+    key = (a, b, qa.shape, qb.shape, qa.strides, qb.strides, qa.dtype, qb.dtype, threads.count(), os.environ.get("LOWBIT_ISA"))
+    try:
+        return _READY[key]
+    except KeyError:
+        pass
+    found = None
+    whole = BACKENDS[next(reversed(BACKENDS))].product is cpu_product
+    if whole and qa.shape[1] == qb.shape[0] and plan_matmul(qa.shape, a, qb.shape, b).kind == "integer":
+        sides = cpu_sides(side(qa, a, -1), side(qb, b, -2), ((0, qa.shape[1]),))
+        found = gemm.ready(*sides[0]) if sides is not None else None
+    if len(_READY) >= _MOST_READY:
+        _READY.clear()
+    _READY[key] = found
+    return found
 
 
 def side(ints: Ints, params: QuantParams, k_axis: Literal[-1, -2]) -> Side:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, Literal, get_args
 
@@ -167,8 +168,12 @@ class QuantParams:
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, QuantParams) else NotImplemented
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         return hash(self._key())
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def _key(self) -> tuple[object, ...]:
         return (self.dtype.name, self.scheme, self.granularity, self.scale.shape, self.scale.tobytes(), self.zero_point.tobytes())

@@ -7,10 +7,11 @@ packs the whole of the other side again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
+from math import copysign
 from typing import Any
 
 import numpy as np
@@ -104,33 +105,129 @@ def _run(make_jobs: Callable[[int], Iterator[Job]]) -> None:
         workspace.give_back(block for job in some for block in job.blocks)
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """A part of a product of two matrices, all but where they are: kernels with their params, rows, columns, offsets in bytes."""
+
+    pack: tuple[int, bytes]
+    multiply: tuple[int, bytes]
+    rows: Span
+    columns: Span
+    offsets: tuple[int, int, int]  # of a, b and the result
+    packed: int
+    size: int
+
+    def steps(self, at: tuple[int, int, int], a_grids: Sequence[int], b_grids: Sequence[int], memory: int) -> tuple[native.Step, ...]:
+        """Grids are zero points and maybe scales; memory has `size` bytes."""
+        (a, b, out), (of_a, of_b, of_out) = at, self.offsets
+        (za, *sa), (zb, *sb) = a_grids, b_grids
+        return (
+            (*self.pack, (b + of_b, zb, memory)),
+            (*self.multiply, (a + of_a, za, *sa, memory, *sb, out + of_out, memory + self.packed)),
+        )
+
+
+@lru_cache(256)
+def _pieces(
+    isa: str,
+    count: int,
+    shape: tuple[int, int, int],
+    strides: tuple[int, int, int],
+    unsigned: tuple[bool, bool],
+    segment: int,
+    start: float | None,
+    negative: bool,  # start's sign: -0.0 and 0.0 are one key
+    workers: int,
+) -> tuple[_Piece, ...]:
+    """The parts of each of `count` products (m, k) × (k, n). Strides in bytes: a's rows, b's rows and columns; the result has no gaps."""
+    (m, k, n), (a_row, b_row, b_column) = shape, strides
+    kernels = [next(v for v in native.of(c) if v.isa == isa) for c in ("gemm_s8_pack", "gemm_s8_s32" if start is None else "gemm_s8_f32")]
+    pack, multiply = kernels
+    layout = {"row_stride": b_row, "column_stride": b_column, "b_unsigned": int(unsigned[1])}
+    common = {"a_stride": a_row, "out_stride": n, "k": k, "a_unsigned": int(unsigned[0])}
+    if start is not None:
+        common |= {"segment": segment, "start": start}  # type: ignore[dict-item]
+    made = []
+    for (top, bottom), (first, last) in _cuts(count, m, k, n, workers):
+        bytes_packed, bytes_scratch = _sizes(isa, bottom - top, k, last - first, segment)
+        made.append(
+            _Piece(
+                (pack.index, pack.contract.pack(layout | {"k": k, "n": last - first, "segment": segment})),
+                (multiply.index, multiply.contract.pack(common | {"m": bottom - top, "n": last - first})),
+                (top, bottom),
+                (first, last),
+                (top * a_row, first * b_column, 4 * (top * n + first)),
+                workspace.room(bytes_packed),
+                workspace.room(bytes_packed) + bytes_scratch,
+            )
+        )
+    return tuple(made)
+
+
+def _pieces_of(a: Ints, b: Ints, count: int, segment: int, start: float | None, workers: int) -> tuple[_Piece, ...]:
+    """For matrices that are dense."""
+    return _pieces(
+        native.best("gemm_s8_pack").isa,
+        count,
+        (*a.shape, b.shape[1]),
+        (a.strides[0], *b.strides),
+        (a.dtype == np.uint8, b.dtype == np.uint8),
+        segment,
+        start,
+        start is not None and copysign(1.0, start) < 0,
+        workers,
+    )
+
+
 def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, workers: int) -> Iterator[Job]:
-    pack = native.best("gemm_s8_pack")
-    multiply = native.best("gemm_s8_s32" if start is None else "gemm_s8_f32")
-    (count, m, k), n = a.ints.shape, b.ints.shape[2]
-    cuts = _cuts(count, m, k, n, workers)
-    for i in range(count):
+    for i in range(len(a.ints)):
         left, right, to = _dense(a.ints[i], rows_only=True), _dense(b.ints[i]), out[i]
-        at_left, at_right, at_out = left.ctypes.data, right.ctypes.data, to.ctypes.data
+        at = left.ctypes.data, right.ctypes.data, to.ctypes.data
         rows = [_Grid(v[i]) for v in (a.zero_points, a.scales) if v is not None]
         columns = [_Grid(v[i]) for v in (b.zero_points, b.scales) if v is not None]
-        layout = {"row_stride": right.strides[0], "column_stride": right.strides[1], "b_unsigned": int(right.dtype == np.uint8)}
-        common = {"a_stride": left.strides[0], "out_stride": to.strides[0] // 4, "k": k, "a_unsigned": int(left.dtype == np.uint8)}
-        if start is not None:
-            common |= {"segment": segment, "start": start}
-        for (top, bottom), (first, last) in cuts:
-            bytes_packed, bytes_scratch = _sizes(pack.isa, bottom - top, k, last - first, segment)
-            block = workspace.lend(workspace.room(bytes_packed) + bytes_scratch)
-            packed, scratch = block.split(bytes_packed, bytes_scratch)
-            za, *sa = (grid.part(top, bottom) for grid in rows)
-            zb, *sb = (grid.part(first, last) for grid in columns)
-            here = at_left + top * left.strides[0], za[0], *(at for at, _ in sa)
-            there = at_out + top * to.strides[0] + first * 4, scratch
-            steps = (
-                pack.step(layout | {"k": k, "n": last - first, "segment": segment}, at_right + first * right.strides[1], zb[0], packed),
-                multiply.step(common | {"m": bottom - top, "n": last - first}, *here, packed, *(at for at, _ in sb), *there),
-            )
-            yield Job(steps, (left, right, *(v for _, v in (za, zb, *sa, *sb))), (block,))
+        for piece in _pieces_of(left, right, len(a.ints), segment, start, workers):
+            block = workspace.lend(piece.size)
+            of_rows, of_columns = [g.part(*piece.rows) for g in rows], [g.part(*piece.columns) for g in columns]
+            steps = piece.steps(at, [g for g, _ in of_rows], [g for g, _ in of_columns], block.address)
+            yield Job(steps, (left, right, *(v for _, v in (*of_rows, *of_columns))), (block,))
+
+
+class Ready:
+    """s8_f32 of one pair of matrices in one segment, with all but the integers known: what is left is to say where these are."""
+
+    def __init__(self, a: Side8, b: Side8, workers: int) -> None:
+        assert a.scales is not None and b.scales is not None and len(a.ints) == 1
+        self.workers, self.shape = workers, (a.ints.shape[1], b.ints.shape[2])
+        grids = [_Grid(v[0]) for v in (a.zero_points, a.scales, b.zero_points, b.scales)]
+        self.pieces = []
+        for piece in _pieces_of(a.ints[0], b.ints[0], 1, max(1, a.ints.shape[2]), -0.0, workers):
+            parts = [g.part(*(piece.rows if i < 2 else piece.columns))[0] for i, g in enumerate(grids)]
+            self.pieces.append((piece, parts[:2], parts[2:]))
+        self.size = sum(workspace.room(piece.size) for piece, _, _ in self.pieces)
+        self.grids = grids  # keeps what the addresses point to
+
+    def __call__(self, a: Ints, b: Ints) -> NDArray[np.float32]:
+        """For integers of the same shapes, strides and dtypes."""
+        out = np.empty(self.shape, np.float32)
+        at = native.address(a), native.address(b), native.address(out)
+        block = workspace.lend(self.size)
+        memory, sequences = block.address, []
+        for piece, rows, columns in self.pieces:
+            sequences.append(piece.steps(at, rows, columns, memory))
+            memory += workspace.room(piece.size)
+        native.run(sequences, self.workers)
+        workspace.give_back((block,))
+        return out
+
+
+def ready(a: Side8, b: Side8) -> Ready | None:
+    """None where the integers do not stand as the kernels read them, or are more than shall be packed at once."""
+    left, right = a.ints[0], b.ints[0]
+    if len(a.ints) != 1 or right.size > _PACKED or left.itemsize != 1 or right.itemsize != 1:
+        return None
+    if not _stands(left, rows_only=True) or not _stands(right):
+        return None
+    return Ready(a, b, threads.count())
 
 
 def _s16(a: Ints, b: Ints, out: Ints, workers: int) -> Iterator[Job]:
@@ -183,10 +280,12 @@ def _bits(ints: Ints) -> NDArray[np.uint64]:
 
 def _dense(matrix: Ints, *, rows_only: bool = False) -> Ints:
     """The matrix with neighbours in memory along its rows; or, where the kernel packs, along its columns."""
+    return matrix if _stands(matrix, rows_only=rows_only) else np.ascontiguousarray(matrix)
+
+
+def _stands(matrix: Ints, *, rows_only: bool = False) -> bool:
     item = matrix.itemsize
-    if matrix.strides[1] == item or (not rows_only and matrix.strides[0] == item):
-        return matrix
-    return np.ascontiguousarray(matrix)
+    return matrix.strides[1] == item or (not rows_only and matrix.strides[0] == item)
 
 
 @lru_cache(1024)
