@@ -101,3 +101,51 @@ void test_stem_s8(const lb_kernel *ref, const lb_kernel *k) {
         free(x), free(w), free(packed);
     }
 }
+
+/* Weights of dwconv_s8 as its contract says. */
+static void *dwconv_weights(const lb_dwconv_s8_params *p, const int8_t *w) {
+    const int32_t c = (p->channels + 31) / 32 * 32, upper = (p->kernel_h + 1) / 2, lower = (p->kernel_h + 2) / 2;
+    const int64_t bytes = 4 * c + 4 * (int64_t)(upper + lower) * p->kernel_w * c;
+    int32_t *sums = aligned(bytes);
+    memset(sums, 0, (size_t)bytes);
+    int16_t *pairs[2] = {(int16_t *)(void *)(sums + c), (int16_t *)(void *)(sums + c) + upper * p->kernel_w * c * 2};
+    for (int32_t i = 0; i < p->kernel_h; i++)
+        for (int32_t j = 0; j < p->kernel_w; j++)
+            for (int32_t l = 0; l < p->channels; l++) {
+                const int8_t v = w[(i * p->kernel_w + j) * p->channels + l];
+                sums[l] += v;
+                for (int32_t start = 0; start < 2; start++)
+                    pairs[start][(((i + start) / 2 * p->kernel_w + j) * c + l) * 2 + (i + start) % 2] = v;
+            }
+    return sums;
+}
+
+void test_dwconv_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 500; round++) {
+        lb_dwconv_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 12)};
+        p.channels = channels[random_int(0, COUNT(channels) - 1)];
+        p.kernel_h = random_int(1, 7), p.kernel_w = random_int(1, 7);
+        if (round % 2)
+            p.kernel_h = p.kernel_w = 3;
+        p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
+        p.dilation_h = random_int(0, 3) ? 1 : 2, p.dilation_w = random_int(0, 3) ? 1 : 2;
+        p.pad_h = random_int(0, 3), p.pad_w = random_int(0, 3);
+        const int32_t high = p.in_h + p.pad_h + random_int(0, 2) - (p.kernel_h - 1) * p.dilation_h - 1;
+        const int32_t wide = p.in_w + p.pad_w + random_int(0, 2) - (p.kernel_w - 1) * p.dilation_w - 1;
+        if (high < 0 || wide < 0)
+            continue;
+        p.out_h = high / p.stride_h + 1, p.out_w = wide / p.stride_w + 1;
+        p.block = random_int(1, 14), p.out_stride = p.channels + random_int(0, 1) * 5;
+        p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        if (round % 3)
+            p.lo = -128, p.hi = 127;
+        int8_t *x = bytes_of((int64_t)p.batch * p.in_h * p.in_w * p.channels);
+        int8_t *w = bytes_of((int64_t)p.kernel_h * p.kernel_w * p.channels);
+        fill_channels(p.channels);
+        void *packed = dwconv_weights(&p, w);
+        const int64_t columns = (p.block - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1;
+        expect_same_weights(ref, k, &p, x, w, packed, 128 * (p.kernel_h / 2 + 1) * columns,
+                            (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), p.batch * p.out_h);
+        free(x), free(w), free(packed);
+    }
+}

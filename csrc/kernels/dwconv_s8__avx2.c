@@ -1,143 +1,279 @@
-/* Sixteen channels at a time. The rows of a window are taken in pairs: the bytes of two rows, interleaved and widened, meet the
- * weights of both in one vpmaddwd; a last row that stands alone is paired with itself and a weight of 0. Padding holds the zero point, and
- * the zero point times the weights is taken off the bias, so no element is looked at twice. Sums are modulo 2^32. */
+/* Rows of the padded image are taken in pairs, 0 with 1, 2 with 3: the bytes of both, interleaved and widened, meet the weights of two rows
+ * in one vpmaddwd, and a weight of 0 meets the row that a window does not have. Up to 32 channels at a time, a few pairs of rows are kept
+ * in a ring, so that each is interleaved once for all windows that see it. Bytes are taken as x + 128 (widening is then an interleaving
+ * with 0), padding is the zero point's, and what both add is taken off the bias. Sums are modulo 2^32. */
 #include "lb.h"
-#include "lb_numerics.h"
+#include "lb_madd_avx2.h"
 #include "lb_requantize_avx2.h"
 
 lb_dwconv_s8_fn lb_dwconv_s8__avx2;
 
-enum { BLOCK = 16, ACROSS = 2 };
-
-static inline __m256i load256(const void *from) {
-    return _mm256_load_si256((const __m256i *)from);
-}
-
-/* 16 channels of a pixel, of which `count` exist. */
-static inline __m128i load_channels(const int8_t *from, int32_t count) {
-    if (count >= BLOCK)
-        return _mm_loadu_si128((const __m128i *)(const void *)from);
-    int8_t bytes[BLOCK] = {0};
-    memcpy(bytes, from, (size_t)count);
-    return _mm_loadu_si128((const __m128i *)(const void *)bytes);
-}
-
-/* Two rows of `width` pixels (NULL: padding) as pairs, 16 channels of a pixel in two vectors; `before` pixels of padding first, `after`
- * behind. */
-static void interleave(const int8_t *a, const int8_t *b, ptrdiff_t step, int32_t width, int32_t before, int32_t after, int32_t count,
-                       int32_t zero_point, __m256i *to) {
-    const __m256i padding = _mm256_set1_epi16((int16_t)zero_point);
-    const __m128i zeros = _mm_set1_epi8((char)zero_point);
-    for (int32_t i = 0; i < before; i++, to += 2)
-        to[0] = to[1] = padding;
-    for (int32_t i = 0; i < width; i++, to += 2) {
-        const __m128i u = a ? load_channels(a + i * step, count) : zeros, v = b ? load_channels(b + i * step, count) : zeros;
-        to[0] = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(u, v));
-        to[1] = _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(u, v));
-    }
-    for (int32_t i = 0; i < after; i++, to += 2)
-        to[0] = to[1] = padding;
-}
+enum { BLOCK = 32, VECTORS = 4, ACROSS = 4, CACHED = 512 << 10 };
 
 typedef struct {
-    const __m256i *pairs, *weights;
-    ptrdiff_t across;   /* vectors from pair of rows to pair of rows */
-    ptrdiff_t dilation; /* vectors from tap to tap */
-    ptrdiff_t stride;   /* vectors from output to output */
-    int32_t row_pairs, kernel_w;
-    __m256i start[2];
-    __m256 m[2];
-    lb_clamp16 clamp;
+    const int8_t *end; /* of the input */
+    __m256i *ring;     /* (pairs, VECTORS, columns) of 8 channels each */
+    int32_t columns;
+    int32_t row_pairs; /* in the ring */
+    int32_t first;     /* channel of the block */
+    int32_t count;     /* channels of the block, 1 ... BLOCK */
+    _Alignas(32) int32_t start[BLOCK];
+    _Alignas(32) float m[BLOCK];
+    __m256 most;
+    __m256i zero_point, lo;
+    int8_t zeros[BLOCK]; /* the input's zero point */
 } state;
 
-/* `many` neighbouring outputs. */
-static inline __attribute__((always_inline)) void outputs(const state *s, const int many, const int row_pairs, const int kernel_w,
-                                                          const __m256i *pairs, int8_t *out, ptrdiff_t out_stride, int32_t count) {
-    __m256i acc[ACROSS][2];
-    for (int o = 0; o < many; o++)
-        acc[o][0] = s->start[0], acc[o][1] = s->start[1];
-    const __m256i *w = s->weights;
-    for (int i = 0; i < row_pairs; i++)
-        for (int j = 0; j < kernel_w; j++, w += 2) {
-            const __m256i *from = pairs + i * s->across + j * s->dilation;
-            for (int o = 0; o < many; o++, from += s->stride) {
-                acc[o][0] = _mm256_add_epi32(acc[o][0], _mm256_madd_epi16(from[0], w[0]));
-                acc[o][1] = _mm256_add_epi32(acc[o][1], _mm256_madd_epi16(from[1], w[1]));
-            }
+/* The bytes of 32 channels, plus 128. Dwords of a lane are 4 apart after both rounds of interleaving: with the even ones in the low lane
+ * 8 channels are neighbours. */
+LB_INLINE __m256i ordered(const int8_t *from) {
+    const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)from);
+    return _mm256_xor_si256(_mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7)), _mm256_set1_epi8(-128));
+}
+
+LB_INLINE void pair(const int vectors, const int8_t *a, const int8_t *b, ptrdiff_t columns, __m256i *to) {
+    const __m256i u = ordered(a), v = ordered(b), none = _mm256_setzero_si256();
+    const __m256i low = _mm256_unpacklo_epi8(u, v), high = _mm256_unpackhi_epi8(u, v);
+    to[0] = _mm256_unpacklo_epi8(low, none);
+    if (vectors > 1)
+        to[columns] = _mm256_unpackhi_epi8(low, none);
+    if (vectors > 2)
+        to[2 * columns] = _mm256_unpacklo_epi8(high, none);
+    if (vectors > 3)
+        to[3 * columns] = _mm256_unpackhi_epi8(high, none);
+}
+
+/* `width` columns of two rows (NULL: padding) as pairs. */
+static void interleave(const lb_dwconv_s8_params *p, const state *s, const int8_t *a, const int8_t *b, int32_t width, __m256i *to) {
+    const ptrdiff_t columns = s->columns, step_a = a ? p->channels : 0, step_b = b ? p->channels : 0;
+    const int vectors = (s->count + 7) / 8;
+    /* Whole blocks may be read up to the end of the input only; b is behind a. */
+    const int8_t *far = b ? b : a;
+    const ptrdiff_t reach = far ? (s->end - BLOCK - far + p->channels) / p->channels : width;
+    const int32_t safe = reach < 0 ? 0 : reach < width ? (int32_t)reach : width;
+    a = a ? a : s->zeros, b = b ? b : s->zeros;
+    int32_t i = 0;
+    if (vectors == VECTORS)
+        for (; i < safe; i++)
+            pair(VECTORS, a + i * step_a, b + i * step_b, columns, to + i);
+    for (; i < safe; i++)
+        pair(vectors, a + i * step_a, b + i * step_b, columns, to + i);
+    for (; i < width; i++) {
+        int8_t last[2][BLOCK] = {{0}};
+        const int8_t *from[2] = {a + i * step_a, b + i * step_b};
+        for (int k = 0; k < 2; k++)
+            memcpy(last[k], from[k], (size_t)((k ? step_b : step_a) && s->end - from[k] < BLOCK ? s->end - from[k] : BLOCK));
+        pair(vectors, last[0], last[1], columns, to + i);
+    }
+}
+
+/* acc = start + the six products of a window of 3x3, in assembly for the reason of lb_madd_pair: the weights stay in registers. */
+LB_INLINE __m256i sum6(const __m256i *a, const __m256i *b, const __m256i w[6], __m256i start) {
+    __m256i acc, t;
+    __asm__("vpmaddwd %[a0], %[w0], %[acc]\n\t"
+            "vpmaddwd %[a1], %[w1], %[t]\n\t"
+            "vpaddd %[start], %[acc], %[acc]\n\t"
+            "vpaddd %[t], %[acc], %[acc]\n\t"
+            "vpmaddwd %[a2], %[w2], %[t]\n\t"
+            "vpaddd %[t], %[acc], %[acc]\n\t"
+            "vpmaddwd %[b0], %[w3], %[t]\n\t"
+            "vpaddd %[t], %[acc], %[acc]\n\t"
+            "vpmaddwd %[b1], %[w4], %[t]\n\t"
+            "vpaddd %[t], %[acc], %[acc]\n\t"
+            "vpmaddwd %[b2], %[w5], %[t]\n\t"
+            "vpaddd %[t], %[acc], %[acc]"
+            : [acc] "=&x"(acc), [t] "=&x"(t)
+            : [a0] "m"(a[0]), [a1] "m"(a[1]), [a2] "m"(a[2]), [b0] "m"(b[0]), [b1] "m"(b[1]), [b2] "m"(b[2]), [w0] "x"(w[0]),
+              [w1] "x"(w[1]), [w2] "x"(w[2]), [w3] "x"(w[3]), [w4] "x"(w[4]), [w5] "x"(w[5]), [start] "x"(start));
+    return acc;
+}
+
+/* The sum of 8 channels times their multipliers, rounded; what is below the range is still to be clamped. */
+LB_INLINE __m256i rounded(const state *s, __m256i acc, __m256 m) {
+    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), m), s->most));
+}
+
+/* 8 channels of `many` neighbouring pixels: clamped, in the order of memory. */
+LB_INLINE void store(const state *s, const int many, __m256i w01, __m256i w23, int8_t *out, ptrdiff_t step, int32_t width) {
+    const __m256i mixed =
+        _mm256_max_epi8(_mm256_packs_epi16(_mm256_adds_epi16(w01, s->zero_point), _mm256_adds_epi16(w23, s->zero_point)), s->lo);
+    const __m256i bytes = _mm256_permutevar8x32_epi32(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+    if (width == 8) {
+        _mm_storel_epi64((__m128i *)(void *)out, low);
+        if (many > 1)
+            _mm_storeh_pi((__m64 *)(void *)(out + step), _mm_castsi128_ps(low));
+        if (many > 2)
+            _mm_storel_epi64((__m128i *)(void *)(out + 2 * step), high);
+        if (many > 3)
+            _mm_storeh_pi((__m64 *)(void *)(out + 3 * step), _mm_castsi128_ps(high));
+        return;
+    }
+    int8_t all[ACROSS][8];
+    _mm256_storeu_si256((__m256i *)(void *)all, bytes);
+    for (int i = 0; i < many; i++)
+        memcpy(out + i * step, all[i], (size_t)width);
+}
+
+LB_INLINE void finish(const state *s, const int many, const __m256i acc[ACROSS], __m256 m, int8_t *out, ptrdiff_t step, int32_t width) {
+    __m256i q[ACROSS];
+    for (int i = 0; i < ACROSS; i++)
+        q[i] = i < many ? rounded(s, acc[i], m) : _mm256_setzero_si256();
+    store(s, many, _mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]), out, step, width);
+}
+
+/* What a row of outputs sees of the ring: `count` pairs from pair `slot` on. */
+typedef struct {
+    int32_t slot, count, kernel_w;
+    ptrdiff_t dilation, stride;
+    const int16_t *weights;
+    ptrdiff_t weight_step; /* from tap to tap */
+} window;
+
+static inline const __m256i *pairs_at(const state *s, int32_t slot, int v) {
+    return s->ring + ((ptrdiff_t)slot * VECTORS + v) * s->columns;
+}
+
+/* The sums of `many` pixels for any kernel. */
+LB_INLINE void any(const state *s, const int many, const window *t, int v, ptrdiff_t at, __m256i start, __m256 m, int8_t *out,
+                   ptrdiff_t step, int32_t width) {
+    __m256i acc[ACROSS];
+    for (int i = 0; i < many; i++)
+        acc[i] = start;
+    const int16_t *w = t->weights + 16 * v;
+    for (int32_t k = 0, slot = t->slot; k < t->count; k++, slot = slot + 1 < s->row_pairs ? slot + 1 : 0) {
+        const __m256i *from = pairs_at(s, slot, v) + at;
+        for (int32_t j = 0; j < t->kernel_w; j++, from += t->dilation, w += t->weight_step) {
+            const __m256i weight = _mm256_loadu_si256((const __m256i *)(const void *)w);
+            for (int i = 0; i < many; i++)
+                acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(weight, from[i * t->stride]));
         }
-    for (int o = 0; o < many; o++)
-        lb_store_bytes(out + o * out_stride, lb_requantize16(acc[o][0], acc[o][1], s->m[0], s->m[1], &s->clamp), count);
+    }
+    finish(s, many, acc, m, out, step, width);
 }
 
-/* A row of outputs; for kernels of 3x3 the loops are known to the compiler. */
-static inline __attribute__((always_inline)) void row(const state *s, const int row_pairs, const int kernel_w, int32_t out_w, int8_t *out,
-                                                      ptrdiff_t out_stride, int32_t count) {
-    const __m256i *pairs = s->pairs;
+/* `many` pixels of a row, 8 channels of them. */
+static void row(const state *s, const window *t, int v, int32_t many, int8_t *out, ptrdiff_t step) {
+    const __m256i start = _mm256_load_si256((const __m256i *)(const void *)(s->start + 8 * v));
+    const __m256 m = _mm256_load_ps(s->m + 8 * v);
+    const int32_t width = s->count - 8 * v < 8 ? s->count - 8 * v : 8;
+    const ptrdiff_t stride = t->stride;
     int32_t o = 0;
-    for (; o + ACROSS <= out_w; o += ACROSS, pairs += ACROSS * s->stride)
-        outputs(s, ACROSS, row_pairs, kernel_w, pairs, out + o * out_stride, out_stride, count);
-    for (; o < out_w; o++, pairs += s->stride)
-        outputs(s, 1, row_pairs, kernel_w, pairs, out + o * out_stride, out_stride, count);
-}
-
-/* Weights of 16 channels as pairs of rows, and what the zero point makes of the bias. */
-static void prepare(const lb_dwconv_s8_params *p, const int8_t *w, const int32_t *bias, const float *multiplier, int32_t c, int32_t count,
-                    state *s, __m256i *weights) {
-    uint32_t start[BLOCK] = {0};
-    float m[BLOCK] = {0};
-    for (int32_t i = 0; i < count; i++)
-        start[i] = (uint32_t)bias[c + i], m[i] = multiplier[c + i];
-    int16_t *to = (int16_t *)(void *)weights;
-    for (int32_t i = 0; i < p->kernel_h; i += 2)
-        for (int32_t j = 0; j < p->kernel_w; j++)
-            for (int32_t l = 0; l < BLOCK; l++) {
-                const int8_t *at = w + ((ptrdiff_t)i * p->kernel_w + j) * p->channels + c + l;
-                const int32_t upper = l < count ? at[0] : 0;
-                const int32_t lower = l < count && i + 1 < p->kernel_h ? at[(ptrdiff_t)p->kernel_w * p->channels] : 0;
-                *to++ = (int16_t)upper, *to++ = (int16_t)lower;
-                start[l] -= (uint32_t)(p->x_zero * (upper + lower));
+    if (t->count == 2 && t->kernel_w == 3 && t->dilation == 1) {
+        const __m256i *a = pairs_at(s, t->slot, v), *b = pairs_at(s, t->slot + 1 < s->row_pairs ? t->slot + 1 : 0, v);
+        __m256i w[6];
+        for (int i = 0; i < 6; i++)
+            w[i] = _mm256_loadu_si256((const __m256i *)(const void *)(t->weights + 16 * v + i * t->weight_step));
+        if (many >= 4) { /* while pixels are summed up, those before are rounded: each waits for itself only */
+            __m256i acc[ACROSS];
+            for (int i = 0; i < ACROSS; i++)
+                acc[i] = sum6(a + i * stride, b + i * stride, w, start);
+            int32_t before = 0;
+            for (o = 4; o + 2 <= many; before = o, o += 4) {
+                o = o + 4 <= many ? o : many - 4; /* some pixels come twice */
+                const __m256i *c = a + o * stride, *d = b + o * stride;
+                const __m256i q0 = rounded(s, acc[0], m);
+                acc[0] = sum6(c, d, w, start);
+                const __m256i q1 = rounded(s, acc[1], m), w01 = _mm256_packs_epi32(q0, q1);
+                acc[1] = sum6(c + stride, d + stride, w, start);
+                const __m256i q2 = rounded(s, acc[2], m);
+                acc[2] = sum6(c + 2 * stride, d + 2 * stride, w, start);
+                const __m256i q3 = rounded(s, acc[3], m), w23 = _mm256_packs_epi32(q2, q3);
+                acc[3] = sum6(c + 3 * stride, d + 3 * stride, w, start);
+                store(s, 4, w01, w23, out + before * step, step, width);
             }
-    s->start[0] = _mm256_loadu_si256((const __m256i *)(const void *)start);
-    s->start[1] = _mm256_loadu_si256((const __m256i *)(const void *)(start + 8));
-    s->m[0] = _mm256_loadu_ps(m), s->m[1] = _mm256_loadu_ps(m + 8);
+            finish(s, 4, acc, m, out + before * step, step, width);
+        }
+        for (; o < many; o++) {
+            const __m256i acc[ACROSS] = {sum6(a + o * stride, b + o * stride, w, start)};
+            finish(s, 1, acc, m, out + o * step, step, width);
+        }
+        return;
+    }
+    for (; o + 4 <= many; o += 4)
+        any(s, 4, t, v, o * stride, start, m, out + o * step, step, width);
+    for (; o < many; o++)
+        any(s, 1, t, v, o * stride, start, m, out + o * step, step, width);
 }
 
-void lb_dwconv_s8__avx2(const lb_dwconv_s8_params *p, const int8_t *x, const int8_t *w, const int32_t *bias, const float *multiplier,
+/* What belongs to the channels of a block: the bias without zero points, multipliers. */
+static void prepare(const lb_dwconv_s8_params *p, const int32_t *sums, const int32_t *bias, const float *multiplier, state *s) {
+    memset(s->start, 0, sizeof s->start);
+    memset(s->m, 0, sizeof s->m);
+    memcpy(s->m, multiplier + s->first, sizeof *s->m * (size_t)s->count);
+    for (int32_t i = 0; i < s->count; i++)
+        s->start[i] = (int32_t)((uint32_t)bias[s->first + i] - (uint32_t)(p->x_zero + 128) * (uint32_t)sums[s->first + i]);
+}
+
+/* Rows begin ... end - 1 of one image's output, pixels left ... right - 1 of them, the channels of a block. */
+static void rows(const lb_dwconv_s8_params *p, state *s, const int8_t *image, const int16_t *weights, int32_t begin, int32_t end,
+                 int32_t left, int32_t right, int8_t *out) {
+    const ptrdiff_t wide = ((ptrdiff_t)p->channels + 31) / 32 * 32, line = (ptrdiff_t)p->in_w * p->channels;
+    const int32_t at = left * p->stride_w - p->pad_w; /* column of the image that is the ring's first */
+    const int32_t before = at < 0 ? (-at < s->columns ? -at : s->columns) : 0, from = at < 0 ? 0 : at;
+    const int32_t rest = s->columns - before, inside = p->in_w > from ? p->in_w - from : 0, width = rest < inside ? rest : inside;
+    const int in_turn = p->dilation_h == 1; /* pairs are shared by windows */
+    int32_t ready = 0;                      /* the first pair that is not in the ring; none is */
+    for (int32_t l = 0; l < s->row_pairs * VECTORS; l++) {
+        __m256i *to = s->ring + (ptrdiff_t)l * s->columns;
+        for (int32_t i = 0; i < before; i++)
+            to[i] = _mm256_set1_epi16((int16_t)(p->x_zero + 128));
+        for (int32_t i = before + width; i < s->columns; i++)
+            to[i] = _mm256_set1_epi16((int16_t)(p->x_zero + 128));
+    }
+    for (int32_t r = begin; r < end; r++) {
+        const int32_t top = r * p->stride_h, lower = in_turn ? top & 1 : 0, first = in_turn ? top >> 1 : 0;
+        const int32_t count = (p->kernel_h + lower + 1) / 2;
+        for (int32_t k = in_turn && r > begin && ready > first ? ready : first; k < first + count; k++) {
+            const int8_t *pair[2];
+            for (int32_t i = 0; i < 2; i++) {
+                const int32_t y = (in_turn ? 2 * k + i : top + (2 * k + i) * p->dilation_h) - p->pad_h;
+                pair[i] = y >= 0 && y < p->in_h ? image + y * line + (ptrdiff_t)from * p->channels + s->first : NULL;
+            }
+            interleave(p, s, pair[0], pair[1], width, s->ring + (ptrdiff_t)(k % s->row_pairs) * VECTORS * s->columns + before);
+        }
+        ready = first + count;
+        const ptrdiff_t others = (ptrdiff_t)((p->kernel_h + 1) / 2) * p->kernel_w * wide * 2;
+        const window t = {first % s->row_pairs,
+                          count,
+                          p->kernel_w,
+                          p->dilation_w,
+                          p->stride_w,
+                          weights + (lower ? others : 0) + 2 * (ptrdiff_t)s->first,
+                          2 * wide};
+        int8_t *to = out + ((ptrdiff_t)r * p->out_w + left) * p->out_stride + s->first;
+        for (int v = 0; 8 * v < s->count; v++)
+            row(s, &t, v, right - left, to + 8 * v, p->out_stride);
+    }
+}
+
+void lb_dwconv_s8__avx2(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                         int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    const int32_t row_pairs = (p->kernel_h + 1) / 2, reach = (p->out_w - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
-    const int32_t width = reach - p->pad_w < p->in_w ? (reach > p->pad_w ? reach - p->pad_w : 0) : p->in_w;
-    const int32_t before = p->pad_w < reach ? p->pad_w : reach, after = reach - before - width;
-    __m256i *weights = scratch, *pairs = weights + 2 * (ptrdiff_t)row_pairs * p->kernel_w;
-    state s = {pairs,
-               weights,
-               2 * (ptrdiff_t)reach,
-               2 * (ptrdiff_t)p->dilation_w,
-               2 * (ptrdiff_t)p->stride_w,
-               row_pairs,
-               p->kernel_w,
-               {{0}},
-               {{0}},
-               lb_clamp16_of(p->y_zero, p->lo, p->hi)};
-    for (int32_t c = 0; c < p->channels && begin < end; c += BLOCK) {
-        const int32_t count = p->channels - c < BLOCK ? p->channels - c : BLOCK;
-        prepare(p, w, bias, multiplier, c, count, &s, weights);
-        for (int32_t item = begin; item < end; item++) {
-            const int8_t *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->channels + c;
-            const int32_t top = item % p->out_h * p->stride_h - p->pad_h;
-            for (int32_t i = 0; i < p->kernel_h; i += 2) {
-                const int8_t *rows[2] = {NULL, NULL};
-                for (int32_t j = 0; j < 2 && i + j < p->kernel_h; j++) {
-                    const int32_t at = top + (i + j) * p->dilation_h;
-                    rows[j] = at >= 0 && at < p->in_h ? image + (ptrdiff_t)at * p->in_w * p->channels : NULL;
-                }
-                interleave(rows[0], i + 1 < p->kernel_h ? rows[1] : rows[0], p->channels, width, before, after, count, p->x_zero,
-                           pairs + i / 2 * s.across);
+    const int32_t wide = (p->channels + 31) / 32 * 32, line = p->in_w * p->channels;
+    const int32_t cached = CACHED / (line ? line : 1) / p->stride_h, most = cached > 8 ? cached : 8; /* rows whose input stays near */
+    const int32_t *sums = w;
+    const int16_t *weights = (const int16_t *)(const void *)(sums + wide);
+    state s = {.end = x + (ptrdiff_t)p->batch * p->in_h * line,
+               .ring = scratch,
+               .row_pairs = p->kernel_h / 2 + 1,
+               .most = _mm256_set1_ps((float)(p->hi - p->y_zero)),
+               .zero_point = _mm256_set1_epi16((int16_t)p->y_zero),
+               .lo = _mm256_set1_epi8((char)p->lo)};
+    memset(s.zeros, p->x_zero, sizeof s.zeros);
+    for (int32_t item = begin, many; item < end; item += many) {
+        const int32_t image = item / p->out_h, top = item % p->out_h;
+        many = end - item < p->out_h - top ? end - item : p->out_h - top;
+        many = many < most ? many : most;
+        for (int32_t c = 0; c < p->channels; c += BLOCK) {
+            s.count = p->channels < BLOCK ? p->channels : BLOCK;
+            s.first = p->channels - c < s.count ? p->channels - s.count : c; /* the last block is whole: some channels come twice */
+            prepare(p, sums, bias, multiplier, &s);
+            for (int32_t left = 0; left < p->out_w; left += p->block) {
+                const int32_t right = p->out_w - left < p->block ? p->out_w : left + p->block;
+                s.columns = (right - left - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
+                rows(p, &s, x + (ptrdiff_t)image * p->in_h * line, weights, top, top + many, left, right,
+                     out + (ptrdiff_t)image * p->out_h * p->out_w * p->out_stride);
             }
-            int8_t *to = out + (ptrdiff_t)item * p->out_w * p->out_stride + c;
-            if (row_pairs == 2 && p->kernel_w == 3)
-                row(&s, 2, 3, p->out_w, to, p->out_stride, count);
-            else
-                row(&s, row_pairs, p->kernel_w, p->out_w, to, p->out_stride, count);
         }
     }
 }

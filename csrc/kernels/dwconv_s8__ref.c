@@ -5,9 +5,10 @@
 
 lb_dwconv_s8_fn lb_dwconv_s8__ref;
 
-void lb_dwconv_s8__ref(const lb_dwconv_s8_params *p, const int8_t *x, const int8_t *w, const int32_t *bias, const float *multiplier,
+void lb_dwconv_s8__ref(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                        int8_t *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
+    const int8_t *weights = w;
     for (int32_t item = begin; item < end; item++) {
         const int8_t *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->channels;
         const int32_t top = item % p->out_h * p->stride_h - p->pad_h;
@@ -21,7 +22,7 @@ void lb_dwconv_s8__ref(const lb_dwconv_s8_params *p, const int8_t *x, const int8
                         if (row < 0 || row >= p->in_h || column < 0 || column >= p->in_w)
                             continue;
                         const int32_t v = image[((ptrdiff_t)row * p->in_w + column) * p->channels + c] - p->x_zero;
-                        acc += (uint32_t)(v * w[((ptrdiff_t)i * p->kernel_w + j) * p->channels + c]);
+                        acc += (uint32_t)(v * weights[((ptrdiff_t)i * p->kernel_w + j) * p->channels + c]);
                     }
                 to[c] = (int8_t)lb_requantize((int32_t)acc, multiplier[c], p->y_zero, p->lo, p->hi);
             }

@@ -108,20 +108,41 @@ def pack_tiles(w4: Array) -> Array:
     return packed(full.reshape(panels, PANEL, 36, depth // 2, 2).transpose(0, 2, 3, 1, 4))
 
 
+RING = 16 << 10  # bytes of interleaved rows that stay in the first-level cache
+
+
 def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
     kernel = ctx.kernel("dwconv_s8")
-    channels = w4.shape[0]
-    data = ctx.once(wv, "depthwise", make=lambda: np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0)))
+    channels, high, wide = w4.shape[0], g["kernel_h"], g["kernel_w"]
+    plain = np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0))
+    data = ctx.once(wv, "depthwise", kernel.isa, make=lambda: plain if kernel.isa == "ref" else pack_row_pairs(plain))
     bias, multiplier = per_channel(node, ctx, channels)
-    across = g["in_w"] + g["kernel_w"] * g["dilation_w"] + g["stride_w"] + g["pad_w"]
-    rows = 8 * (g["kernel_h"] + 1) * across * 16 + 128 * (g["kernel_h"] + 1) * g["kernel_w"]
-    scratch = Scratch(0 if kernel.isa == "ref" else rows)
-    params: dict[str, Param] = {**g, "channels": channels, "out_stride": channels, **clamp(node)}
+    pixel, edge = 128 * (high // 2 + 1), (wide - 1) * g["dilation_w"] + 1
+    most = max(8, (RING // pixel - edge) // g["stride_w"] + 1)
+    parts = max(1, -(-g["out_w"] // most))
+    block = max(1, -(-g["out_w"] // (4 * parts)) * 4)  # of about equal width
+    scratch = Scratch(0 if kernel.isa == "ref" else pixel * ((block - 1) * g["stride_w"] + edge))
+    params: dict[str, Param] = {**g, "channels": channels, "block": block, "out_stride": channels, **clamp(node)}
     items = g["batch"] * g["out_h"]
     x = node.inputs[0]
     assert x is not None
-    cost = items * g["out_w"] * channels * g["kernel_h"] * g["kernel_w"] / 20
+    cost = items * g["out_w"] * channels * high * wide / 20
     return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), items, cost)
+
+
+def pack_row_pairs(w: Array) -> Array:
+    """Weights (rows, columns, channels) as dwconv_s8 wants them: sums, then pairs of rows from the first on, and from one before it on."""
+    high, wide, channels = w.shape
+    full = np.zeros((high + 2, wide, -(-channels // 32) * 32), np.int16)
+    full[1 : high + 1, :, :channels] = w
+
+    def pairs(first: int, count: int) -> Array:
+        rows = full[first : first + 2 * count] if first + 2 * count <= high + 2 else np.concatenate([full[first:], full[:1]])
+        return np.ascontiguousarray(rows.reshape(count, 2, wide, -1).transpose(0, 2, 3, 1))
+
+    sums = full.sum(axis=(0, 1), dtype=np.int32)
+    parts = [sums, pairs(1, -(-high // 2)), pairs(0, high // 2 + 1)]
+    return packed(np.concatenate([p.reshape(-1).view(np.uint8) for p in parts]))
 
 
 FEW_CHANNELS = 16  # with more, a row of the window is long enough to be copied
