@@ -7,7 +7,8 @@
  * state, allocates nothing and reads and writes exactly the elements that its contract names. Pointers need the alignment of
  * their element only, unless the contract asks for more. Inputs and outputs do not overlap unless the contract says "in place".
  *
- * Every implementation of a contract gives the same bits (lb_numerics.h). Different numerics is a different name.
+ * Every implementation of a contract gives the same bits (lb_numerics.h); those of floats, contracts/float_*.h, name the error within
+ * which they agree. Different numerics is a different name.
  *
  * Work that can be split ends its arguments with `int32_t begin, int32_t end`: the kernel does the items begin ... end - 1 (0 <= begin
  * <= end <= items) and nothing else. Each contract says what an item is and how many there are. Items are independent of each other,
@@ -24,6 +25,9 @@
 
 #include "contracts/conv.h"
 #include "contracts/elementwise.h"
+#include "contracts/float_elementwise.h"
+#include "contracts/float_pool.h"
+#include "contracts/float_product.h"
 #include "contracts/gemm.h"
 #include "contracts/int4.h"
 #include "contracts/linear.h"

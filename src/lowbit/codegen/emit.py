@@ -20,7 +20,7 @@ from lowbit.codegen.targets import CTarget, target
 from lowbit.errors import InputError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run as interpret
-from lowbit.plan import build, channels_last, unsupported
+from lowbit.plan import build, physical, unsupported
 from lowbit.runtime.session import Session
 from lowbit.types import Array
 
@@ -85,10 +85,10 @@ def emit(
         )
     graph, ins = boundary.integer_inputs(graph) if not float_io else (graph, {})
     graph, outs = boundary.integer_outputs(graph) if not float_io else (graph, {})
-    physical = channels_last(graph)
-    physical = boundary.channels_last_inputs(physical) if channels_last_io else physical
-    project = Project(name, plan_for(physical, t, io_in_arena), t, version, no_float, ins, outs)
-    known, exact = golden(physical, t, samples, vectors)
+    ready = physical(graph)
+    ready = boundary.channels_last_inputs(ready) if channels_last_io else ready
+    project = Project(name, plan_for(ready, t, io_in_arena), t, version, no_float, ins, outs)
+    known, exact = golden(ready, t, samples, vectors)
     files = print_project(project, known, exact)
     found = measure(project, files) if measured else None
     emitted = EmittedC(

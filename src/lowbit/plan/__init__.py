@@ -1,8 +1,15 @@
 """From an integer graph to kernel calls on one arena: layout, choice of kernels, memory. The native session and the C printer read it."""
 
+from lowbit.ir.graph import Graph
 from lowbit.plan.build import build
+from lowbit.plan.fuse import fuse
 from lowbit.plan.layout import channels_last
 from lowbit.plan.plan import Place, Plan, Slot, Step, Target
 from lowbit.plan.segments import Segment, segments, unsupported
 
-__all__ = ["Place", "Plan", "Segment", "Slot", "Step", "Target", "build", "channels_last", "segments", "unsupported"]
+__all__ = ["Place", "Plan", "Segment", "Slot", "Step", "Target", "build", "channels_last", "fuse", "physical", "segments", "unsupported"]
+
+
+def physical(graph: Graph) -> Graph:
+    """The graph as kernels want it: channels last, clips in the ops before them. Integers keep their bits, floats their values."""
+    return fuse(channels_last(graph))

@@ -51,7 +51,10 @@ def _per_tensor(attrs: Mapping[str, Any], perm: Perm) -> Attrs | None:
     return dict(attrs) if not attrs["block_size"] else None
 
 
-ELEMENTWISE = "requantize q_add q_mul q_table relu relu6 clip sigmoid silu hardswish hardsigmoid tanh add mul sub maximum minimum identity"
+ELEMENTWISE = (
+    "requantize q_add q_mul q_table identity relu relu6 clip sigmoid silu hardswish hardsigmoid tanh gelu erf exp log sqrt abs neg "
+    "reciprocal leaky_relu elu softplus mish floor ceil round prelu add mul sub div maximum minimum pow"
+)
 FOLLOWS: dict[str, Moved] = {
     **dict.fromkeys(ELEMENTWISE.split(), _same),
     **dict.fromkeys(["concat", "split", "softmax"], _axis),
@@ -65,9 +68,17 @@ FOLLOWS: dict[str, Moved] = {
 
 def channels_last(graph: Graph) -> Graph:
     """The graph with the channels of images last, where kernels want them; the same function of the same inputs, bit for bit."""
-    if not any(n.op in TWINS for n in graph.nodes):
+    if not any(map(has_twin, graph.nodes)):
         return graph
     return _Layout(graph).run()
+
+
+def has_twin(node: Node) -> bool:
+    """Whether the node's op exists with channels last, and kernels for it: they know integers, float32, and images of two axes or one."""
+    x = node.input(0)
+    if node.op not in TWINS or x is None:
+        return False
+    return not x.type.dtype.is_float or (x.type.dtype.name == "float32" and x.type.rank in (3, 4))
 
 
 class _Layout:
@@ -110,7 +121,7 @@ class _Layout:
         return made.name if made is not None else value.name
 
     def _twin(self, node: Node) -> bool:
-        if node.op not in TWINS:
+        if not has_twin(node):
             return False
         x, *rest = node.inputs
         assert x is not None

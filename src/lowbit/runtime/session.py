@@ -17,7 +17,7 @@ from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import check_inputs
-from lowbit.plan import Target, channels_last, segments
+from lowbit.plan import Target, physical, segments
 from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
@@ -161,14 +161,14 @@ class Session:
         return found
 
     def _compile(self, graph: Graph) -> _Program:
-        physical = channels_last(graph)
-        parts = segments(physical, self.target, self._packed)
+        ready = physical(graph)
+        parts = segments(ready, self.target, self._packed)
         made = tuple(Native(s.graph, self.target, self._packed) if s.native else Interpreted(s.graph) for s in parts)
-        values = tuple(v.name for v in physical.outputs.values())
-        constants = {name: physical.constants[name].data for name in values if name in physical.constants}
+        values = tuple(v.name for v in ready.outputs.values())
+        constants = {name: ready.constants[name].data for name in values if name in ready.constants}
         only = made[0] if len(made) == 1 else None
         direct = only if isinstance(only, Native) and only.inputs == self._names and only.outputs == values else None
-        return _Program(made, physical.outputs, constants, direct)
+        return _Program(made, ready.outputs, constants, direct)
 
 
 def several(out: Sequence[Array]) -> tuple[Array, ...]:

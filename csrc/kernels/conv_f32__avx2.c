@@ -1,0 +1,94 @@
+#include "lb_conv_f32.h"
+#include "lb_tile_f32_avx2.h"
+
+#include <string.h>
+
+lb_conv_f32_fn lb_conv_f32__avx2;
+
+enum { SHALLOW = 16 }; /* with fewer channels a row of all taps is gathered; with more, each tap is read where it stands */
+
+/* For pixels first ... last - 1, where each tap starts: (tiles, taps, 6) pointers, `zeros` for padding. */
+static void point(const lb_conv_f32_params *p, const float *x, const float *zeros, int32_t first, int32_t last, const float **to) {
+    const int32_t size = p->out_h * p->out_w, taps = p->kernel_h * p->kernel_w;
+    for (int32_t i = first; i < last; i++) {
+        const int32_t top = i % size / p->out_w * p->stride_h - p->pad_h, left = i % p->out_w * p->stride_w - p->pad_w;
+        const float *image = x + (ptrdiff_t)(i / size) * p->in_h * p->in_w * p->in_c;
+        const float **at = to + (ptrdiff_t)(i - first) / LB_TILE_ROWS * taps * LB_TILE_ROWS + (i - first) % LB_TILE_ROWS;
+        for (int32_t r = 0; r < p->kernel_h; r++) {
+            const int32_t row = top + r * p->dilation_h;
+            for (int32_t c = 0; c < p->kernel_w; c++, at += LB_TILE_ROWS) {
+                const int32_t column = left + c * p->dilation_w;
+                const int inside = row >= 0 && row < p->in_h && column >= 0 && column < p->in_w;
+                *at = inside ? image + ((ptrdiff_t)row * p->in_w + column) * p->in_c : zeros;
+            }
+        }
+    }
+}
+
+/* The taps of pixels first ... last - 1 one behind the other. */
+static void gather(const lb_conv_f32_params *p, const float *x, int32_t depth, int32_t first, int32_t last, float *to) {
+    const int32_t size = p->out_h * p->out_w;
+    for (int32_t i = first; i < last; i++) {
+        const int32_t top = i % size / p->out_w * p->stride_h - p->pad_h, left = i % p->out_w * p->stride_w - p->pad_w;
+        const float *image = x + (ptrdiff_t)(i / size) * p->in_h * p->in_w * p->in_c;
+        for (int32_t r = 0; r < p->kernel_h; r++) {
+            const int32_t row = top + r * p->dilation_h, width = p->kernel_w * depth;
+            const int32_t right = left + (p->kernel_w - 1) * p->dilation_w;
+            const ptrdiff_t from = ((ptrdiff_t)row * p->in_w + left) * p->in_c;
+            if (row < 0 || row >= p->in_h) {
+                memset(to, 0, sizeof *to * (size_t)width);
+            } else if (left >= 0 && right < p->in_w && p->dilation_w == 1 && depth == p->in_c) {
+                for (int32_t c = 0; c < width; c++)
+                    to[c] = image[from + c];
+            } else {
+                for (int32_t c = 0; c < p->kernel_w; c++) {
+                    const int32_t column = left + c * p->dilation_w;
+                    for (int32_t d = 0; d < depth; d++)
+                        to[c * depth + d] =
+                            column >= 0 && column < p->in_w ? image[from + (ptrdiff_t)c * p->dilation_w * p->in_c + d] : 0.0f;
+                }
+            }
+            to += width;
+        }
+    }
+}
+
+void lb_conv_f32__avx2(const lb_conv_f32_params *p, const float *x, const void *w, const float *bias, float *out, void *scratch,
+                       int32_t begin, int32_t end) {
+    const int32_t depth = p->in_c / p->groups, n = p->out_c / p->groups, all = p->kernel_h * p->kernel_w;
+    const int shallow = depth < SHALLOW;
+    const int32_t taps = shallow ? 1 : all, run = shallow ? all * depth : depth;
+    const ptrdiff_t k = (ptrdiff_t)all * depth, group_size = (ptrdiff_t)(n + LB_TILE_COLUMNS - 1) / LB_TILE_COLUMNS * LB_TILE_COLUMNS * k;
+    float *zeros = scratch;
+    const float **pointers = (const float **)(void *)((char *)scratch + ((sizeof *zeros * (size_t)depth + 7) & ~(size_t)7));
+    if (!shallow)
+        memset(zeros, 0, sizeof *zeros * (size_t)depth);
+    int32_t ready = -1, ready_group = -1;
+    for (int32_t item = begin; item < end; item++) {
+        const lb_conv_f32_item b = lb_conv_f32_at(p, item);
+        const float *from = x + (ptrdiff_t)b.group * depth;
+        if (ready != b.first || ready_group != b.group) {
+            if (shallow)
+                gather(p, from, depth, b.first, b.last, scratch);
+            else
+                point(p, from, zeros, b.first, b.last, pointers);
+            ready = b.first, ready_group = b.group;
+        }
+        for (int32_t j = b.left; j < b.right; j += LB_TILE_COLUMNS) {
+            const int32_t channel = b.group * n + j, columns = b.right - j < LB_TILE_COLUMNS ? b.right - j : LB_TILE_COLUMNS;
+            const lb_tile_end e = {bias + channel, p->lo, p->hi};
+            const float *panel = (const float *)w + b.group * group_size + j * k;
+            for (int32_t i = b.first; i < b.last; i += LB_TILE_ROWS) {
+                const int32_t rows = b.last - i < LB_TILE_ROWS ? b.last - i : LB_TILE_ROWS;
+                const float *gathered[LB_TILE_ROWS], *const *a = pointers + (ptrdiff_t)(i - b.first) * taps;
+                if (shallow) {
+                    for (int32_t r = 0; r < LB_TILE_ROWS; r++)
+                        gathered[r] = (const float *)scratch + (i - b.first + (r < rows ? r : 0)) * k;
+                    a = gathered;
+                }
+                lb_tile_f32(rows, columns, a, taps, run, panel, LB_TILE_COLUMNS, &e, out + (ptrdiff_t)i * p->out_stride + channel,
+                            p->out_stride);
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+#include "lb_binary_f32_avx2.h"
+
+static inline __m256 of(__m256 a, __m256 b) {
+    return _mm256_mul_ps(a, b);
+}
+
+lb_mul_f32_fn lb_mul_f32__avx2;
+
+LB_BINARY_F32(mul_f32)

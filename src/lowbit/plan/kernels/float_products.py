@@ -1,0 +1,146 @@
+"""Linear layers and convolutions of floats: linear_f32, conv_f32, dwconv_f32."""
+
+from __future__ import annotations
+
+from math import inf, prod
+from typing import Any
+
+import numpy as np
+
+from lowbit.ir.graph import Node, Value
+from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, lowers
+from lowbit.plan.kernels.products import two_spatial
+from lowbit.plan.plan import Param
+from lowbit.types import Array
+
+PANEL = 16  # columns of a tile
+ROWS = 6
+MACS_PER_NS = 40.0
+ALIAS = 512  # linear_f32: rows of such a length are copied
+SHALLOW = 16  # conv_f32: fewer channels are gathered
+CACHE = 256 << 10  # bytes of rows that stay in the second-level cache while the weights pass
+
+
+def is_float(*values: Value | None) -> bool:
+    return all(v is not None and v.type.dtype.name == "float32" for v in values)
+
+
+def bounds(node: Node) -> dict[str, Param]:
+    """lo and hi of a `_clip` op; without it nothing is clamped."""
+    lo: Any = node.attrs.get("lo", -inf)
+    hi: Any = node.attrs.get("hi", inf)
+    return {"lo": float(lo), "hi": float(hi)}
+
+
+def panels(rows: Array) -> Array:
+    """Weights (groups, n, k) as tiles want them: (groups, ceil(n / 16), k, 16), zeros behind the last column."""
+    groups, n, k = rows.shape
+    wide = -(-n // PANEL) * PANEL
+    out = aligned(4 * groups * wide * k).view(np.float32).reshape(groups, wide // PANEL, k, PANEL)
+    full = n // PANEL
+    out[:, :full] = rows[:, : full * PANEL].reshape(groups, full, PANEL, k).swapaxes(2, 3)
+    if n % PANEL:
+        out[:, full, :, n % PANEL :] = 0
+        out[:, full, :, : n % PANEL] = rows[:, full * PANEL :].swapaxes(1, 2)
+    return out
+
+
+def pack(isa: str, rows: Array) -> Array:
+    return np.ascontiguousarray(rows) if isa == "ref" else panels(rows)
+
+
+def bias_of(ctx: Context, value: Value | None, n: int) -> Value | Data:
+    if value is not None:
+        return ctx.argument(value)
+    if ("", f"zeros {n}") not in ctx.packed:
+        ctx.packed["", f"zeros {n}"] = np.zeros(n, np.float32)
+    return Data(ctx.packed["", f"zeros {n}"])
+
+
+def blocks(rows: int, n: int, row_bytes: int, threads: int) -> tuple[int, int]:
+    """Rows and columns of an item: rows that stay in the cache, a multiple of six; with threads, some items for each."""
+    most = max(ROWS, min(96, CACHE // max(row_bytes, 1)) // ROWS * ROWS)
+    columns = -(-max(n, 1) // PANEL) * PANEL
+    if threads > 1:
+        wanted = 4 * threads
+        if rows >= ROWS * wanted:
+            most = min(most, max(ROWS, rows // wanted // ROWS * ROWS))
+        elif columns >= PANEL * threads:
+            columns = max(PANEL, -(-columns // (PANEL * wanted)) * PANEL)
+    count = max(1, -(-rows // most))
+    return max(ROWS, -(-rows // (count * ROWS)) * ROWS), columns
+
+
+def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array) -> Call:
+    kernel = ctx.kernel("linear_f32")
+    block, columns = blocks(rows, n, 4 * k, ctx.target.threads)
+    w = node.inputs[1]
+    assert w is not None
+    data = ctx.once(w, "panels", kernel.isa, make=lambda: pack(kernel.isa, weights.reshape(1, n, k)))
+    params: dict[str, Param] = {
+        "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **bounds(node),
+    }  # fmt: skip
+    scratch = Scratch(4 * block * (k + 16) if k % ALIAS == 0 else 0)
+    args = (ctx.argument(x), data, bias_of(ctx, node.input(2), n), node.output, scratch)
+    return Call(kernel, params, args, -(-rows // block) * -(-n // columns), rows * k * n / MACS_PER_NS + n * k / 8)
+
+
+@lowers("linear", "linear_clip")
+def linear(node: Node, ctx: Context) -> list[Call] | None:
+    x, w = node.inputs[0], ctx.constant(node.inputs[1])
+    if x is None or w is None or not is_float(x, node.output):
+        return None
+    n, k = w.shape
+    return [linear_call(node, ctx, x, prod(int(d) for d in x.shape[:-1]), k, n, w)]
+
+
+@lowers("conv_nhwc", "conv_nhwc_clip")
+def conv(node: Node, ctx: Context) -> list[Call] | None:
+    geometry = two_spatial(node)
+    x, wv, w = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1])
+    if geometry is None or x is None or wv is None or w is None or not is_float(x, node.output):
+        return None
+    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C/G, KH, KW)
+    out_c, depth, kernel_h, kernel_w = w4.shape
+    groups = ints(node, "groups")["groups"]
+    in_c = depth * groups
+    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
+    g: dict[str, Any] = {**geometry, "kernel_h": kernel_h, "kernel_w": kernel_w}
+    plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"]
+    if plain and groups == 1 and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
+        return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
+    if depth == 1 and groups == out_c:
+        return [depthwise(node, ctx, g, wv, w4)]
+    return [direct(node, ctx, g, wv, w4, groups, pixels)]
+
+
+def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, groups: int, pixels: int) -> Call:
+    kernel = ctx.kernel("conv_f32")
+    out_c, depth, kernel_h, kernel_w = w4.shape
+    k, taps, n = kernel_h * kernel_w * depth, kernel_h * kernel_w, out_c // groups
+    rows = w4.transpose(0, 2, 3, 1).reshape(groups, n, k)
+    data = ctx.once(wv, "conv panels", kernel.isa, make=lambda: pack(kernel.isa, rows))
+    seen = 4 * depth * groups * g["stride_h"] * g["stride_w"] * 2 if depth >= SHALLOW else 4 * k  # of the input, for each pixel
+    block, columns = blocks(pixels, n, seen, ctx.target.threads)
+    params: dict[str, Param] = {
+        **g, "in_c": depth * groups, "out_c": out_c, "groups": groups, "block": block, "block_columns": columns, "out_stride": out_c,
+        **bounds(node),
+    }  # fmt: skip
+    scratch = Scratch(4 * block * k if depth < SHALLOW else 8 * (block + 6) * taps + 4 * depth)
+    x = node.inputs[0]
+    assert x is not None
+    args = (ctx.argument(x), data, bias_of(ctx, node.input(2), out_c), node.output, scratch)
+    items = -(-pixels // block) * groups * -(-n // columns)
+    return Call(kernel, params, args, items, pixels * out_c * k / MACS_PER_NS)
+
+
+def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+    kernel = ctx.kernel("dwconv_f32")
+    channels = w4.shape[0]
+    data = ctx.once(wv, "depthwise", make=lambda: np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0)))
+    params: dict[str, Param] = {**g, "channels": channels, "out_stride": channels, **bounds(node)}
+    items = g["batch"] * g["out_h"]
+    x = node.inputs[0]
+    assert x is not None
+    cost = items * g["out_w"] * channels * g["kernel_h"] * g["kernel_w"] / 15
+    return Call(kernel, params, (ctx.argument(x), data, bias_of(ctx, node.input(2), channels), node.output), items, cost)
