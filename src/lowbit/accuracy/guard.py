@@ -8,7 +8,8 @@ then it tries, each step measured and kept only if it helps:
     smoothing     channels scaled into the weights (equalization at alpha 0.5), alpha searched
     rounding      weights rounded so that their errors cancel
     16-bit taps   values that no multiplication reads (residual sums, norms) are kept in 16 bits
-    w8a16, w16a16 layers whose inputs (or weights) make the most noise at the outputs read (or have) 16 bits
+    w8a16, w16a16 layers whose inputs (or weights) make the most noise at the outputs read (or have) 16 bits: any of them below the floor,
+                  above it a small share of the multiplications, for they cost time
     float         at the end, if even that is not enough
 
 Which taps and layers make the noise is measured, not guessed: each is rounded alone in the float network (`noise_shares`). Asymmetric
@@ -45,6 +46,7 @@ MEASURED = 8  # at most so many samples are measured with
 SHARES = 2  # and so many when the noise of single taps is measured
 ROUNDS = 5  # of widening
 NEAR = 3.0  # dB below the goal: where small gains may be enough
+WIDE = 0.4  # of the multiplications that may read 16 bits where the floor is reached: they take about twice the time
 LEAST = 0.1  # dB: what a step must gain to be kept
 MEMORY = 0.5  # of the network's own bytes that samples side by side may take
 SMALL = 256 << 20  # or this, for small networks
@@ -374,7 +376,7 @@ class _Guard:
         taps = self.transform(state).taps(graph)
         macs = mac_counts(graph, self.held[0])
         every = max(1, sum(macs.values()))
-        options: list[tuple[float, str, float, Widths]] = []
+        options: list[tuple[float, str, float, Widths, frozenset[str]]] = []
         for unit, noise in shares.items():
             kind, name = unit.split(" ", 1)
             if name in banned:
@@ -405,13 +407,18 @@ class _Guard:
                 widths = Widths(weights=layers)
             wider = sum(macs.get(k, 0) for k in layers) / every
             cost = 0.01 + (4 * wider if kind == "weights" else wider)  # 16-bit weights take bytes too, and 64-bit sums
-            options.append((noise / cost, unit, noise, widths))
+            options.append((noise / cost, unit, noise, widths, layers))
         left = sum(shares.values())
         picked = Widths()
         names: list[str] = []
-        for _, unit, noise, widths in sorted(options, key=lambda o: (-o[0], o[1])):
+        wide = set(state.widths.layers | state.widths.weights)
+        budget = every * (WIDE if self.reached >= self.aim.floor else 1.0)
+        for _, unit, noise, widths, layers in sorted(options, key=lambda o: (-o[0], o[1])):
             if left <= allowed or noise <= 0:
                 break
+            if layers and sum(macs.get(k, 0) for k in wide | layers) > budget:
+                continue
+            wide |= layers
             left -= noise
             picked |= widths
             names.append(unit)
