@@ -5,6 +5,7 @@
 #include "lb_gemm_s8_avx2.h"
 
 #define LB_INLINE static inline __attribute__((always_inline))
+#define LB_UNROLL _Pragma("GCC unroll 8") /* loops over registers */
 
 enum { LB_CHUNK = 512 }; /* k at a time: 16 columns of them are half of a first-level cache */
 
@@ -54,21 +55,27 @@ LB_INLINE void lb_step(__m256i c[2], const int16_t *a, const __m256i w[4]) {
               [w13h] "x"(w[1]), [w02l] "x"(w[2]), [w02h] "x"(w[3]));
 }
 
-/* acc (rows x 16) += k steps of `rows` rows of a and one panel. k is a multiple of LB_STEP. */
+/* c (rows x 16) += k steps of `rows` rows of a and one panel. k is a multiple of LB_STEP. */
+LB_INLINE void lb_steps(const int rows, const int16_t *a, ptrdiff_t stride, const int16_t *b, ptrdiff_t k, __m256i c[LB_TILE][2]) {
+    for (const int16_t *end = a + k; a < end; a += 8)
+        for (int half = 0; half < 2; half++, b += 4 * LB_PANEL) {
+            __m256i w[4];
+            for (int i = 0; i < 4; i++)
+                w[i] = _mm256_load_si256((const __m256i *)(const void *)(b + 16 * i));
+            LB_UNROLL
+            for (int i = 0; i < rows; i++)
+                lb_step(c[i], a + i * stride + 4 * half, w);
+        }
+}
+
+/* The same in memory. */
 LB_INLINE void lb_tile(const int rows, const int16_t *a, ptrdiff_t stride, const int16_t *b, ptrdiff_t k, int32_t *acc) {
     __m256i c[LB_TILE][2];
     for (int i = 0; i < rows; i++) {
         c[i][0] = _mm256_load_si256((const __m256i *)(const void *)(acc + i * LB_PANEL));
         c[i][1] = _mm256_load_si256((const __m256i *)(const void *)(acc + i * LB_PANEL + 8));
     }
-    for (const int16_t *end = a + k; a < end; a += 8)
-        for (int half = 0; half < 2; half++, b += 4 * LB_PANEL) {
-            __m256i w[4];
-            for (int i = 0; i < 4; i++)
-                w[i] = _mm256_load_si256((const __m256i *)(const void *)(b + 16 * i));
-            for (int i = 0; i < rows; i++)
-                lb_step(c[i], a + i * stride + 4 * half, w);
-        }
+    lb_steps(rows, a, stride, b, k, c);
     for (int i = 0; i < rows; i++) {
         _mm256_store_si256((__m256i *)(void *)(acc + i * LB_PANEL), c[i][0]);
         _mm256_store_si256((__m256i *)(void *)(acc + i * LB_PANEL + 8), c[i][1]);
@@ -87,6 +94,23 @@ static void lb_tile1(const int16_t *a, ptrdiff_t stride, const int16_t *b, ptrdi
     lb_tile(1, a, stride, b, k, acc);
 }
 
+/* acc (rows x 16) += k steps of `rows` packed rows and one panel. */
+static inline void lb_long_steps(int32_t *acc, ptrdiff_t rows, const int16_t *a, ptrdiff_t stride, const int16_t *b, ptrdiff_t k) {
+    for (ptrdiff_t at = 0; at < k; at += LB_CHUNK) {
+        const ptrdiff_t chunk = k - at < LB_CHUNK ? k - at : LB_CHUNK;
+        const int16_t *panel = b + at * LB_PANEL;
+        ptrdiff_t i = 0;
+        for (; i + 4 <= rows; i += 4)
+            lb_tile4(a + i * stride + at, stride, panel, chunk, acc + i * LB_PANEL);
+        if (i + 2 <= rows) {
+            lb_tile2(a + i * stride + at, stride, panel, chunk, acc + i * LB_PANEL);
+            i += 2;
+        }
+        if (i < rows)
+            lb_tile1(a + i * stride + at, stride, panel, chunk, acc + i * LB_PANEL);
+    }
+}
+
 /* s.acc (rows x 16) = one segment of `rows` packed rows and one panel, without the panel's pairs. */
 static inline void lb_segment(const lb_scratch *s, ptrdiff_t rows, const int16_t *a, const int32_t *a_pairs, const int16_t *b,
                               ptrdiff_t k) {
@@ -95,19 +119,7 @@ static inline void lb_segment(const lb_scratch *s, ptrdiff_t rows, const int16_t
         _mm256_store_si256((__m256i *)(void *)(s->acc + i * LB_PANEL), start);
         _mm256_store_si256((__m256i *)(void *)(s->acc + i * LB_PANEL + 8), start);
     }
-    for (ptrdiff_t at = 0; at < k; at += LB_CHUNK) {
-        const ptrdiff_t chunk = k - at < LB_CHUNK ? k - at : LB_CHUNK;
-        const int16_t *panel = b + at * LB_PANEL;
-        ptrdiff_t i = 0;
-        for (; i + 4 <= rows; i += 4)
-            lb_tile4(a + i * s->stride + at, s->stride, panel, chunk, s->acc + i * LB_PANEL);
-        if (i + 2 <= rows) {
-            lb_tile2(a + i * s->stride + at, s->stride, panel, chunk, s->acc + i * LB_PANEL);
-            i += 2;
-        }
-        if (i < rows)
-            lb_tile1(a + i * s->stride + at, s->stride, panel, chunk, s->acc + i * LB_PANEL);
-    }
+    lb_long_steps(s->acc, rows, a, s->stride, b, k);
 }
 
 /* Rows `at` and following of a into s.a, with their pairs. */

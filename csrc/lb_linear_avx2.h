@@ -1,4 +1,4 @@
-/* linear_s8 on AVX2: rows are widened once for all columns of their block. */
+/* linear_s8 on AVX2: rows are brought into form once for all columns of their block. */
 #ifndef LB_LINEAR_AVX2_H
 #define LB_LINEAR_AVX2_H
 
@@ -7,19 +7,20 @@
 
 static inline void lb_linear_avx2(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
                                   const float *multiplier, void *out, lb_result to, void *scratch, int32_t begin, int32_t end) {
-    const lb_cut cut = lb_cut_of(p->k, p->k ? p->k : 1);
-    const lb_scratch s = lb_scratch_at(scratch, p->block_rows, cut);
-    const lb_product product = {cut,       w,     p->n, bias, multiplier, out, p->out_stride, to, lb_clamp16_of(p->y_zero, p->lo, p->hi),
-                                p->y_zero, p->lo, p->hi};
-    int32_t packed = -1; /* the first of the rows in scratch */
+    const lb_method method = lb_method_of(w);
+    const lb_rows s = lb_rows_at(scratch, p->block_rows, p->k, method);
+    const lb_product product = {
+        method,    w,     p->k, p->n, p->x_zero, bias, multiplier, out, p->out_stride, to, lb_clamp16_of(p->y_zero, p->lo, p->hi),
+        p->y_zero, p->lo, p->hi};
+    int32_t ready = -1; /* the first of the rows in scratch */
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);
         for (int32_t at = b.top; at < b.bottom; at += (int32_t)s.rows) {
             const int32_t rows = b.bottom - at < s.rows ? b.bottom - at : (int32_t)s.rows;
-            if (packed != at)
+            if (ready != at)
                 for (int32_t i = 0; i < rows; i++)
-                    s.a_pairs[i] = lb_pack_row(x + (ptrdiff_t)(at + i) * p->k, p->k, 0, p->x_zero, s.a + i * s.stride);
-            packed = at;
+                    lb_put_row(&s, method, i, x + (ptrdiff_t)(at + i) * p->k, p->k);
+            ready = at;
             lb_multiply(&product, &s, at, rows, b.left, b.right);
         }
     }

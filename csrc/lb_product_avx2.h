@@ -1,15 +1,19 @@
-/* The part of a product of packed rows with packed weights that conv_s8 and linear_s8 share: all panels of some columns, and what
- * becomes of the accumulators. */
+/* The part of a product of rows with packed weights that conv_s8 and linear_s8 share: rows are brought into the form that the weights'
+ * method wants, all panels of some columns are multiplied, and the accumulators leave as results. */
 #ifndef LB_PRODUCT_AVX2_H
 #define LB_PRODUCT_AVX2_H
 
-#include "lb_gemm_s8_tiles_avx2.h"
+#include "lb_bins_avx2.h"
+#include "lb_nibbles_avx2.h"
 #include "lb_requantize_avx2.h"
 
+enum { LB_LONG = 1024 }; /* k from which on a panel of pairs does not stay in the first-level cache, and is cut into chunks */
+
 typedef struct {
-    lb_cut cut;
+    lb_method method;
     const void *packed;
-    int32_t n; /* columns of the packed weights */
+    int32_t k, n; /* of the packed weights */
+    int32_t x_zero;
     const int32_t *bias;
     const float *multiplier;
     void *out; /* row 0, column 0 */
@@ -19,33 +23,201 @@ typedef struct {
     int32_t y_zero, lo, hi; /* of LB_TO_S16 */
 } lb_product;
 
-/* Columns left ... right - 1 (left is a multiple of LB_PANEL) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
-static inline void lb_multiply(const lb_product *p, const lb_scratch *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
-    const int16_t *panels = lb_b_panels(p->packed, p->n, p->cut);
-    const int32_t *b_pairs = lb_b_pairs(p->packed);
-    for (ptrdiff_t n = left; n < right; n += LB_PANEL) {
-        const ptrdiff_t width = right - n < LB_PANEL ? right - n : LB_PANEL;
-        _Alignas(32) int32_t start[LB_PANEL];
-        _Alignas(32) float m[LB_PANEL];
-        lb_load16(p->bias + n, width, start);
-        lb_load16(p->multiplier + n, width, m);
-        const __m256 m0 = _mm256_load_ps(m), m1 = _mm256_load_ps(m + 8);
-        const __m256i s0 = _mm256_add_epi32(_mm256_load_si256((const __m256i *)(const void *)start),
-                                            _mm256_load_si256((const __m256i *)(const void *)(b_pairs + n)));
-        const __m256i s1 = _mm256_add_epi32(_mm256_load_si256((const __m256i *)(const void *)(start + 8)),
-                                            _mm256_load_si256((const __m256i *)(const void *)(b_pairs + n + 8)));
-        lb_segment(s, rows, s->a, s->a_pairs, panels + n * p->cut.depth, p->cut.depth);
-        for (ptrdiff_t i = 0; i < rows; i++) {
-            const __m256i *acc = (const __m256i *)(const void *)(s->acc + i * LB_PANEL);
-            const __m256i c0 = _mm256_add_epi32(acc[0], s0), c1 = _mm256_add_epi32(acc[1], s1);
-            const ptrdiff_t at = (first + i) * p->out_stride + n;
-            if (p->to == LB_TO_F32) {
-                const __m256 y[2] = {_mm256_mul_ps(_mm256_cvtepi32_ps(c0), m0), _mm256_mul_ps(_mm256_cvtepi32_ps(c1), m1)};
-                memcpy((float *)p->out + at, y, 4 * (size_t)width);
-            } else if (p->to == LB_TO_S16)
-                lb_store_words((int16_t *)p->out + at, c0, c1, m0, m1, p->y_zero, p->lo, p->hi, width);
+static inline lb_method lb_method_of(const void *packed) {
+    return (lb_method)((const lb_weights_head *)packed)->method;
+}
+
+/* Row i of s = k activations. */
+static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, const int8_t *a, int32_t k) {
+    uint8_t *out = s->a + i * s->stride;
+    if (method == LB_BINS)
+        lb_flip_row(a, k, out);
+    else if (method == LB_NIBBLES)
+        lb_halve_row(a, k, out, s->low + i * s->stride);
+    else
+        s->pairs[i] = lb_pack_row(a, k, 0, 0, (int16_t *)(void *)out);
+}
+
+/* What the accumulators of eight columns begin with, and the multipliers of their results. */
+typedef struct {
+    __m256i start;
+    __m256 m;
+    ptrdiff_t width; /* how many of the columns there are */
+} lb_eight;
+
+static inline lb_eight lb_eight_at(const lb_product *p, ptrdiff_t n, ptrdiff_t right) {
+    const ptrdiff_t width = right - n < 0 ? 0 : right - n < 8 ? right - n : 8;
+    const int32_t zero = p->x_zero + (p->method == LB_PAIRS ? 0 : 128);
+    __m256i bias = _mm256_setzero_si256(), m = bias;
+    memcpy(&bias, p->bias + (width ? n : 0), 4 * (size_t)width);
+    memcpy(&m, p->multiplier + (width ? n : 0), 4 * (size_t)width);
+    const __m256i sums = _mm256_load_si256((const __m256i *)(const void *)(lb_weight_sums(p->packed) + n));
+    const __m256i added = _mm256_load_si256((const __m256i *)(const void *)(lb_weight_added(p->packed, p->n) + n));
+    const __m256i start = _mm256_sub_epi32(_mm256_add_epi32(bias, added), _mm256_mullo_epi32(sums, _mm256_set1_epi32(zero)));
+    return (lb_eight){start, _mm256_castsi256_ps(m), width};
+}
+
+LB_INLINE void lb_store_floats(float *out, __m256i acc, __m256 m, ptrdiff_t width) {
+    const __m256 y = _mm256_mul_ps(_mm256_cvtepi32_ps(acc), m);
+    if (width == 8)
+        _mm256_storeu_ps(out, y);
+    else
+        memcpy(out, &y, 4 * (size_t)width);
+}
+
+/* Results of a row: 16 columns from n on. */
+LB_INLINE void lb_finish(const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[2], const lb_eight e[2]) {
+    const ptrdiff_t at = row * p->out_stride + n, width = e[0].width + e[1].width;
+    if (p->to == LB_TO_F32) {
+        lb_store_floats((float *)p->out + at, c[0], e[0].m, e[0].width);
+        if (e[1].width)
+            lb_store_floats((float *)p->out + at + 8, c[1], e[1].m, e[1].width);
+    } else if (p->to == LB_TO_S16)
+        lb_store_words((int16_t *)p->out + at, c[0], c[1], e[0].m, e[1].m, p->y_zero, p->lo, p->hi, width);
+    else
+        lb_store_bytes((int8_t *)p->out + at, lb_requantize16(c[0], c[1], e[0].m, e[1].m, &p->clamp), width);
+}
+
+/* Results of `rows` rows: eight columns from n on. Bytes are made of two rows at a time. */
+LB_INLINE void lb_finish8(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[LB_BIN_ROWS], lb_eight e) {
+    LB_UNROLL
+    for (int i = 0; i < rows; i++) {
+        const ptrdiff_t at = (row + i) * p->out_stride + n;
+        if (p->to == LB_TO_F32)
+            lb_store_floats((float *)p->out + at, c[i], e.m, e.width);
+        else if (p->to == LB_TO_S16)
+            lb_store_words((int16_t *)p->out + at, c[i], c[i], e.m, e.m, p->y_zero, p->lo, p->hi, e.width);
+        else if (i % 2 == 0) {
+            const __m128i bytes = lb_requantize16(c[i], c[i + 1 < rows ? i + 1 : i], e.m, e.m, &p->clamp);
+            int8_t *out = (int8_t *)p->out + at;
+            if (e.width == 8)
+                _mm_storel_epi64((__m128i *)(void *)out, bytes);
             else
-                lb_store_bytes((int8_t *)p->out + at, lb_requantize16(c0, c1, m0, m1, &p->clamp), width);
+                lb_store_bytes(out, bytes, e.width);
+            if (i + 1 < rows && e.width == 8)
+                _mm_storel_epi64((__m128i *)(void *)(out + p->out_stride), _mm_unpackhi_epi64(bytes, bytes));
+            else if (i + 1 < rows)
+                lb_store_bytes(out + p->out_stride, _mm_unpackhi_epi64(bytes, bytes), e.width);
+        }
+    }
+}
+
+/* ---- the methods: one panel of columns from n on, rows i ... i + rows - 1 of s, which are rows first + i ... of out ---- */
+
+typedef struct {
+    const lb_product *p;
+    const lb_rows *s;
+    ptrdiff_t first, n;
+    lb_eight e[2];
+} lb_panel_work;
+
+LB_INLINE void lb_pairs_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
+    __m256i c[LB_TILE][2];
+    LB_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const __m256i pairs = _mm256_set1_epi32(t->s->pairs[i + r]);
+        c[r][0] = _mm256_add_epi32(t->e[0].start, pairs), c[r][1] = _mm256_add_epi32(t->e[1].start, pairs);
+    }
+    const int16_t *a = (const int16_t *)(const void *)(t->s->a + i * t->s->stride);
+    lb_steps(rows, a, t->s->stride / 2, b, lb_round_up(t->p->k, LB_STEP), c);
+    LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        lb_finish(t->p, t->first + i + r, t->n, c[r], t->e);
+}
+
+static inline void lb_pairs_panel(const lb_panel_work *t, ptrdiff_t rows, const int16_t *b) {
+    const lb_rows *s = t->s;
+    if (t->p->k > LB_LONG && rows > LB_TILE) {
+        for (ptrdiff_t i = 0; i < rows; i++) {
+            __m256i *acc = (__m256i *)(void *)(s->acc + i * LB_PANEL);
+            const __m256i pairs = _mm256_set1_epi32(s->pairs[i]);
+            acc[0] = _mm256_add_epi32(t->e[0].start, pairs), acc[1] = _mm256_add_epi32(t->e[1].start, pairs);
+        }
+        lb_long_steps(s->acc, rows, (const int16_t *)(const void *)s->a, s->stride / 2, b, lb_round_up(t->p->k, LB_STEP));
+        for (ptrdiff_t i = 0; i < rows; i++)
+            lb_finish(t->p, t->first + i, t->n, (const __m256i *)(const void *)(s->acc + i * LB_PANEL), t->e);
+        return;
+    }
+    ptrdiff_t i = 0;
+    for (; i + 4 <= rows; i += 4)
+        lb_pairs_rows(4, t, i, b);
+    if (rows - i == 3)
+        lb_pairs_rows(3, t, i, b);
+    else if (rows - i == 2)
+        lb_pairs_rows(2, t, i, b);
+    else if (rows - i == 1)
+        lb_pairs_rows(1, t, i, b);
+}
+
+LB_INLINE void lb_nibbles_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int8_t *w) {
+    __m256i c[LB_NIBBLE_ROWS][2];
+    LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        c[r][0] = t->e[0].start, c[r][1] = t->e[1].start;
+    const ptrdiff_t at = i * t->s->stride;
+    lb_nibbles_tile(rows, t->s->a + at, t->s->low + at, t->s->stride, w, lb_round_up(t->p->k, LB_NIBBLE_STEP), c);
+    LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        lb_finish(t->p, t->first + i + r, t->n, c[r], t->e);
+}
+
+LB_INLINE void lb_bins_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const lb_bin_panel *panel) {
+    __m256i c[LB_BIN_ROWS];
+    LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        c[r] = t->e[0].start;
+    lb_bins_tile(rows, t->s->a + i * t->s->stride, t->s->stride, t->p->packed, panel, c);
+    lb_finish8(rows, t->p, t->first + i, t->n, c, t->e[0]);
+}
+
+/* Tiles of up to six rows, as equal as can be: a single row at the end would cost as much as three. */
+static inline void lb_bins_panel(const lb_panel_work *t, ptrdiff_t rows, const lb_bin_panel *panel) {
+    ptrdiff_t tiles = (rows + LB_BIN_ROWS - 1) / LB_BIN_ROWS;
+    for (ptrdiff_t i = 0; i < rows; tiles--) {
+        const ptrdiff_t some = (rows - i + tiles - 1) / tiles;
+        switch (some) {
+        case 1:
+            lb_bins_rows(1, t, i, panel);
+            break;
+        case 2:
+            lb_bins_rows(2, t, i, panel);
+            break;
+        case 3:
+            lb_bins_rows(3, t, i, panel);
+            break;
+        case 4:
+            lb_bins_rows(4, t, i, panel);
+            break;
+        case 5:
+            lb_bins_rows(5, t, i, panel);
+            break;
+        default:
+            lb_bins_rows(6, t, i, panel);
+        }
+        i += some;
+    }
+}
+
+/* Columns left ... right - 1 (left is a multiple of LB_PANEL) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
+static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
+    const char *own = (const char *)p->packed + lb_weights_front(p->n);
+    const ptrdiff_t columns = p->method == LB_BINS ? LB_BIN_COLUMNS : LB_PANEL;
+    for (ptrdiff_t n = left; n < right; n += columns) {
+        lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right)}};
+        if (p->method == LB_BINS) {
+            lb_bins_panel(&t, rows, (const lb_bin_panel *)(const void *)own + n / LB_BIN_COLUMNS);
+            continue;
+        }
+        t.e[1] = lb_eight_at(p, n + 8, right);
+        if (p->method == LB_PAIRS)
+            lb_pairs_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, LB_STEP));
+        else {
+            const int8_t *w = (const int8_t *)own + n * lb_round_up(p->k, LB_NIBBLE_STEP);
+            ptrdiff_t i = 0;
+            for (; i + LB_NIBBLE_ROWS <= rows; i += LB_NIBBLE_ROWS)
+                lb_nibbles_rows(LB_NIBBLE_ROWS, &t, i, w);
+            if (i < rows)
+                lb_nibbles_rows(1, &t, i, w);
         }
     }
 }

@@ -43,41 +43,56 @@ static void *aligned(int64_t bytes) {
     return block;
 }
 
-/* Weights (n, k) as a kernel of `isa` wants them, `groups` times; and scratch for `m` rows. The caller frees both. */
-static void *packed(const lb_isa *isa, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch) {
-    int64_t bytes[2];
-    const lb_gemm_s8_sizes_params sizes = {m, k, n, k ? k : 1};
+/* Weights of `n` columns: of all sizes, extremes, small ones (of which many sums fit 16 bits), and small ones with a column in eight or
+ * an element in eight as large as can be. */
+static void fill_weights(int32_t n, int32_t k) {
+    const int kind = random_int(0, 5);
+    for (int32_t j = 0; j < n; j++)
+        for (int32_t i = 0; i < k; i++) {
+            const int large = kind == 1 || (kind == 3 && j % 8 == 0) || (kind == 4 && j < 8) || (kind == 5 && random_int(0, 7) == 0);
+            const int edge = kind == 4 ? -128 : random_u32() & 1 ? 127 : -128;
+            w[j * k + i] = (int8_t)(large ? edge : kind == 0 ? random_int(-128, 127) : random_int(-20, 20));
+        }
+}
+
+/* Weights (n, k) as a kernel of `isa` wants them for products of about `rows` rows, `groups` times; and scratch for `m` rows. The caller
+ * frees both. Where there is one group, only what it used is left, so that a sanitizer sees a step too far. */
+static void *packed(const lb_isa *isa, int32_t rows, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch) {
+    int64_t bytes[3], used = 0;
+    const lb_linear_s8_sizes_params sizes = {m, k, n}, p = {rows, k, n};
     void *size_args[1] = {bytes};
-    kernel_of("gemm_s8_sizes", isa)->call(&sizes, size_args, 0, 0);
+    kernel_of("linear_s8_sizes", isa)->call(&sizes, size_args, 0, 0);
     *scratch = aligned(bytes[1] + (k + 63) / 64 * 64);
-    if (strcmp(isa->name, "ref") == 0) {
-        void *plain = aligned((int64_t)groups * n * k);
-        memcpy(plain, w, (size_t)groups * (size_t)n * (size_t)k);
-        return plain;
-    }
-    int32_t *zeros = calloc((size_t)n + 1, 4);
-    char *all = aligned(bytes[0] * groups);
+    char *all = aligned(bytes[0] * groups), *work = aligned(bytes[2]);
     for (int32_t g = 0; g < groups; g++) {
-        const lb_gemm_s8_pack_params p = {.row_stride = 1, .column_stride = k, .k = k, .n = n, .segment = k ? k : 1};
-        void *args[3] = {w + (ptrdiff_t)g * n * k, zeros, all + bytes[0] * g};
-        kernel_of("gemm_s8_pack", isa)->call(&p, args, 0, 0);
+        void *args[4] = {w + (ptrdiff_t)g * n * k, all + bytes[0] * g, &used, work};
+        kernel_of("linear_s8_pack", isa)->call(&p, args, 0, 0);
+        expect(used <= bytes[0], "packed weights need no more than they were said to");
     }
-    free(zeros);
-    return all;
+    free(work);
+    if (groups > 1)
+        return all;
+    char *cut = aligned_alloc(64, (size_t)(used + 63) / 64 * 64 + (used ? 0 : 64));
+    if (!cut)
+        abort();
+    memcpy(cut, all, (size_t)used);
+    free(all);
+    return cut;
 }
 
 /* expect_same for kernels whose weights and scratch depend on the instruction set: args are x, w, bias, multiplier, out, scratch. */
 static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const void *p, int32_t m, int32_t depth, int32_t n, int32_t groups,
                                size_t bytes, int32_t items) {
     static _Alignas(64) unsigned char want[1 << 16];
-    void *scratch, *weights = packed(ref->isa, m, depth, n, groups, &scratch);
+    const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100;
+    void *scratch, *weights = packed(ref->isa, about, m, depth, n, groups, &scratch);
     void *args[6] = {x + 1, weights, bias, multiplier, want, scratch};
     if (bytes + 64 > sizeof want)
         abort();
     memset(want, 0xA5, bytes + 64);
     ref->call(p, args, 0, items);
     free(weights), free(scratch);
-    weights = packed(k->isa, m, depth, n, groups, &scratch);
+    weights = packed(k->isa, about, m, depth, n, groups, &scratch);
     unsigned char *got = malloc(bytes + 64);
     if (!got)
         abort();
@@ -114,7 +129,7 @@ static void test_conv(const lb_kernel *ref, const lb_kernel *k, size_t element) 
         if (round % 2)
             p.lo = -128, p.hi = 127;
         const int32_t depth = p.kernel_h * p.kernel_w * p.in_c / p.groups, pixels = p.batch * p.out_h * p.out_w;
-        fill(x, MAX_X), fill(w, depth * p.out_c), fill_channels(p.out_c);
+        fill(x, MAX_X), fill_weights(p.out_c, depth), fill_channels(p.out_c);
         expect_same_packed(ref, k, &p, p.block, depth, p.out_c / p.groups, p.groups, element * (size_t)(pixels * p.out_stride),
                            (pixels + p.block - 1) / p.block);
     }
@@ -141,10 +156,42 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
                 lb_linear_s8_params p = {.rows = rows[i], .k = depths[j], .n = ns[l], .out_stride = ns[l] + random_int(0, 3)};
                 p.block_rows = random_int(1, 12), p.block_columns = 16 * random_int(1, 3);
                 p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
-                fill(x, MAX_X), fill(w, p.k * p.n), fill_channels(p.n);
+                fill(x, MAX_X), fill_weights(p.n, p.k), fill_channels(p.n);
                 const int32_t items = (p.rows + p.block_rows - 1) / p.block_rows * ((p.n + p.block_columns - 1) / p.block_columns);
                 expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
             }
+}
+
+void test_linear_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {
+    (void)ref;
+    static const char *family[] = {"linear_s8_sizes", "linear_s8_pack", "linear_s8",   "linear_s8_s16",
+                                   "linear_s8_f32",   "conv_s8",        "conv_s8_s16", "conv_s8_f32"};
+    for (int32_t i = 0; i < COUNT(family); i++)
+        expect(kernel_of(family[i], k->isa) != NULL, "an instruction set has all products with packed weights or none");
+}
+
+/* The same weights give the same bytes, whatever was in memory before. */
+void test_linear_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
+    (void)ref;
+    static const int32_t ns[] = {0, 1, 8, 9, 40}, ks[] = {0, 1, 5, 64, 131};
+    for (int32_t i = 0; i < COUNT(ns) * COUNT(ks) * 6; i++) {
+        const lb_linear_s8_pack_params p = {i % 7, ks[i % COUNT(ks)], ns[i / COUNT(ks) % COUNT(ns)]};
+        int64_t bytes[3], used[2];
+        void *size_args[1] = {bytes};
+        kernel_of("linear_s8_sizes", k->isa)->call(&p, size_args, 0, 0);
+        char *got[2];
+        fill_weights(p.n, p.k);
+        for (int32_t j = 0; j < 2; j++) {
+            got[j] = aligned(bytes[0]);
+            memset(got[j], j, (size_t)bytes[0]);
+            void *work = aligned(bytes[2]), *args[4] = {w, got[j], &used[j], work};
+            k->call(&p, args, 0, 0);
+            free(work);
+        }
+        expect(used[0] == used[1], "packing takes as many bytes each time");
+        expect_equal(k, got[0], got[1], (size_t)used[0], 0);
+        free(got[0]), free(got[1]);
+    }
 }
 
 void test_linear_s8(const lb_kernel *ref, const lb_kernel *k) {

@@ -10,12 +10,12 @@
  *   conv_s8:     out = clamp(rne(fl32(acc) * multiplier[o]) + y_zero, lo, hi)
  *   conv_s8_f32: out = fl32(acc) * multiplier[o]
  *
- * The caller proves that no acc leaves int32; kernels may wrap on the way. Weights are int8, plain (out_c, kernel_h, kernel_w,
- * in_c / groups) for `ref`; for others they are packed by gemm_s8_pack of the same isa, once for each group, one behind the other:
- * k = kernel_h * kernel_w * in_c / groups rows in that order, n = out_c / groups columns, one segment, no zero points.
+ * The caller proves that no acc leaves int32; kernels may wrap on the way. Weights are int8 (out_c, kernel_h, kernel_w, in_c / groups),
+ * packed by linear_s8_pack of the same isa once for each group, with n = out_c / groups and k = kernel_h * kernel_w * in_c / groups; the
+ * groups stand bytes[0] of linear_s8_sizes apart.
  *
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
- * scratch, aligned to 64: bytes[1] of gemm_s8_sizes of the same isa for m = block and that k, and k more, rounded up to 64; none for
+ * scratch, aligned to 64: bytes[1] of linear_s8_sizes of the same isa for rows = block and that k, and k more, rounded up to 64; none for
  * `ref`. */
 typedef struct {
     int32_t batch;

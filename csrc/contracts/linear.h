@@ -4,10 +4,30 @@
 
 #include <stdint.h>
 
+/* ---- linear_s8_sizes, linear_s8_pack: int8 weights (n, k), made ready once for linear_s8, conv_s8 and their other results ----------
+ * The layout belongs to the instruction set, which has both of these and all of those contracts or none. It may depend on the weights
+ * themselves: a method that is exact for these weights, and fast. `rows` is about how many rows one product will have, which decides
+ * what is fast; what was packed is right for any number. The weights' scales and zero points play no part.
+ *
+ * bytes[0]: of `packed`, at most; bytes[1]: of the scratch of linear_s8 and conv_s8 for blocks of `rows` rows;
+ * bytes[2]: of the scratch of linear_s8_pack. */
+typedef struct {
+    int32_t rows; /* >= 0 */
+    int32_t k;    /* >= 0 */
+    int32_t n;    /* >= 0 */
+} lb_linear_s8_sizes_params;
+
+typedef void lb_linear_s8_sizes_fn(const lb_linear_s8_sizes_params *p, int64_t *bytes);
+
+typedef lb_linear_s8_sizes_params lb_linear_s8_pack_params;
+
+/* used[0]: how many of the bytes of `packed` were needed; the rest may be cut off. packed and scratch are aligned to 64. */
+typedef void lb_linear_s8_pack_fn(const lb_linear_s8_pack_params *p, const int8_t *w, void *packed, int64_t *used, void *scratch);
+
 /* ---- linear_s8, linear_s8_f32: rows times weights, as a 1x1 conv_s8 ---------------------------------------------------------------------
- * x is rows x k. Weights are (n, k) for `ref`; for others packed as those of conv_s8.
+ * x is rows x k. w is packed by linear_s8_pack of the same isa, aligned to 64; for `ref` that is (n, k) as it was.
  * Item: a block of block_rows x block_columns results. There are ceil(rows / block_rows) * ceil(n / block_columns), those of one
- * block of rows one after the other. scratch, aligned to 64: bytes[1] of gemm_s8_sizes of the same isa for m = block_rows. */
+ * block of rows one after the other. scratch, aligned to 64: bytes[1] of linear_s8_sizes of the same isa for rows = block_rows. */
 typedef struct {
     int32_t rows;
     int32_t k;

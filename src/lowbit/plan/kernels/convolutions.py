@@ -12,6 +12,7 @@ from lowbit.plan.kernels.products import (
     MACS_PER_NS,
     PANEL,
     clamp,
+    few,
     in_integers,
     linear_call,
     pack,
@@ -48,7 +49,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     kernel = ctx.kernel(f"conv_{short(x, node.output)}")
     k = kernel_h * kernel_w * depth
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
-    data = ctx.once(wv, "conv", kernel.isa, make=lambda: pack(kernel.isa, rows))
+    data = ctx.once(wv, "conv", kernel.isa, few(pixels), make=lambda: pack(kernel.isa, rows, pixels))
     block = row_block(pixels, k, ctx.target.threads)
     bias, multiplier = per_channel(node, ctx, out_c)
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}

@@ -16,6 +16,7 @@ from lowbit.types import Array
 
 PANEL = 16  # output channels that kernels do at once
 MACS_PER_NS = 60.0
+FEW_ROWS = 4  # fewer: reading the weights takes longer than multiplying
 ROWS_IN_CACHE = 384 << 10  # bytes of widened rows that stay in the second-level cache while the weights pass
 
 
@@ -41,26 +42,33 @@ def clamp(node: Node) -> dict[str, int]:
 
 
 @lru_cache(1024)
-def sizes(isa: str, m: int, k: int, n: int) -> tuple[int, int]:
-    """Bytes of packed weights (k, n), and of the scratch for m rows."""
-    out = np.zeros(2, np.int64)
-    native.having("gemm_s8_sizes", isa)({"m": m, "k": k, "n": n, "segment": max(1, k)}, out)
-    return int(out[0]), int(out[1])
+def sizes(isa: str, rows: int, k: int, n: int) -> tuple[int, int, int]:
+    """Bytes of packed weights (n, k) at most, of the scratch for blocks of so many rows, and of the scratch of packing."""
+    out = np.zeros(3, np.int64)
+    native.having("linear_s8_sizes", isa)({"rows": rows, "k": k, "n": n}, out)
+    return int(out[0]), int(out[1]), int(out[2])
 
 
-def pack(isa: str, rows: Array) -> Array:
-    """Weights (groups, n, k) in the layout of the instruction set."""
-    groups, n, k = rows.shape
-    kernel = native.having("gemm_s8_pack", isa)
+def pack(isa: str, weights: Array, rows: int) -> Array:
+    """Weights (groups, n, k) in the layout of the instruction set, for products of about so many rows."""
+    groups, n, k = weights.shape
+    kernel = native.having("linear_s8_pack", isa)
     if kernel.isa == "ref":
-        return np.ascontiguousarray(rows)
-    size = sizes(isa, 1, k, n)[0]
-    out = aligned(groups * size)
-    zeros = np.zeros(max(n, 1), np.int32)
-    params = {"row_stride": 1, "column_stride": k, "k": k, "n": n, "segment": max(1, k), "b_unsigned": 0}
+        return np.ascontiguousarray(weights)
+    size, _, work = sizes(isa, rows, k, n)
+    out, scratch, used = aligned(groups * size), aligned(work), np.zeros(1, np.int64)
     for g in range(groups):
-        kernel(params, np.ascontiguousarray(rows[g]), zeros, out[g * size : (g + 1) * size])
-    return out
+        kernel({"rows": rows, "k": k, "n": n}, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size], used, scratch)
+    if groups > 1:
+        return out
+    cut = aligned(int(used[0]))
+    cut[:] = out[: len(cut)]
+    return cut
+
+
+def few(rows: int) -> str:
+    """What of the number of rows decides about the weights' layout."""
+    return "few rows" if rows < FEW_ROWS else "rows"
 
 
 def row_block(rows: int, k: int, threads: int) -> int:
@@ -82,7 +90,7 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
         columns = max(PANEL, -(-n // (PANEL * threads * 2)) * PANEL)
     w = node.inputs[1]
     assert w is not None
-    data = ctx.once(w, "gemm", kernel.isa, make=lambda: pack(kernel.isa, weights.reshape(1, n, k)))
+    data = ctx.once(w, "linear", kernel.isa, few(rows), make=lambda: pack(kernel.isa, weights.reshape(1, n, k), rows))
     bias, multiplier = per_channel(node, ctx, n)
     params: dict[str, Param] = {
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),

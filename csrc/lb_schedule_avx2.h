@@ -1,0 +1,168 @@
+/* Weights into bins (lb_bins_avx2.h): which quads there are, and which of them go together. */
+#ifndef LB_SCHEDULE_AVX2_H
+#define LB_SCHEDULE_AVX2_H
+
+#include "lb_weights_avx2.h"
+
+enum { LB_LANE_MOST = 255, LB_TRIES = 512 }; /* tries: quads that are looked at for one group, so that packing stays linear in k */
+
+typedef struct {
+    _Alignas(64) int8_t w[32]; /* eight columns of four k */
+    uint8_t load[16];          /* of each lane: the sum of |w| */
+    uint32_t quad;
+    uint32_t most; /* of load */
+    uint32_t next; /* the one behind it among those that have no group yet */
+    uint32_t unused;
+} lb_item;
+
+/* The parts of scratch. A quad has two parts at most: a lane's positive weights sum up to 254, its negative ones to 256. */
+typedef struct {
+    lb_item *items;
+    uint32_t *members; /* items, group by group */
+    uint32_t *starts;  /* of each group among the members, and the end of the last */
+    ptrdiff_t bytes;
+} lb_schedule;
+
+static inline lb_schedule lb_schedule_at(void *base, int32_t k) {
+    const ptrdiff_t most = 2 * (lb_round_up(k, 4) / 4), items = most * (ptrdiff_t)sizeof(lb_item), numbers = 4 * (most + 1);
+    char *at = base;
+    return (lb_schedule){(lb_item *)(void *)at, (uint32_t *)(void *)(at + items), (uint32_t *)(void *)(at + items + numbers),
+                         items + 2 * numbers};
+}
+
+static inline ptrdiff_t lb_schedule_bytes(int32_t k) {
+    return lb_schedule_at(0, k).bytes;
+}
+
+/* What the weights of a lane may have: their part with positive and negative sums of 128 at most. The rest stays in w. */
+static inline void lb_cut_lane(int8_t w[2], int8_t part[2]) {
+    const int up = (w[0] > 0 ? w[0] : 0) + (w[1] > 0 ? w[1] : 0), down = (w[0] < 0 ? -w[0] : 0) + (w[1] < 0 ? -w[1] : 0);
+    const int excess = up > 128 ? up - 128 : down > 128 ? 128 - down : 0; /* both weights have its sign */
+    const int larger = excess > 0 ? w[1] > w[0] : w[1] < w[0];
+    part[0] = w[0], part[1] = w[1];
+    part[larger] = (int8_t)(part[larger] - excess);
+    w[0] = w[1] = 0;
+    w[larger] = (int8_t)excess;
+}
+
+/* Sums of |w| of the lanes, of positive weights and of negative ones. */
+static inline __m256i lb_lane_sums(__m256i w) {
+    return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_set1_epi8(1));
+}
+
+static inline __m256i lb_lane_positive(__m256i w) {
+    return _mm256_maddubs_epi16(_mm256_max_epi8(w, _mm256_setzero_si256()), _mm256_set1_epi8(1));
+}
+
+/* The items of `width` columns, w[column * k + ...]; gives how many. */
+static inline uint32_t lb_items_of(const int8_t *w, int32_t k, int32_t width, lb_item *items) {
+    uint32_t count = 0;
+    for (int32_t at = 0; at < k; at += 4) {
+        _Alignas(32) int8_t quad[32] = {0};
+        for (int32_t j = 0; j < width; j++)
+            memcpy(quad + 4 * j, w + (ptrdiff_t)j * k + at, (size_t)(k - at < 4 ? k - at : 4));
+        for (int more = 1; more;) {
+            lb_item *item = &items[count++];
+            __m256i v = _mm256_load_si256((const __m256i *)(const void *)quad);
+            __m256i sums = lb_lane_sums(v), up = lb_lane_positive(v);
+            const __m256i too_much = _mm256_cmpgt_epi16(_mm256_max_epi16(up, _mm256_sub_epi16(sums, up)), _mm256_set1_epi16(128));
+            more = _mm256_movemask_epi8(too_much) != 0;
+            if (more) {
+                for (int lane = 0; lane < 16; lane++)
+                    lb_cut_lane(quad + 2 * lane, item->w + 2 * lane);
+                v = _mm256_load_si256((const __m256i *)(const void *)item->w);
+                sums = lb_lane_sums(v);
+            } else
+                _mm256_store_si256((__m256i *)(void *)item->w, v);
+            const __m128i load = _mm_packus_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+            _mm_store_si128((__m128i *)(void *)item->load, load);
+            item->quad = (uint32_t)(at / 4);
+            item->most = 0;
+            for (int lane = 0; lane < 16; lane++)
+                item->most = item->load[lane] > item->most ? item->load[lane] : item->most;
+        }
+    }
+    return count;
+}
+
+/* Chains the items, those with the largest lanes first; gives the first. `count` marks the end. */
+static inline uint32_t lb_chain(lb_item *items, uint32_t count) {
+    uint32_t last[LB_LANE_MOST + 1], first[LB_LANE_MOST + 1];
+    for (int most = 0; most <= LB_LANE_MOST; most++)
+        first[most] = count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t most = items[i].most;
+        if (first[most] == count)
+            first[most] = i;
+        else
+            items[last[most]].next = i;
+        last[most] = i;
+    }
+    uint32_t head = count;
+    for (int most = 0; most <= LB_LANE_MOST; most++)
+        if (first[most] != count) {
+            items[last[most]].next = head;
+            head = first[most];
+        }
+    return head;
+}
+
+/* Groups: the heaviest item that has none, and then again and again the heaviest one that still fits. Gives their number. */
+static inline uint32_t lb_group(const lb_schedule *s, uint32_t count) {
+    lb_item *items = s->items;
+    uint32_t groups = 0, members = 0;
+    for (uint32_t head = lb_chain(items, count); head != count;) {
+        s->starts[groups++] = members;
+        s->members[members++] = head;
+        __m128i load = _mm_load_si128((const __m128i *)(const void *)items[head].load);
+        uint32_t *link = &head; /* what leads to item i */
+        head = items[head].next;
+        int tries = LB_TRIES;
+        for (uint32_t i = head, size = 1; i != count && size < LB_BIN_MOST && tries-- > 0; i = *link) {
+            const __m128i other = _mm_load_si128((const __m128i *)(const void *)items[i].load);
+            const __m128i sum = _mm_adds_epu8(load, other); /* saturates at 255 = LB_LANE_MOST */
+            if (_mm_movemask_epi8(_mm_cmpeq_epi8(sum, _mm_add_epi8(load, other))) == 0xFFFF) {
+                load = sum;
+                size++;
+                s->members[members++] = i;
+                *link = items[i].next;
+            } else
+                link = &items[i].next;
+        }
+    }
+    s->starts[groups] = members;
+    return groups;
+}
+
+/* One panel, as the tiles read it: its groups, the largest first, and the numbers of their quads. `at` counts units of 32 bytes of the
+ * packed weights; gives the one behind. added[8]: what takes the centring away. */
+static inline uint32_t lb_put_groups(const lb_schedule *s, uint32_t groups, char *packed, uint32_t at, lb_bin_panel *panel,
+                                     int32_t *added) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i *out = (__m256i *)(void *)packed + at, sum = _mm256_setzero_si256();
+    uint16_t *quad = (uint16_t *)(void *)(packed + 32 * ((ptrdiff_t)at + groups + s->starts[groups]));
+    memset(quad, 0, (2 * (size_t)s->starts[groups] + 31) / 32 * 32);
+    *panel = (lb_bin_panel){.weights = at, .quads = at + groups + s->starts[groups]};
+    for (uint32_t size = LB_BIN_MOST; size > 0; size--)
+        for (uint32_t g = 0; g < groups; g++) {
+            if (s->starts[g + 1] - s->starts[g] != size)
+                continue;
+            __m256i lean = _mm256_setzero_si256(); /* by how much negative weights outweigh positive ones */
+            for (uint32_t i = s->starts[g]; i < s->starts[g + 1]; i++) {
+                const lb_item *item = &s->items[s->members[i]];
+                const __m256i w = _mm256_load_si256((const __m256i *)(const void *)item->w), up = lb_lane_positive(w);
+                lean = _mm256_add_epi16(lean, _mm256_sub_epi16(_mm256_sub_epi16(lb_lane_sums(w), up), up));
+                _mm256_store_si256(out++, w);
+                *quad++ = (uint16_t)item->quad;
+            }
+            /* floor(255 * lean / 2): sums of products are then within -32513 ... 32512 */
+            const __m256i centre = _mm256_add_epi16(_mm256_mullo_epi16(lean, _mm256_set1_epi16(127)), _mm256_srai_epi16(lean, 1));
+            _mm256_store_si256(out++, centre);
+            sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(centre, ones));
+            panel->groups[size - 1]++;
+        }
+    _mm256_store_si256((__m256i *)(void *)added, sum);
+    return panel->quads + (2 * s->starts[groups] + 31) / 32;
+}
+
+#endif

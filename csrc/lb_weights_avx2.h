@@ -1,0 +1,86 @@
+/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Three methods, each exact; linear_s8_pack chooses one for a layer:
+ *
+ *   pairs    Winograd's inner product of 1968 on int16, as in lb_gemm_s8_avx2.h: for weights of any kind, and many rows
+ *   bins     bytes by vpmaddubsw, where the weights are such that sums of int16 hold: lb_bins_avx2.h
+ *   nibbles  bytes by vpmaddubsw, activations in halves: for few rows, because every weight is read once and as a byte
+ *
+ * Packed: a head of 64 bytes; for each column, n rounded up to 16, the sum of its weights; for each column what the method adds to
+ * every accumulator; then from a multiple of 64 on the method's own. Activations stand as they are for pairs, plus 128 for the
+ * others, so that a column's accumulator begins with bias + added - (zero point, or it plus 128) * sum, modulo 2^32. */
+#ifndef LB_WEIGHTS_AVX2_H
+#define LB_WEIGHTS_AVX2_H
+
+#include "lb_gemm_s8_avx2.h"
+
+typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES } lb_method;
+
+typedef struct {
+    int32_t method;
+    int32_t unused[15];
+} lb_weights_head;
+
+_Static_assert(sizeof(lb_weights_head) == 64, "what follows is aligned");
+
+enum { LB_BIN_COLUMNS = 8, LB_BIN_MOST = 8, LB_BIN_ROWS = 6, LB_NIBBLE_STEP = 32 };
+
+/* Eight columns of bins. */
+typedef struct {
+    uint32_t weights;             /* where its groups are, in units of 32 bytes from the head */
+    uint32_t quads;               /* where the numbers of its quads are, in units of 32 bytes from the head */
+    uint32_t groups[LB_BIN_MOST]; /* how many there are of 1, 2, ... quads; the largest come first */
+} lb_bin_panel;
+
+static inline int32_t *lb_weight_sums(const void *packed) {
+    return (int32_t *)((char *)packed + sizeof(lb_weights_head));
+}
+
+static inline int32_t *lb_weight_added(const void *packed, int32_t n) {
+    return lb_weight_sums(packed) + lb_round_up(n, LB_PANEL);
+}
+
+/* Bytes before the method's own. */
+static inline ptrdiff_t lb_weights_front(int32_t n) {
+    return (ptrdiff_t)sizeof(lb_weights_head) + lb_round_up(8 * lb_round_up(n, LB_PANEL), 64);
+}
+
+static inline ptrdiff_t lb_bin_panels(int32_t n) {
+    return lb_round_up(n, LB_BIN_COLUMNS) / LB_BIN_COLUMNS;
+}
+
+/* The most bytes that any method takes: bins are used only where they fit. */
+static inline ptrdiff_t lb_weights_bytes(int32_t k, int32_t n) {
+    const ptrdiff_t columns = lb_round_up(n, LB_PANEL);
+    const ptrdiff_t pairs = 2 * columns * lb_round_up(k, LB_STEP), nibbles = columns * lb_round_up(k, LB_NIBBLE_STEP);
+    return lb_weights_front(n) + (pairs > nibbles ? pairs : nibbles);
+}
+
+/* Rows of activations in scratch. From row to row an odd number of cache lines, as in lb_gemm_s8_avx2.h. */
+typedef struct {
+    ptrdiff_t rows;
+    ptrdiff_t stride; /* bytes */
+    ptrdiff_t bytes;  /* of scratch */
+    uint8_t *a;       /* int16 for pairs; for nibbles the upper halves */
+    uint8_t *low;     /* nibbles: the lower halves */
+    int32_t *pairs;   /* pairs: a number for each row */
+    int32_t *acc;     /* pairs: rows x LB_PANEL */
+} lb_rows;
+
+static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
+    const ptrdiff_t bytes = method == LB_PAIRS ? 2 * lb_round_up(k, LB_STEP) : lb_round_up(k, LB_NIBBLE_STEP);
+    return 64 * ((bytes + 63) / 64 | 1);
+}
+
+static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method method) {
+    const ptrdiff_t rows = lb_block_rows(m, lb_round_up(k, LB_STEP)), stride = lb_row_stride(k, method);
+    const ptrdiff_t part = rows * stride, numbers = lb_round_up(4 * rows, 64);
+    const ptrdiff_t bytes = method == LB_PAIRS ? part + numbers + 4 * LB_PANEL * rows : method == LB_BINS ? part : 2 * part;
+    uint8_t *at = base;
+    return (lb_rows){rows, stride, bytes, at, at + part, (int32_t *)(void *)(at + part), (int32_t *)(void *)(at + part + numbers)};
+}
+
+static inline ptrdiff_t lb_rows_bytes(int32_t m, int32_t k) {
+    const ptrdiff_t pairs = lb_rows_at(0, m, k, LB_PAIRS).bytes, nibbles = lb_rows_at(0, m, k, LB_NIBBLES).bytes;
+    return pairs > nibbles ? pairs : nibbles;
+}
+
+#endif
