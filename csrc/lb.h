@@ -23,17 +23,22 @@
 #ifndef LB_H
 #define LB_H
 
+#include "contracts/attention.h"
 #include "contracts/conv.h"
 #include "contracts/elementwise.h"
 #include "contracts/float_elementwise.h"
 #include "contracts/float_pool.h"
 #include "contracts/float_product.h"
+#include "contracts/gather.h"
 #include "contracts/gemm.h"
 #include "contracts/int4.h"
 #include "contracts/linear.h"
+#include "contracts/mixed.h"
 #include "contracts/movement.h"
+#include "contracts/norm.h"
 #include "contracts/pool.h"
 #include "contracts/quantize.h"
+#include "contracts/softmax.h"
 #include "contracts/wide.h"
 
 #endif

@@ -366,7 +366,7 @@ static void test_copy(const lb_kernel *ref, const lb_kernel *k, size_t element) 
             order[i] = order[j], order[j] = kept;
         }
         for (int i = 0; i < 6; i++)
-            p.shape[i] = random_int(1, i == 5 ? 33 : 3);
+            p.shape[i] = random_int(1, i == 5 ? (element == 8 ? 15 : 33) : 3);
         for (int i = 5; i >= 0; i--)
             p.x_stride[order[i]] = next, next *= p.shape[order[i]];
         next = 1;
@@ -388,6 +388,10 @@ void test_copy_b16(const lb_kernel *ref, const lb_kernel *k) {
 
 void test_copy_b32(const lb_kernel *ref, const lb_kernel *k) {
     test_copy(ref, k, 4);
+}
+
+void test_copy_b64(const lb_kernel *ref, const lb_kernel *k) {
+    test_copy(ref, k, 8);
 }
 
 /* Kernels of 16 bits have portable versions alone so far; tests/test_native_session.py compares them with the interpreter. */

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* ---- copy_b8, copy_b32: out[i] = x[i] for six indices, each with its own strides ----------------------------------------------
- * Elements of 1 or 4 bytes of any kind. Transposes, slices, parts of a concat, repetitions. Item: an index of axis 0. */
+/* ---- copy_b8, copy_b32, copy_b64: out[i] = x[i] for six indices, each with its own strides ----------------------------------------------
+ * Elements of 1, 4 or 8 bytes of any kind. Transposes, slices, parts of a concat, repetitions. Item: an index of axis 0. */
 typedef struct {
     int32_t shape[6];
     int32_t x_stride[6];   /* elements, of any sign */
@@ -19,6 +19,10 @@ typedef void lb_copy_b8_fn(const lb_copy_b8_params *p, const uint8_t *x, uint8_t
 typedef lb_copy_b8_params lb_copy_b32_params;
 
 typedef void lb_copy_b32_fn(const lb_copy_b32_params *p, const uint32_t *x, uint32_t *out, int32_t begin, int32_t end);
+
+typedef lb_copy_b8_params lb_copy_b64_params;
+
+typedef void lb_copy_b64_fn(const lb_copy_b64_params *p, const uint64_t *x, uint64_t *out, int32_t begin, int32_t end);
 
 /* ---- fill_b8: out[i] = value. Item: an element. -----------------------------------------------------------------------------------------
  */

@@ -22,4 +22,11 @@ typedef struct {
 
 typedef void lb_dequantize_s8_f32_fn(const lb_dequantize_s8_f32_params *p, const int8_t *x, float *out, int32_t begin, int32_t end);
 
+/* ---- cast_int_f32: out[i] = fl32(x[i]). Item: an element. */
+typedef struct {
+    int32_t x_bytes; /* of an element: 1, 2, 4 or 8; signed, or a bool */
+} lb_cast_int_f32_params;
+
+typedef void lb_cast_int_f32_fn(const lb_cast_int_f32_params *p, const void *x, float *out, int32_t begin, int32_t end);
+
 #endif

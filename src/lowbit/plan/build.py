@@ -8,7 +8,7 @@ from lowbit.ir.graph import Graph, Node, Value
 from lowbit.plan.kernels import KERNELS, VIEWS, Call, Context, Data, Scratch
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.memory import Buffer, least, place
-from lowbit.plan.plan import Place, Plan, Slot, Step, Target
+from lowbit.plan.plan import Check, Place, Plan, Slot, Step, Target
 from lowbit.types import Array
 
 WORTH = 20_000.0  # nanoseconds of work that pay for another part
@@ -71,6 +71,7 @@ class _Builder:
                 self.homes[o.name] = _Store(nbytes(o)), 0
             self.work += [(node, call) for call in found]
         self._outputs(target)
+        self._drop_unread()
         self._lives(target)
         self._in_place()
         return self._plan(target)
@@ -96,6 +97,17 @@ class _Builder:
             made = copy_call(self.ctx, v, copy, shape, dense(shape), dense(shape), 0, 0)
             assert made is not None, v.type
             self.work.append((Node("identity", (v,), {}, name, (copy,)), made))
+
+    def _drop_unread(self) -> None:
+        """Calls whose results nobody reads, because a kernel took them as strides of something earlier, fall away."""
+        read = {id(store) for store in self.results}
+        kept = []
+        for node, call in reversed(self.work):
+            values = [(v, arg.is_input) for v, arg in zip(call.args, call.kernel.contract.args, strict=True) if isinstance(v, Value)]
+            if any(not is_input and id(self._home(v)[0]) in read for v, is_input in values):
+                read.update(id(self._home(v)[0]) for v, _ in values)
+                kept.append((node, call))
+        self.work = kept[::-1]
 
     def _lives(self, target: Target) -> None:
         if target.io_in_arena:
@@ -147,12 +159,13 @@ class _Builder:
             steps.append(
                 Step(layer, node.op, kernel.contract.name, kernel.isa, call.params, args, call.items, parts, macs, whole, node.outputs)
             )
+        checks = tuple(Check(self._home(c.value)[0].index, c.size, c.where) for _, call in self.work for c in call.checks)
         ends: tuple[list[Slot], list[Slot]] = ([], [])
         if target.io_in_arena:
             ends = [self._slot(v, where) for v in self.graph.inputs], [Slot(Place.ARENA, 0, where[id(s)], s.size) for s in self.results]
         return Plan(
             self.graph.inputs, self.graph.outputs, tuple(steps), tuple(self.constants), arena,
-            0 if target.scratch_in_arena else scratch, least(buffers, target.alignment), tuple(ends[0]), tuple(ends[1]),
+            0 if target.scratch_in_arena else scratch, least(buffers, target.alignment), tuple(ends[0]), tuple(ends[1]), checks,
         )  # fmt: skip
 
     def _slot(self, arg: Value | Data | Scratch, where: _Where, at: tuple[int, int] = (-1, 0)) -> Slot:

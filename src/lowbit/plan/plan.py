@@ -55,6 +55,15 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Check:
+    """Every element of input number `index` must be an index of an axis of `size` elements; `where` is the node that uses it."""
+
+    index: int
+    size: int
+    where: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """A graph without symbols, ready to be executed or printed."""
 
@@ -67,6 +76,7 @@ class Plan:
     least_bytes: int  # of any arena: what is alive at the fullest step
     input_slots: tuple[Slot, ...] = ()  # where inputs and outputs are, if they are in the arena
     output_slots: tuple[Slot, ...] = ()
+    checks: tuple[Check, ...] = ()
 
     @property
     def constant_bytes(self) -> int:

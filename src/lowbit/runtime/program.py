@@ -11,6 +11,7 @@ from lowbit.errors import InputError
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import evaluate
 from lowbit.plan import Place, Plan, Target, build
+from lowbit.plan.plan import Check
 from lowbit.runtime import native
 from lowbit.types import Array
 
@@ -47,6 +48,8 @@ class Native:
 
     def ran(self, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> bool:
         """Runs on arrays where they are; False, and nothing ran, if one of them is not as the plan needs it."""
+        for check in self.plan.checks:
+            verify(inputs[check.index], check)
         try:
             return self._on(inputs, outputs)
         except MemoryError:
@@ -61,6 +64,8 @@ class Native:
         times = None
         if timed or not self.ran(arrays, outputs):
             arrays = tuple([np.require(x, requirements=("C", "ALIGNED")) for x in arrays])
+            for check in self.plan.checks:
+                verify(arrays[check.index], check)
             try:
                 times = self._run(tuple(map(address, arrays)), tuple(map(address, outputs)), timed)
             except MemoryError:
@@ -74,6 +79,13 @@ def address(x: Array) -> int:
 
 
 Part = Native | Interpreted
+
+
+def verify(x: Array, check: Check) -> None:
+    """An InputError, as from the interpreter, where an index lies outside its axis: kernels do not look."""
+    if type(x) is np.ndarray and x.size and x.dtype.kind == "i" and (x.min() < -check.size or x.max() >= check.size):
+        bad = int(x.max()) if x.max() >= check.size else int(x.min())
+        raise InputError(f"index {bad} is outside an axis of {check.size} elements", where=check.where)
 
 
 def executable(plan: Plan, threads: int) -> _native.Plan:

@@ -29,11 +29,21 @@ class Scratch:
 
 
 @dataclass(frozen=True)
+class Index:
+    """A promise that a call relies on: every element of an input of the graph is an index of an axis of `size` elements."""
+
+    value: Value
+    size: int
+    where: str
+
+
+@dataclass(frozen=True)
 class Call:
     """A kernel call. Arguments are values of the graph, constants, scratch, in the contract's order.
 
     cost      nanoseconds of one thread, roughly: small work is not split
     in_place  positions of inputs whose memory the output may take over, if nobody reads them later
+    checks    what must be true of the graph's inputs before anything runs
     """
 
     kernel: native.Kernel
@@ -42,6 +52,7 @@ class Call:
     items: int
     cost: float
     in_place: tuple[int, ...] = ()
+    checks: tuple[Index, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -111,18 +111,26 @@ def add(node: Node, ctx: Context) -> list[Call] | None:
     return binary(node, ctx, "add", {"a_multiplier": mx, "b_multiplier": my, "offset": offset, **ints(node, "lo", "hi")})
 
 
-@lowers("q_mul")
-def mul(node: Node, ctx: Context) -> list[Call] | None:
-    zeros = {"a_zero": "x_zero", "b_zero": "y_zero", "y_zero": "z_zero", "lo": "lo", "hi": "hi"}
-    fields: dict[str, Param] = {"multiplier": float(node.attrs["multiplier"])}  # type: ignore[arg-type]
-    return binary(node, ctx, "mul", fields | {f: int(node.attrs[a]) for f, a in zeros.items()})  # type: ignore[arg-type]
-
-
 @lowers("q_table")
 def table(node: Node, ctx: Context) -> list[Call] | None:
     x, data = node.inputs[0], ctx.constant(node.inputs[1])
-    if x is None or data is None or not is_int8(x, node.output) or data.size != 256:
+    if x is None or data is None:
         return None
     n = size_of(x)
+    if short(x) == "s16" and short(node.output) in ("s8", "s16") and data.size == 1 << 16:
+        fields: dict[str, Param] = {"out_bytes": data.itemsize}
+        return [Call(ctx.kernel("table_s16"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5)]
+    if not is_int8(x, node.output) or data.size != 256:
+        return None
     args = (ctx.argument(x), Data(data), node.output)
     return [Call(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,))]
+
+
+@lowers("cast")
+def cast(node: Node, ctx: Context) -> list[Call] | None:
+    """Integers and bools to float32; other casts have no kernel."""
+    x = node.inputs[0]
+    if x is None or node.attrs["to"] != "float32" or x.type.dtype.name not in ("bool", "int8", "int16", "int32", "int64"):
+        return None
+    n = size_of(x)
+    return [Call(ctx.kernel("cast_int_f32"), {"x_bytes": x.type.dtype.numpy.itemsize}, (ctx.argument(x), node.output), n, n * 0.5)]

@@ -13,7 +13,7 @@ from lowbit.types import normalize_axis
 
 AXES = 6
 SHORT_RUN = 8
-CONTRACTS = {1: "copy_b8", 2: "copy_b16", 4: "copy_b32"}
+CONTRACTS = {1: "copy_b8", 2: "copy_b16", 4: "copy_b32", 8: "copy_b64"}
 
 
 def shape_of(value: Value) -> list[int]:
@@ -112,15 +112,6 @@ def copy_call(
 def calls(*found: Call | None) -> list[Call] | None:
     made = [c for c in found if c is not None]
     return made if len(made) == len(found) else None
-
-
-@lowers("transpose")
-def transpose(node: Node, ctx: Context) -> list[Call] | None:
-    x, out = node.inputs[0], shape_of(node.output)
-    assert x is not None
-    steps = dense(shape_of(x))
-    perm: Any = node.attrs["perm"]
-    return calls(copy_call(ctx, x, node.output, out, [steps[p] for p in perm], dense(out), 0, 0))
 
 
 @lowers("slice")

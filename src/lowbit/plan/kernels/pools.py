@@ -9,6 +9,7 @@ import numpy as np
 
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Scratch, ints, lowers, short
+from lowbit.plan.kernels.mixed import total
 from lowbit.plan.kernels.products import two_spatial
 from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
@@ -80,7 +81,11 @@ def mean(node: Node, ctx: Context) -> list[Call] | None:
     fields = whole(x, node.attrs["axes"])
     if fields is None:
         return None
-    return average(ctx, node, x, {**fields, "count_h0": 0, "count_h1": 0, "count_w0": 0, "count_w1": 0})
+    count = np.float32(fields["in_w"])
+    found = average(ctx, node, x, {**fields, "count_h0": 0, "count_h1": 0, "count_w0": 0, "count_w1": 0})
+    if found is None and count > 0:
+        return total(node, ctx, float(np.float32(node.attrs["multiplier"]) / count))  # type: ignore[arg-type]
+    return found
 
 
 @lowers("reduce_max")

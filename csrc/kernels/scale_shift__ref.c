@@ -1,0 +1,15 @@
+#include "lb.h"
+#include "lb_elements.h"
+
+lb_scale_shift_fn lb_scale_shift__ref;
+
+void lb_scale_shift__ref(const lb_scale_shift_params *p, const void *x, const float *gain, const float *offset, void *out, int32_t begin,
+                         int32_t end) {
+    for (int32_t item = begin; item < end; item++) {
+        const int32_t c = item % p->channels;
+        for (ptrdiff_t i = (ptrdiff_t)item * p->inner; i < ((ptrdiff_t)item + 1) * p->inner; i++) {
+            const float d = (float)(lb_element(x, p->x_bytes, i) - p->x_zero);
+            lb_put(out, p->out_bytes, i, d * gain[c] + offset[c], p->y_zero, p->lo, p->hi);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+/* Kernels of transformers, every instruction set against `ref`: sizes around the tiles, extremes, masks, strides, and items in two parts.
+ * tests/test_native_transformers.py compares `ref` with the interpreter. */
+#include "test_support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX = 1 << 15, VECTOR = 4096 };
+
+static _Alignas(64) int16_t x16[MAX], y16[MAX], z16[MAX];
+static _Alignas(64) int8_t x8[MAX], y8[MAX], z8[MAX];
+static float gain[VECTOR], offset[VECTOR], floats[MAX];
+static uint8_t bytes_of_mask[MAX];
+static int32_t table32[1 << 16];
+static int16_t table16[1 << 16];
+static _Alignas(64) char scratch[1 << 20];
+
+static void fill(void) {
+    const int extremes = random_int(0, 4) == 0;
+    int8_t *const bytes[] = {x8, y8, z8};
+    int16_t *const words[] = {x16, y16, z16};
+    for (int t = 0; t < 3; t++)
+        for (int i = 0; i < MAX; i++) {
+            bytes[t][i] = (int8_t)(extremes ? (random_u32() & 1 ? 127 : -128) : random_int(-128, 127));
+            words[t][i] = (int16_t)(extremes ? (random_u32() & 1 ? 32767 : -32768) : random_int(-32768, 32767));
+        }
+    for (int i = 0; i < MAX; i++) {
+        bytes_of_mask[i] = random_int(0, 3) != 0;
+        floats[i] = random_int(0, 9) ? (float)random_int(-3000, 0) * 1e-3f : -INFINITY;
+    }
+    floats[random_int(0, 99)] = NAN;
+    for (int i = 0; i < VECTOR; i++) {
+        gain[i] = (float)random_int(-1000, 1000) * 0.1f;
+        offset[i] = (float)random_int(-1000, 1000) * 0.1f;
+    }
+}
+
+/* Zero point, lo and hi of an output of `bytes`. */
+static void clamp_of(int32_t bytes, int32_t *zero, int32_t *lo, int32_t *hi) {
+    const int32_t half = bytes == 1 ? 128 : bytes == 2 ? 32768 : 0;
+    *lo = half ? random_int(-half, 0) : 0, *hi = half ? random_int(0, half - 1) : 0;
+    if (random_int(0, 1))
+        *lo = -half, *hi = half ? half - 1 : 0;
+    *zero = half ? random_int(*lo, *hi) : 0;
+}
+
+static int32_t width(void) {
+    return 1 << random_int(0, 2);
+}
+
+static int32_t pick(const int32_t *from, int32_t count) {
+    return from[random_int(0, count - 1)];
+}
+
+#define PICK(list) pick(list, (int32_t)(sizeof list / sizeof *list))
+
+/* ---- attention -------------------------------------------------------------------------------------------------------------------------
+ */
+
+static void test_attention(const lb_kernel *ref, const lb_kernel *k, int wide) {
+    static const int32_t lengths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40};
+    for (int round = 0; round < 400; round++) {
+        fill();
+        lb_attention_s8_params p = {.batch = random_int(1, 2), .heads = random_int(1, 2), .rows = PICK(lengths), .keys = PICK(lengths)};
+        p.features = PICK(lengths), p.values = PICK(lengths), p.block_rows = random_int(1, p.rows + 2);
+        p.causal = random_int(0, 1), p.out_bytes = width();
+        const int interleaved = random_int(0, 1); /* heads beside each other, as a linear layer leaves them, or one after the other */
+        const int32_t sizes[4][2] = {{p.rows, p.features}, {p.keys, p.features}, {p.keys, p.values}, {p.rows, p.values}};
+        int32_t *const strides[] = {p.q_stride, p.k_stride, p.v_stride, p.out_stride};
+        for (int i = 0; i < 4; i++) {
+            strides[i][0] = p.heads * sizes[i][0] * sizes[i][1];
+            strides[i][1] = interleaved ? sizes[i][1] : sizes[i][0] * sizes[i][1];
+            strides[i][2] = interleaved ? p.heads * sizes[i][1] : sizes[i][1];
+        }
+        p.q_offset = random_int(0, 3), p.k_offset = random_int(0, 3), p.v_offset = random_int(0, 3);
+        p.mask_bytes = random_int(0, 2) * 2;
+        p.mask_bytes = p.mask_bytes == 2 ? 1 : p.mask_bytes;
+        p.mask_stride[0] = random_int(0, 1) * p.keys, p.mask_stride[1] = random_int(0, 1) * 7;
+        p.mask_stride[2] = random_int(0, 1) * p.keys, p.mask_stride[3] = random_int(0, 3) != 0;
+        const int zeros = !wide || random_int(0, 1), half = wide ? 32768 : 128;
+        if (zeros)
+            p.q_zero = random_int(-half, half - 1), p.k_zero = random_int(-half, half - 1), p.v_zero = random_int(-half, half - 1);
+        clamp_of(p.out_bytes, &p.y_zero, &p.lo, &p.hi);
+        p.score_scale = (float)random_int(1, 100) / (float)(p.features * half) / (float)half;
+        p.multiplier = (float)random_int(1, 300) * 0.01f;
+        void *mask = p.mask_bytes == 1 ? (void *)bytes_of_mask : (void *)floats;
+        void *args[6] = {wide ? (void *)(x16 + 1) : x8 + 1, wide ? (void *)y16 : y8, wide ? (void *)z16 : z8, mask, NULL, scratch};
+        const size_t bytes = (size_t)(p.batch * p.heads * p.rows * p.values * p.out_bytes);
+        expect_same(ref, k, &p, args, 4, bytes, 4, p.batch * p.heads * ((p.rows + p.block_rows - 1) / p.block_rows));
+    }
+}
+
+void test_attention_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test_attention(ref, k, 0);
+}
+
+void test_attention_s16(const lb_kernel *ref, const lb_kernel *k) {
+    test_attention(ref, k, 1);
+}
+
+/* ---- norms -----------------------------------------------------------------------------------------------------------------------------
+ */
+
+static void test_norm(const lb_kernel *ref, const lb_kernel *k, int wide) {
+    static const int32_t lengths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 384, 1009};
+    for (int round = 0; round < 500; round++) {
+        fill();
+        const int32_t channels = random_int(0, 1) ? 1 : random_int(1, 3), length = PICK(lengths), sets = random_int(1, 4);
+        const int32_t out_bytes = width(), half = wide ? 32768 : 128;
+        lb_norm_s8_params p = {.n = channels * length, .run = channels > 1 || random_int(0, 1) ? length : 1, .out_bytes = out_bytes};
+        p.cycle = random_int(1, 2), p.centered = random_int(0, 1), p.shifted = random_int(0, 1);
+        p.x_zero = random_int(0, 1) ? 0 : random_int(-half, half - 1), p.eps = random_int(0, 3) ? (float)random_int(0, 100) * 0.01f : 0.0f;
+        clamp_of(out_bytes, &p.y_zero, &p.lo, &p.hi);
+        if (round % 10 == 0)
+            memset(x8, 5, sizeof x8), memset(x16, 5, sizeof x16); /* no variance */
+        void *args[4] = {wide ? (void *)(x16 + 1) : x8 + 1, gain, offset, NULL};
+        expect_same(ref, k, &p, args, 3, (size_t)(sets * p.n * out_bytes), 4, sets);
+    }
+}
+
+void test_norm_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test_norm(ref, k, 0);
+}
+
+void test_norm_s16(const lb_kernel *ref, const lb_kernel *k) {
+    test_norm(ref, k, 1);
+}
+
+void test_scale_shift(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 100; round++) {
+        fill();
+        lb_scale_shift_params p = {random_int(1, 5), random_int(1, 70), random_int(1, 2), width(), random_int(-9, 9), 0, 0, 0};
+        clamp_of(p.out_bytes, &p.y_zero, &p.lo, &p.hi);
+        void *args[4] = {x16, gain, offset, NULL};
+        expect_same(ref, k, &p, args, 3, (size_t)(2 * p.channels * p.inner * p.out_bytes), 4, 2 * p.channels);
+    }
+}
+
+/* ---- softmax ---------------------------------------------------------------------------------------------------------------------------
+ */
+
+void test_softmax_int(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 200; round++) {
+        fill();
+        lb_softmax_int_params p = {.n = random_int(1, 70), .inner = random_int(0, 1) ? 1 : random_int(1, 9), .logarithm = random_int(0, 1)};
+        p.x_bytes = random_int(1, 2), p.out_bytes = width(), p.multiplier = (float)random_int(1, 300), p.y_scale = 0.07f;
+        clamp_of(p.out_bytes, &p.y_zero, &p.lo, &p.hi);
+        for (int i = 0; i < 1 << 16; i++)
+            table32[i] = (1 << 23) / (1 + i / (p.x_bytes == 1 ? 8 : 2048));
+        void *args[3] = {x16, table32, NULL};
+        expect_same(ref, k, &p, args, 2, (size_t)(3 * p.n * p.inner * p.out_bytes), 4, 3 * p.inner);
+    }
+}
+
+/* ---- elementwise, sums, tables, lookups ------------------------------------------------------------------------------------------------
+ */
+
+void test_scaled_int(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 300; round++) {
+        fill();
+        lb_mul_int_params p = {.multiplier = (float)random_int(1, 1000) * 1e-4f, .a_bytes = random_int(1, 2), .b_bytes = random_int(1, 2)};
+        p.out_bytes = width();
+        int32_t items = 1, a = 1, b = 1;
+        for (int i = 3; i >= 0; i--) {
+            p.shape[i] = random_int(1, i == 3 ? 70 : 4);
+            const int repeat = random_int(0, 5);
+            p.a_stride[i] = repeat == 0 ? 0 : a, p.b_stride[i] = repeat == 1 ? 0 : b;
+            items *= p.shape[i], a *= repeat == 0 ? 1 : p.shape[i], b *= repeat == 1 ? 1 : p.shape[i];
+        }
+        p.a_zero = random_int(-9, 9), p.b_zero = random_int(-9, 9);
+        clamp_of(p.out_bytes, &p.y_zero, &p.lo, &p.hi);
+        void *args[3] = {x16, y16, NULL};
+        expect_same(ref, k, &p, args, 2, (size_t)(items * p.out_bytes), 4, items);
+    }
+}
+
+void test_sum_int(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 100; round++) {
+        fill();
+        lb_sum_int_params p = {random_int(0, 70), random_int(1, 40), random_int(1, 2), width(), random_int(-9, 9), 0, 0, 0, 0.013f};
+        clamp_of(p.out_bytes, &p.y_zero, &p.lo, &p.hi);
+        void *args[3] = {x16, NULL, scratch};
+        expect_same(ref, k, &p, args, 1, (size_t)(3 * p.inner * p.out_bytes), 4, 3);
+    }
+}
+
+void test_table_s16(const lb_kernel *ref, const lb_kernel *k) {
+    for (int i = 0; i < 1 << 16; i++)
+        table16[i] = (int16_t)random_u32();
+    for (int32_t n = 0; n < 80; n++) {
+        fill();
+        const lb_table_s16_params p = {1 + n % 2};
+        void *args[3] = {x16 + 1, table16, NULL};
+        expect_same(ref, k, &p, args, 2, (size_t)(n * p.out_bytes), 2, n);
+    }
+}
+
+void test_gather(const lb_kernel *ref, const lb_kernel *k) {
+    static int64_t index64[64];
+    static int32_t index32[64];
+    for (int round = 0; round < 100; round++) {
+        fill();
+        const lb_gather_params p = {random_int(1, 30), random_int(1, 64), random_int(1, 50), round % 2 ? 4 : 8};
+        for (int i = 0; i < 64; i++) {
+            index32[i] = random_int(-p.size - 2, p.size + 1); /* some are outside: taken for the nearest */
+            index64[i] = index32[i];
+        }
+        void *args[3] = {x8, round % 2 ? (void *)index32 : (void *)index64, NULL};
+        expect_same(ref, k, &p, args, 2, (size_t)(3 * p.count * p.bytes), 1, 3 * p.count);
+    }
+}
+
+void test_cast_int_f32(const lb_kernel *ref, const lb_kernel *k) {
+    for (int32_t n = 0; n < 80; n++) {
+        fill();
+        const lb_cast_int_f32_params p = {1 << n % 4};
+        void *args[2] = {x16, NULL};
+        expect_same(ref, k, &p, args, 1, (size_t)(4 * n), 4, n);
+    }
+}
