@@ -19,6 +19,7 @@ static inline float lb_of_bits(uint32_t bits) {
 }
 
 #define LB_INFINITY (lb_of_bits(0x7F800000u))
+#define LB_NAN (lb_of_bits(0x7FC00000u))
 
 /* v within lo ... hi; NaN stays. Bounds that cross give hi. */
 static inline float lb_clampf(float v, float lo, float hi) {

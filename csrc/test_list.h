@@ -4,16 +4,25 @@
 
 /* clang-format off */
 #define KERNEL_TESTS(X) \
+    X(abs_f32, test_unary_f32) \
     X(add_f32, test_binary_f32) \
     X(add_s16, test_s16) \
     X(add_s8, test_add_s8) \
+    X(arithmetic_s32, test_arithmetic) \
+    X(arithmetic_s64, test_arithmetic) \
+    X(attention_f32, test_attention_f32) \
     X(attention_s16, test_attention_s16) \
     X(attention_s8, test_attention_s8) \
     X(avg_pool_f32, test_avg_pool_f32) \
     X(avg_pool_s16, test_s16) \
     X(avg_pool_s8, test_avg_pool_s8) \
+    X(cast, test_cast) \
     X(cast_int_f32, test_cast_int_f32) \
+    X(ceil_f32, test_unary_f32) \
     X(clip_f32, test_clip_f32) \
+    X(compare_f32, test_compare) \
+    X(compare_s32, test_compare) \
+    X(compare_s64, test_compare) \
     X(conv3x3_s8, test_conv3x3_s8) \
     X(conv_f32, test_conv_f32) \
     X(conv_s8, test_conv_s8) \
@@ -29,14 +38,27 @@
     X(div_int, test_scaled_int) \
     X(dwconv_f32, test_dwconv_f32) \
     X(dwconv_s8, test_dwconv_s8) \
+    X(elu_f32, test_unary_f32) \
+    X(erf_f32, test_unary_f32) \
+    X(exp_f32, test_exp_f32) \
+    X(fill_b32, test_fill_wide) \
+    X(fill_b64, test_fill_wide) \
     X(fill_b8, test_fill_b8) \
+    X(floor_f32, test_unary_f32) \
     X(gather, test_gather) \
+    X(gelu_f32, test_unary_f32) \
+    X(gelu_tanh_f32, test_unary_f32) \
     X(gemm_b1_s32, test_gemm_b1_s32) \
     X(gemm_s16_s64, test_gemm_s16_s64) \
     X(gemm_s8_f32, test_gemm_s8_f32) \
     X(gemm_s8_pack, test_gemm_s8_pack) \
     X(gemm_s8_s32, test_gemm_s8_s32) \
     X(gemm_s8_sizes, test_gemm_s8_sizes) \
+    X(group_norm_f32, test_group_norm_f32) \
+    X(hardsigmoid_f32, test_unary_f32) \
+    X(hardswish_f32, test_unary_f32) \
+    X(layer_norm_f32, test_layer_norm_f32) \
+    X(leaky_relu_f32, test_unary_f32) \
     X(linear_f32, test_linear_f32) \
     X(linear_s16, test_s16) \
     X(linear_s16_f32, test_s16) \
@@ -53,30 +75,47 @@
     X(linear_w4_s8, test_linear_w4_s8) \
     X(linear_w4_s8_f32, test_linear_w4_s8_f32) \
     X(linear_w4_s8_s16, test_linear_w4_s8_s16) \
+    X(log_f32, test_unary_f32) \
+    X(logic_b8, test_logic_b8) \
+    X(matmul_f32, test_matmul_f32) \
     X(max_f32, test_binary_f32) \
     X(max_pool_f32, test_max_pool_f32) \
     X(max_pool_s16, test_s16) \
     X(max_pool_s8, test_max_pool_s8) \
     X(min_f32, test_binary_f32) \
+    X(mish_f32, test_unary_f32) \
     X(mul_f32, test_binary_f32) \
     X(mul_int, test_scaled_int) \
     X(mul_s8, test_mul_s8) \
+    X(neg_f32, test_unary_f32) \
     X(norm_s16, test_norm_s16) \
     X(norm_s8, test_norm_s8) \
+    X(not_b8, test_not_b8) \
+    X(prelu_f32, test_binary_f32) \
     X(quantize_f32_s16, test_s16) \
     X(quantize_f32_s8, test_quantize_f32_s8) \
+    X(reciprocal_f32, test_unary_f32) \
     X(reduce_f32, test_reduce_f32) \
     X(requantize_s16, test_s16) \
     X(requantize_s16_s8, test_s16) \
     X(requantize_s8, test_requantize_s8) \
     X(requantize_s8_s16, test_s16) \
+    X(round_f32, test_unary_f32) \
     X(scale_shift, test_scale_shift) \
+    X(sigmoid_f32, test_unary_f32) \
+    X(silu_f32, test_unary_f32) \
+    X(softmax_f32, test_softmax_f32) \
     X(softmax_int, test_softmax_int) \
+    X(softplus_f32, test_unary_f32) \
+    X(sqrt_f32, test_unary_f32) \
     X(stem_s8, test_stem_s8) \
     X(sub_f32, test_binary_f32) \
     X(sum_int, test_sum_int) \
     X(table_s16, test_table_s16) \
-    X(table_s8, test_table_s8)
+    X(table_s8, test_table_s8) \
+    X(tanh_f32, test_unary_f32) \
+    X(where_b32, test_where) \
+    X(where_b64, test_where)
 /* clang-format on */
 
 #endif

@@ -182,8 +182,7 @@ def test_a_product_that_was_made_ready_once_gives_the_bytes_of_reference_for_oth
         counts = [1 if isinstance(g, PerTensor) else s[g.axis] for g, s in ((of_a, (m, k)), (of_b, (k, n)))]
         scales = [rng.uniform(0.01, 1, c).astype(np.float32) for c in counts]
         a, b = (
-            QuantParams(d, s if isinstance(g, PerAxis) else s[0], granularity=g)
-            for d, s, g in zip(pair, scales, (of_a, of_b), strict=True)
+            QuantParams(d, s if isinstance(g, PerAxis) else s[0], granularity=g) for d, s, g in zip(pair, scales, (of_a, of_b), strict=True)
         )
         for how in ("random", "min"):
             qa, qb = fill(pair[0], (m, k), how), fill(pair[1], (k, n), how)

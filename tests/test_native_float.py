@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import lowbit
+from lowbit.errors import InputError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run
@@ -180,3 +181,176 @@ def test_pools() -> None:
         for count in (True, False):
             g = one("avg_pool", shape, **WINDOW, count_include_pad=count)
             assert_native(g, feeds(g), 1e-6)
+
+
+@pytest.mark.parametrize("name", ["transformer", "gpt", "vit"])
+def test_float_transformers_run_natively(name: str) -> None:
+    e = entry(name)
+    g = lowbit.load(e.make(), inputs=tuple(e.example().values()))
+    x = {v.name: t.numpy() for v, t in zip(g.inputs, e.example().values(), strict=True)}
+    assert_native(g, x, 1e-5, ISAS[-1:])
+
+
+PLAIN = "exp log sqrt erf tanh sigmoid silu hardswish softplus mish abs neg reciprocal floor ceil round"
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    **{name: {} for name in PLAIN.split()},
+    "gelu": {"approximate": "none"},
+    "hardsigmoid": {"alpha": 0.2, "beta": 0.5},
+    "elu": {"alpha": 1.3},
+    "leaky_relu": {"alpha": 0.1},
+}
+EXACT = {"sqrt", "abs", "neg", "reciprocal", "floor", "ceil", "round", "hardswish", "hardsigmoid", "leaky_relu"}
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_functions_are_those_of_the_interpreter_to_a_few_units_in_the_last_place(op: str) -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.standard_normal(500) * 4, rng.standard_normal(300) * 40, np.linspace(-3, 3, 201), [1e-40, 5e-3, 1e30]])
+    x = x.astype(np.float32)
+    g = one(op, x.shape, **FUNCTIONS[op])
+    with np.errstate(all="ignore"):
+        want = run(g, {"x0": x})["y0"]
+    for isa in ISAS:
+        got = Session(g, threads=1, isa=isa).run({"x0": x})["y0"]
+        finite = np.isfinite(want)
+        assert np.array_equal(want[~finite], got[~finite], equal_nan=True)
+        allowed = 0.0 if op in EXACT else 6 * 2.0**-24 * (np.abs(want) + np.minimum(np.abs(x), 1))  # gelu and mish cancel below 0
+        assert (np.abs(want[finite] - got[finite]) <= (allowed if op in EXACT else allowed[finite])).all()
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_functions_of_nan_and_infinities_are_those_of_the_interpreter(op: str) -> None:
+    assert_native(one(op, (9,), **FUNCTIONS[op]), {"x0": SPECIAL}, 1e-6)
+
+
+def test_gelu_by_tanh_and_prelu_and_powers() -> None:
+    for g in (
+        one("gelu", (37,), approximate="tanh"),
+        one("prelu", (2, 5, 3, 4), constants=(np.linspace(-1, 1, 5, dtype=np.float32).reshape(5, 1, 1),)),
+        *(one("pow", (3, 7), constants=(np.float32(p),)) for p in (2, 3, -1)),
+    ):
+        assert_native(g, feeds(g), 1e-6)
+
+
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 40), -1), ((2, 7, 9), 1), ((2, 33, 17), 0), ((5, 1), 1), ((0, 3), 1)])
+def test_softmax_along_any_axis(op: str, shape: tuple[int, ...], axis: int) -> None:
+    g = one(op, shape, axis=axis)
+    assert_native(g, feeds(g, scale=5.0), 1e-6)
+
+
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+def test_softmax_of_infinities(op: str) -> None:
+    x = np.array([[0, -np.inf, 1], [-np.inf] * 3, [np.inf, 0, 1], [np.nan, 0, 1]], np.float32)
+    assert_native(one(op, (4, 3), axis=1), {"x0": x}, 1e-6)
+
+
+def vector(n: int, seed: int = 3) -> Array:
+    return np.random.default_rng(seed).standard_normal(n).astype(np.float32)
+
+
+def test_norms() -> None:
+    for g in (
+        one("layer_norm", (5, 33), constants=(vector(33), vector(33, 4)), axis=-1, eps=1e-5),
+        one("layer_norm", (2, 3, 4, 5), constants=(None, vector(5)), axis=2, eps=1e-5),
+        one("rms_norm", (4, 40), constants=(vector(40),), axis=-1, eps=1e-6),
+        one("group_norm", (2, 12, 5, 3), constants=(vector(12), vector(12, 4)), groups=4, eps=1e-5),
+        one("instance_norm", (2, 6, 11), constants=(vector(6), vector(6, 4)), eps=1e-5),
+        one("batch_norm", (2, 6, 5, 4), constants=(vector(6), vector(6, 4), vector(6, 5), np.abs(vector(6, 6))), eps=1e-5),
+    ):
+        assert_native(g, feeds(g), 3e-6)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((3, 4), (4, 5)), ((2, 1, 7, 20), (3, 20, 33)), ((20,), (2, 20, 3)), ((2, 5, 6), (6,)), ((8, 1, 16), (8, 16, 40))]
+)
+def test_products_of_activations(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    g = one("matmul", a, b)
+    assert_native(g, feeds(g), 2e-6)
+    if len(b) == 2:
+        g = one("matmul", a, constants=(vector(b[0] * b[1]).reshape(b),))
+        assert_native(g, feeds(g), 2e-6)
+
+
+HEADS = [((2, 3, 17, 8), (2, 3, 17, 8), (2, 3, 17, 20)), ((1, 4, 5, 32), (1, 4, 40, 32), (1, 4, 40, 32)), ((130, 16), (21, 16), (21, 5))]
+
+
+@pytest.mark.parametrize("shapes", HEADS)
+@pytest.mark.parametrize("mask", [None, "float", "bool", "row"])
+def test_attention(shapes: tuple[tuple[int, ...], ...], mask: str | None) -> None:
+    rng = np.random.default_rng(0)
+    scores = (*shapes[0][:-2], shapes[0][-2], shapes[1][-2])
+    given: tuple[Any, ...] = ()
+    if mask == "float":
+        given = (rng.standard_normal(scores[-2:]).astype(np.float32),)
+    if mask == "bool":
+        given = (rng.random(scores) < 0.7,)
+    if mask == "row":
+        given = (rng.random((1,) * (len(scores) - 1) + scores[-1:]) < 0.7,)
+    for causal in (False, True):
+        g = one("attention", *shapes, constants=given, scale=0.3, causal=causal)
+        assert_native(g, feeds(g), 3e-6)
+
+
+def test_a_row_that_sees_nothing_is_zero() -> None:
+    hidden = np.zeros((4, 6), bool)
+    hidden[1:] = True
+    g = one("attention", (4, 8), (6, 8), (6, 8), constants=(hidden,), scale=1.0, causal=False)
+    x = feeds(g)
+    assert_native(g, x, 3e-6)
+    assert not Session(g, threads=1).run(x)["y0"][0].any()
+
+
+def embedding(dtype: str = "int64") -> Graph:
+    b = Builder()
+    ids = b.input("ids", TensorType((2, 3), dtype))
+    flat = b.add("reshape", ids, shape=(6,))
+    return b.finish({"y": b.add("gather", b.constant(vector(40).reshape(10, 4), name="table"), flat, axis=0)})
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
+def test_tokens_are_looked_up_and_refused_where_there_is_no_such_row(dtype: str) -> None:
+    g = embedding(dtype)
+    ids = np.array([[0, 9, -1], [-10, 3, 3]], dtype)
+    assert_native(g, {"ids": ids}, 0.0)
+    for wrong in (10, -11):
+        bad = ids.copy()
+        bad[1, 1] = wrong
+        for call in (lambda s, x: s.run({"ids": x}), lambda s, x: s(x)):
+            with pytest.raises(InputError, match=f"index {wrong} is outside an axis of 10 elements"):
+                call(Session(g, threads=1), bad)
+
+
+def test_gather_moves_elements_of_every_size() -> None:
+    for dtype in ("int8", "int16", "int64", "float32"):
+        b = Builder()
+        x = b.input("x", TensorType((3, 5, 2), dtype))
+        g = b.finish({"y": b.add("gather", x, b.constant(np.array([[4, 0], [-1, 2]]), name="i"), axis=1)})
+        assert_native(g, {"x": np.arange(30).reshape(3, 5, 2).astype(dtype)}, 0.0)
+
+
+def test_masks_and_indices_need_no_interpreter() -> None:
+    b = Builder()
+    ids, mask = (b.input(n, TensorType((2, 5), "int64")) for n in ("ids", "mask"))
+    hidden = b.add("equal", mask, b.constant(np.int64(0), name="zero"))
+    seen = b.add("logical_not", hidden)
+    later = b.add("add", ids, b.add("mul", mask, b.constant(np.int64(3), name="three")))
+    both = b.add("logical_and", seen, b.add("greater", later, ids))
+    low = b.add("where", hidden, b.constant(np.float32(-1e9), name="low"), b.add("cast", mask, to="float32"))
+    turned = b.add("transpose", later, perm=(1, 0))
+    short = b.add("cast", b.add("concat", turned, turned, axis=1), to="int32")
+    g = b.finish(
+        {"low": low, "both": both, "short": short, "later": b.add("where", both, later, ids), "f": b.add("cast", both, to="float32")}
+    )
+    x = {"ids": np.array([[5, -3, 2**40, 0, 1], [1, 2, 3, 4, 5]]), "mask": np.array([[1, 1, 0, 1, 0], [0, 0, 1, 1, 1]])}
+    assert_native(g, x, 0.0)
+
+
+def test_padding_and_constants_of_floats() -> None:
+    g = one("pad", (2, 3, 4), pads=(1, 0, 2, 0, 3, 1), mode="constant", value=-2.5)
+    assert_native(g, feeds(g), 0.0)
+    b = Builder()
+    x = b.input("x", TensorType((4,), "float32"))
+    made = [b.add("fill", shape=(4,), value=1.5, dtype="float32"), b.add("range", start=0, limit=4, step=1, dtype="float32")]
+    g = b.finish({"y": b.add("add", b.add("mul", x, made[0]), made[1])})
+    assert_native(g, feeds(g), 0.0)

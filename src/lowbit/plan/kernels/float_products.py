@@ -71,12 +71,14 @@ def blocks(rows: int, n: int, row_bytes: int, threads: int) -> tuple[int, int]:
     return max(ROWS, -(-rows // (count * ROWS)) * ROWS), columns
 
 
-def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array) -> Call:
+def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array, turned: bool = False) -> Call:
+    """Rows times weights (n, k), or (k, n) if they stand `turned`."""
     kernel = ctx.kernel("linear_f32")
     block, columns = blocks(rows, n, 4 * k, ctx.target.threads)
     w = node.inputs[1]
     assert w is not None
-    data = ctx.once(w, "panels", kernel.isa, make=lambda: pack(kernel.isa, weights.reshape(1, n, k)))
+    how = "turned panels" if turned else "panels"
+    data = ctx.once(w, how, kernel.isa, make=lambda: pack(kernel.isa, (weights.T if turned else weights).reshape(1, n, k)))
     params: dict[str, Param] = {
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **bounds(node),
     }  # fmt: skip
