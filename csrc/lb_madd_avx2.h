@@ -9,6 +9,15 @@
 #define LB_INLINE static inline __attribute__((always_inline))
 #endif
 
+/* Before a loop over accumulators: rolled out early enough that they live in registers. */
+#if defined __clang__
+#define LB_UNROLL _Pragma("unroll")
+#elif defined __GNUC__
+#define LB_UNROLL _Pragma("GCC unroll 8")
+#else
+#define LB_UNROLL
+#endif
+
 typedef int32_t __attribute__((may_alias)) lb_pair;
 
 /* c (16 columns) += the pair of int16 at a, times the pairs of columns 0-7 and 8-15. In assembly, because compilers move the loads of other

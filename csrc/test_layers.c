@@ -232,7 +232,7 @@ void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
         p.out_h = p.in_h + p.pad_h + random_int(0, 2) - 2, p.out_w = p.in_w + p.pad_w + random_int(0, 2) - 2;
         if (p.out_h < 1 || p.out_w < 1)
             continue;
-        p.block = random_int(1, 14), p.out_stride = p.out_c + random_int(0, 1) * 7;
+        p.block = random_int(1, 14), p.block_columns = 16 * random_int(1, 4), p.out_stride = p.out_c + random_int(0, 1) * 7;
         p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
         fill(x, MAX_X), fill(w, 9 * p.in_c * p.out_c), fill_channels(p.out_c); /* 255 * 128 * 9 * 48 < 2^25 */
         const int32_t tiles = p.batch * ((p.out_h + 3) / 4) * ((p.out_w + 3) / 4), depth = (p.in_c + 15) / 16 * 16;
@@ -244,7 +244,8 @@ void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
         const int plain = strcmp(k->isa->name, "ref") == 0;
         void *u = plain ? NULL : winograd(p.in_c, p.out_c), *scratch = aligned(72 * p.block * depth + 36 * 64 * p.block);
         void *args[6] = {x + 1, w, bias, multiplier, want, scratch};
-        const int32_t items = (tiles + p.block - 1) / p.block, cut = items ? random_int(0, items) : 0;
+        const int32_t items = (tiles + p.block - 1) / p.block * ((p.out_c + p.block_columns - 1) / p.block_columns),
+                      cut = items ? random_int(0, items) : 0;
         ref->call(&p, args, 0, items);
         args[1] = plain ? (void *)w : u, args[4] = got;
         k->call(&p, args, cut, items);

@@ -51,10 +51,10 @@ typedef lb_conv_s8_params lb_conv_s8_f32_params; /* y_zero, lo and hi are not re
 typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                                float *out, void *scratch, int32_t begin, int32_t end);
 
-/* ---- conv3x3_s8: conv_s8 for kernels of 3x3 with strides, dilations and groups of 1
- * Item: `block` tiles of 4x4 pixels, which are counted through the batch: ceil(batch
- * * ceil(out_h / 4) * ceil(out_w / 4) / block). The caller proves
- * |acc - bias| < 2^25 for every x; bias is free as in conv_s8.
+/* ---- conv3x3_s8: conv_s8 for kernels of 3x3 with strides, dilations and groups of 1 -----------------------------------------------------
+ * Item: `block` tiles of 4x4 pixels, which are counted through the batch, and block_columns output channels of them. There are
+ * ceil(batch * ceil(out_h / 4) * ceil(out_w / 4) / block) * ceil(out_c / block_columns), those of one block of tiles one after the other.
+ * The caller proves |acc - bias| < 2^25 for every x; bias is free as in conv_s8.
  *
  * Weights are plain (out_c, 3, 3, in_c) for `ref`. For others they are Winograd's F(4x4, 3x3) in integers: u = G w G' with the rows
  * (1 0 0) (-1 -1 -1) (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, of int16, as (ceil(out_c / 16), 36, c / 2, 16, 2), where c is in_c rounded
@@ -70,8 +70,9 @@ typedef struct {
     int32_t out_c;
     int32_t pad_h;
     int32_t pad_w;
-    int32_t block;      /* >= 1 */
-    int32_t out_stride; /* elements from pixel to pixel, >= out_c */
+    int32_t block;         /* >= 1 */
+    int32_t block_columns; /* >= 1, a multiple of 16 */
+    int32_t out_stride;    /* elements from pixel to pixel, >= out_c */
     int32_t x_zero;
     int32_t y_zero;
     int32_t lo;

@@ -53,30 +53,48 @@ LB_INLINE __m256i load_pixel(const int8_t *from, int inside, int32_t channels, _
     return _mm256_sub_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)bytes)), zero_point);
 }
 
-/* out (rows x 16) = `rows` tiles at one point, times the weights of that point. */
-LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
+/* out (rows x 16) = `rows` tiles at one point, times the weights of that point. The weights of the next point, which the first rows meet
+ * only then, are asked for meanwhile: `ahead` elements on, or 0. */
+LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int16_t *u, ptrdiff_t ahead, __m256i *out) {
     __m256i c[TILE][2];
+    LB_UNROLL
     for (int i = 0; i < rows; i++)
         c[i][0] = c[i][1] = _mm256_setzero_si256();
     for (ptrdiff_t k = 0; k < depth; k += 2, u += 2 * PANEL) {
+        if (ahead)
+            _mm_prefetch((const char *)(u + ahead), _MM_HINT_T0);
         const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)u);
         const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(u + PANEL));
+        LB_UNROLL
         for (int i = 0; i < rows; i++)
             lb_madd_pair(c[i], v + i * depth + k, w0, w1);
     }
+    LB_UNROLL
     for (int i = 0; i < rows; i++)
         out[2 * i] = c[i][0], out[2 * i + 1] = c[i][1];
 }
 
-static void multiply6(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
-    multiply(6, v, depth, u, out);
-}
-static void multiply3(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
-    multiply(3, v, depth, u, out);
-}
-static void multiply1(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {
-    multiply(1, v, depth, u, out);
-}
+typedef void multiply_fn(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out);
+
+#define MULTIPLY(n)                                                                                                                        \
+    static void multiply##n(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {                                           \
+        multiply(n, v, depth, u, 0, out);                                                                                                  \
+    }                                                                                                                                      \
+    static void multiply_ahead##n(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {                                     \
+        multiply(n, v, depth, u, depth * PANEL, out);                                                                                      \
+    }
+MULTIPLY(1)
+MULTIPLY(2)
+MULTIPLY(3)
+MULTIPLY(4)
+MULTIPLY(5)
+MULTIPLY(6)
+
+/* By whether there is a next point, and the number of rows. */
+static multiply_fn *const multiplied[2][TILE + 1] = {
+    {NULL, multiply1, multiply2, multiply3, multiply4, multiply5, multiply6},
+    {NULL, multiply_ahead1, multiply_ahead2, multiply_ahead3, multiply_ahead4, multiply_ahead5, multiply_ahead6},
+};
 
 typedef struct {
     int32_t image, row, column; /* of its first output */
@@ -141,13 +159,17 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
     const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
     int16_t *v = scratch;
     __m256i *m = (__m256i *)(void *)(v + POINTS * p->block * depth);
+    const int32_t parts = (p->out_c + p->block_columns - 1) / p->block_columns;
     for (int32_t item = begin; item < end; item++) {
-        const int32_t first = item * p->block, count = (int32_t)(tiles - first < p->block ? tiles - first : p->block);
+        const int32_t left = item % parts * p->block_columns,
+                      right = p->out_c - left < p->block_columns ? p->out_c : left + p->block_columns;
+        const int32_t first = item / parts * p->block, count = (int32_t)(tiles - first < p->block ? tiles - first : p->block);
+        const int32_t groups = (count + TILE - 1) / TILE;
         const ptrdiff_t v_step = count * depth, m_step = 2 * (ptrdiff_t)count;
-        for (int32_t t = 0; t < count; t++)
+        for (int32_t t = 0; t < count && (item == begin || left == 0); t++)
             load_tile(p, x, tile_at(p, first + t), depth, v_step, v + t * depth);
-        for (int32_t n = 0; n < p->out_c; n += PANEL) {
-            const int32_t width = p->out_c - n < PANEL ? p->out_c - n : PANEL;
+        for (int32_t n = left; n < right; n += PANEL) {
+            const int32_t width = right - n < PANEL ? right - n : PANEL;
             const int16_t *u = (const int16_t *)w + (ptrdiff_t)n * POINTS * depth;
             _Alignas(32) int32_t b[PANEL];
             _Alignas(32) float f[PANEL];
@@ -159,13 +181,11 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
             for (int q = 0; q < POINTS; q++, u += depth * PANEL) {
                 const int16_t *from = v + q * v_step;
                 __m256i *to = m + q * m_step;
-                int32_t t = 0;
-                for (; t + 6 <= count; t += 6)
-                    multiply6(from + t * depth, depth, u, to + 2 * t);
-                for (; t + 3 <= count; t += 3)
-                    multiply3(from + t * depth, depth, u, to + 2 * t);
-                for (; t < count; t++)
-                    multiply1(from + t * depth, depth, u, to + 2 * t);
+                const int last = n + PANEL >= right && q + 1 == POINTS;       /* nothing is behind */
+                for (int32_t g = 0, t = 0, next; g < groups; g++, t = next) { /* of about equal size */
+                    next = (int32_t)((int64_t)count * (g + 1) / groups);
+                    multiplied[!g && !last][next - t](from + t * depth, depth, u, to + 2 * t);
+                }
             }
             for (int32_t t = 0; t < count; t++)
                 store_tile(p, m + 2 * t, m_step, tile_at(p, first + t), start, scale, &clamp, out + n, width);

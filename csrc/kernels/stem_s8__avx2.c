@@ -52,6 +52,7 @@ LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s
         lb_load16(bias + n, width, start);
         lb_load16(multiplier + n, width, m);
         __m256i c[TILE][2];
+        LB_UNROLL
         for (int i = 0; i < many; i++) {
             c[i][0] = _mm256_load_si256((const __m256i *)(const void *)start);
             c[i][1] = _mm256_load_si256((const __m256i *)(const void *)(start + 8));
@@ -61,11 +62,13 @@ LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s
             for (ptrdiff_t j = 0; j < 2 * pairs; j += 2, w += 2 * PANEL) {
                 const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);
                 const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + PANEL));
+                LB_UNROLL
                 for (int i = 0; i < many; i++)
                     lb_madd_pair(c[i], at[i] + offset + j, w0, w1);
             }
         }
         const __m256 m0 = _mm256_load_ps(m), m1 = _mm256_load_ps(m + 8);
+        LB_UNROLL
         for (int i = 0; i < many; i++)
             lb_store_bytes(out + (ptrdiff_t)i * p->out_stride + n, lb_requantize16(c[i][0], c[i][1], m0, m1, clamp), width);
     }

@@ -60,7 +60,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
 
 G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as lb.h says
 TILES_IN_CACHE = 300 << 10  # bytes of transformed inputs that stay in the second-level cache
-FEWEST_TILES = 12  # with fewer the weights, four times as many bytes, cost more than the multiplications saved
+FEWEST_TILES = 4  # with fewer the weights, eight times as many bytes, cost more than the multiplications saved
 
 
 def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call | None:
@@ -77,18 +77,22 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     data = ctx.once(wv, "winograd", make=lambda: pack_tiles(w4))
     most = max(2 * 6, TILES_IN_CACHE // (72 * depth) // 6 * 6)
     blocks = -(-tiles // min(48, most + 4))  # a few more are better than a small block behind
-    if ctx.target.threads > 1:
-        blocks = -(-blocks // ctx.target.threads) * ctx.target.threads
+    columns, threads = -(-out_c // PANEL) * PANEL, ctx.target.threads
+    if threads > 1 and tiles < 24 * threads:  # few tiles: the threads share the channels, each weight is read once
+        columns = max(PANEL, -(-out_c // (PANEL * threads * 2)) * PANEL)
+    elif threads > 1:
+        blocks = -(-blocks // threads) * threads
     block = -(-tiles // blocks)
     bias, multiplier = per_channel(node, ctx, out_c)
     names = ("batch", "in_h", "in_w", "out_h", "out_w", "pad_h", "pad_w")
     params: dict[str, Param] = {
-        **{n: g[n] for n in names}, "in_c": in_c, "out_c": out_c, "block": block, "out_stride": out_c, **clamp(node),
+        **{n: g[n] for n in names}, "in_c": in_c, "out_c": out_c, "block": block, "block_columns": columns,
+        "out_stride": out_c, **clamp(node),
     }  # fmt: skip
     x = node.inputs[0]
     assert x is not None
     args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(72 * block * depth + 36 * 64 * block))
-    return Call(kernel, params, args, -(-tiles // block), tiles * 36 * in_c * out_c / MACS_PER_NS)
+    return Call(kernel, params, args, -(-tiles // block) * -(-out_c // columns), tiles * 36 * in_c * out_c / MACS_PER_NS)
 
 
 def largest_sum(w4: Array, x_zero: int) -> int:
