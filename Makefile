@@ -1,11 +1,11 @@
 # Each target makes .venv and installs what it needs by itself; nothing is done twice when nothing changed.
-#   make demo    make test    make check    make test-csrc    make e2e
+#   make demo    make test    make check    make test-csrc    make test-targets    make e2e
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/contracts csrc/contracts/* csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt src/lowbit/runtime/kernel_table.py)
 
-.PHONY: docs demo test test-csrc check clean e2e
+.PHONY: docs demo test test-csrc test-targets check clean e2e
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
@@ -16,6 +16,10 @@ test: .venv/.dev .venv/.native test-csrc
 # Real trained networks, fetched by name into LOWBIT_CACHE (default ~/.cache/lowbit), against ONNX Runtime and PyTorch.
 e2e: .venv/.dev .venv/.native
 	$(BIN)/python -m pytest -q tests/e2e
+
+# Generated C on emulated machines (Cortex-M0+ to M55, aarch64). Needs cross compilers and QEMU, installs neither, says what it skips.
+test-targets: .venv/.dev .venv/.native
+	$(BIN)/python -m pytest -q -rs -n 2 tests/targets
 
 check: .venv/.dev .venv/.native
 	$(BIN)/ruff check .

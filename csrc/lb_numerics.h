@@ -6,16 +6,88 @@
 #ifndef LB_NUMERICS_H
 #define LB_NUMERICS_H
 
-#include <float.h>
 #include <stdint.h>
 
-_Static_assert(FLT_EVAL_METHOD == 0, "fp32 must be computed in fp32 (on 32-bit x86: -msse2 -mfpmath=sse)");
+static inline int32_t lb_clamp(int32_t v, int32_t lo, int32_t hi) {
+    return v < lo ? lo : v > hi ? hi : v;
+}
+
+/* Real numbers, and the operations on them that kernels of integer networks need: float and its operators, or, with LB_NO_FLOAT, bits in a
+ * struct and functions on integers (lb_soft.h). Kernels that use nothing else compute the same without a floating-point unit. */
+#ifdef LB_NO_FLOAT
+
+#include "lb_soft.h"
+
+typedef struct {
+    uint32_t bits;
+} lb_f32;
+
+static inline lb_f32 lb_f32_from_s32(int32_t v) {
+    return (lb_f32){lb_soft_from_s64(v)};
+}
+
+static inline lb_f32 lb_f32_from_s64(int64_t v) {
+    return (lb_f32){lb_soft_from_s64(v)};
+}
+
+static inline lb_f32 lb_f32_add(lb_f32 a, lb_f32 b) {
+    return (lb_f32){lb_soft_add(a.bits, b.bits)};
+}
+
+static inline lb_f32 lb_f32_sub(lb_f32 a, lb_f32 b) {
+    return (lb_f32){lb_soft_add(a.bits, b.bits ^ 0x80000000u)};
+}
+
+static inline lb_f32 lb_f32_mul(lb_f32 a, lb_f32 b) {
+    return (lb_f32){lb_soft_mul(a.bits, b.bits)};
+}
+
+static inline lb_f32 lb_f32_div(lb_f32 a, lb_f32 b) {
+    return (lb_f32){lb_soft_div(a.bits, b.bits)};
+}
+
+static inline int32_t lb_round_clamp(lb_f32 v, int32_t zero_point, int32_t lo, int32_t hi) {
+    return lb_soft_round_clamp(v.bits, zero_point, lo, hi);
+}
+
+static inline int32_t lb_requantize(int32_t acc, lb_f32 multiplier, int32_t zero_point, int32_t lo, int32_t hi) {
+    return lb_soft_requantize(acc, multiplier.bits, zero_point, lo, hi);
+}
+
+#else
+
+#include <float.h>
+
+/* 16 is 0 for float: it is _Float16 that is computed as such */
+_Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16, "fp32 must be computed in fp32 (on 32-bit x86: -msse2 -mfpmath=sse)");
 #ifdef __FAST_MATH__
 #error "-ffast-math breaks the arithmetic contract"
 #endif
 
-static inline int32_t lb_clamp(int32_t v, int32_t lo, int32_t hi) {
-    return v < lo ? lo : v > hi ? hi : v;
+typedef float lb_f32;
+
+static inline lb_f32 lb_f32_from_s32(int32_t v) {
+    return (float)v;
+}
+
+static inline lb_f32 lb_f32_from_s64(int64_t v) {
+    return (float)v;
+}
+
+static inline lb_f32 lb_f32_add(lb_f32 a, lb_f32 b) {
+    return a + b;
+}
+
+static inline lb_f32 lb_f32_sub(lb_f32 a, lb_f32 b) {
+    return a - b;
+}
+
+static inline lb_f32 lb_f32_mul(lb_f32 a, lb_f32 b) {
+    return a * b;
+}
+
+static inline lb_f32 lb_f32_div(lb_f32 a, lb_f32 b) {
+    return a / b;
 }
 
 /* v to the nearest integer, ties to even; |v| <= 2^22. Adding 1.5 * 2^23 leaves a sum whose last bit weighs one, so the adder
@@ -35,24 +107,27 @@ static inline int32_t lb_round_clamp(float v, int32_t zero_point, int32_t lo, in
     return lb_rne(v) + zero_point;
 }
 
-/* clamp(rne(x / scale) + zero_point): fp32 division. */
-static inline int32_t lb_quantize(float x, float scale, int32_t zero_point, int32_t lo, int32_t hi) {
-    return lb_round_clamp(x / scale, zero_point, lo, hi);
-}
-
-/* scale * (q - zero_point): the difference is exact, one fp32 multiply. */
-static inline float lb_dequantize(int32_t q, float scale, int32_t zero_point) {
-    return scale * (float)(q - zero_point);
-}
-
-/* clamp(rne((fl32(a) * ma + offset) + fl32(b) * mb)): the offset holds the zero points, so that a sum is rounded with them in it. */
-static inline int32_t lb_add(int32_t a, int32_t b, float ma, float mb, float offset, int32_t lo, int32_t hi) {
-    return lb_round_clamp(((float)a * ma + offset) + (float)b * mb, 0, lo, hi);
-}
-
 /* clamp(rne(fl32(acc) * multiplier) + zero_point): one rounding to fp32, one fp32 multiply. A fused ReLU or clip is lo and hi. */
 static inline int32_t lb_requantize(int32_t acc, float multiplier, int32_t zero_point, int32_t lo, int32_t hi) {
     return lb_round_clamp((float)acc * multiplier, zero_point, lo, hi);
+}
+
+#endif
+
+/* clamp(rne(x / scale) + zero_point): fp32 division. */
+static inline int32_t lb_quantize(lb_f32 x, lb_f32 scale, int32_t zero_point, int32_t lo, int32_t hi) {
+    return lb_round_clamp(lb_f32_div(x, scale), zero_point, lo, hi);
+}
+
+/* scale * (q - zero_point): the difference is exact, one fp32 multiply. */
+static inline lb_f32 lb_dequantize(int32_t q, lb_f32 scale, int32_t zero_point) {
+    return lb_f32_mul(scale, lb_f32_from_s32(q - zero_point));
+}
+
+/* clamp(rne((fl32(a) * ma + offset) + fl32(b) * mb)): the offset holds the zero points, so that a sum is rounded with them in it. */
+static inline int32_t lb_add(int32_t a, int32_t b, lb_f32 ma, lb_f32 mb, lb_f32 offset, int32_t lo, int32_t hi) {
+    const lb_f32 left = lb_f32_add(lb_f32_mul(lb_f32_from_s32(a), ma), offset), right = lb_f32_mul(lb_f32_from_s32(b), mb);
+    return lb_round_clamp(lb_f32_add(left, right), 0, lo, hi);
 }
 
 #endif

@@ -142,6 +142,7 @@ static void test_numerics(void) {
 int main(void) {
     const uint32_t features = lb_cpu_features();
     test_numerics();
+    test_soft();
     const lb_kernel *ref = NULL;
     for (int i = 0; i < lb_kernel_count; i++) {
         const lb_kernel *k = &lb_kernels[i];

@@ -24,6 +24,9 @@ void expect_equal(const lb_kernel *k, const void *want, const void *got, size_t 
 void expect_same(const lb_kernel *ref, const lb_kernel *k, const void *params, void **args, int output, size_t bytes, size_t shift,
                  int32_t items);
 
+/* Arithmetic in integers (lb_soft.h), which no kernel of this machine uses. */
+void test_soft(void);
+
 /* One per contract, called for every kernel that this CPU can run. */
 typedef void kernel_test(const lb_kernel *ref, const lb_kernel *k);
 #define DECLARE(contract, test) kernel_test test;

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import platform
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from codegen_tools import Compiled, has, selftest
+from codegen_tools import Compiled, compile_all, has, selftest
 from test_native_session import integer_graph
 from test_plan import inputs, network
 
@@ -109,6 +112,35 @@ def test_a_network_that_does_nothing_is_a_copy(tmp_path: Path) -> None:
     x = b.input("x", TensorType((3,), "float32"))
     g = b.finish({"y": b.add("reshape", x, shape=(3, 1)), "z": x})
     check(g, {"x": np.array([1, -0.0, np.inf], np.float32)}, tmp_path / "c")
+
+
+NO_UNIT = ("-mgeneral-regs-only",) if platform.machine() in ("x86_64", "AMD64", "aarch64") else ()
+
+
+@pytest.mark.parametrize("name", ["net", "dscnn"])
+def test_without_floats_the_bits_are_the_same_and_no_instruction_is_a_float_one(name: str, tmp_path: Path) -> None:
+    graph = network() if name == "net" else integer_graph(name)[0]
+    emitted = lowbit.emit_c(graph, tmp_path / "c", no_float=True, measure=False)
+    assert emitted.exact and lowbit.emit_c(graph, None, measure=False).arena_bytes == emitted.arena_bytes
+    selftest(tmp_path / "c", tmp_path / "selftest")
+    library = compile_all(tmp_path / "c", tmp_path / "model.so", flags=("-shared", "-fPIC", "-O2", *NO_UNIT))
+    code = subprocess.run(["objdump", "-d", library], capture_output=True, text=True, check=True).stdout
+    assert len(code) > 10_000 and not re.search(r"%[xyz]mm|%st\b|\b[sdv]\d+\b.*(fmul|fadd)", code)
+    needed = subprocess.run(["nm", "-u", library], capture_output=True, text=True, check=True).stdout
+    assert not re.search(r"__(mul|add|sub|div|float|fix)\w*[sd]f", needed)
+    for path, text in emitted.files.items():
+        if path.endswith((".c", ".h")) and path != "kernels/lb_numerics.h":
+            plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+            assert not re.search(r"\b(float|double)\b", plain), path
+
+
+def test_reals_at_the_ends_are_bits_without_floats(tmp_path: Path) -> None:
+    g = network()
+    emitted = lowbit.emit_c(g, tmp_path / "c", no_float=True, float_io=True, measure=False)
+    assert "void model_run(const lb_f32 *in, lb_f32 *out_y, int8_t *out_mean, lb_f32 *out_map);" in emitted.files["model.h"]
+    feed = {"x": np.concatenate([inputs(g)["x"].reshape(-1)[:-4], [np.nan, np.inf, -np.inf, -0.0]]).astype(np.float32).reshape(2, 3, 9, 7)}
+    got = Compiled(tmp_path / "c", emitted).run([feed["x"]], outputs_of(g))
+    assert all(w.tobytes() == y.tobytes() for w, y in zip(run(g, feed).values(), got, strict=True))
 
 
 # -- what is written ------------------------------------------------------------------------------------------------------------------

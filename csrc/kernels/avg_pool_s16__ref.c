@@ -24,7 +24,8 @@ void lb_avg_pool_s16__ref(const lb_avg_pool_s16_params *p, const int16_t *x, int
             const lb_taps columns = lb_taps_inside(left, p->kernel_w, p->dilation_w, 0, p->in_w);
             const int32_t wide = length(lb_taps_inside(left, p->kernel_w, p->dilation_w, -p->count_w0, p->in_w + p->count_w1));
             const int32_t taken = length(rows) * length(columns);
-            const float multiplier = high * wide > 0 ? p->multiplier / (float)(high * wide) : 0.0f;
+            const int32_t count = high * wide;
+            const float multiplier = count > 0 ? lb_f32_div(p->multiplier, lb_f32_from_s32(count)) : lb_f32_from_s32(0);
             memset(sums, 0, sizeof *sums * (size_t)p->channels);
             for (int32_t i = rows.first; i < rows.last; i++)
                 for (int32_t j = columns.first; j < columns.last; j++) {

@@ -8,5 +8,5 @@ void lb_conv_s8_f32__ref(const lb_conv_s8_f32_params *p, const int8_t *x, const 
     (void)scratch;
     for (int32_t i = lb_conv_first(p, begin); i < lb_conv_first(p, end); i++)
         for (int32_t o = 0; o < p->out_c; o++)
-            out[(ptrdiff_t)i * p->out_stride + o] = (float)lb_conv_ref(p, x, w, bias[o], i, o) * multiplier[o];
+            out[(ptrdiff_t)i * p->out_stride + o] = lb_f32_mul(lb_f32_from_s32(lb_conv_ref(p, x, w, bias[o], i, o)), multiplier[o]);
 }

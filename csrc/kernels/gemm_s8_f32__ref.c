@@ -16,7 +16,7 @@ void lb_gemm_s8_f32__ref(const lb_gemm_s8_f32_params *p, const int8_t *a, const 
                 const int64_t k = (int64_t)s * p->segment, row = (int64_t)s * p->m + i, column = (int64_t)s * p->n + j;
                 const int32_t acc = lb_ref_dot(a + i * p->a_stride + k, p->a_unsigned, a_zero_points[row], columns + (int64_t)j * p->k + k,
                                                b_zero_points[column], lb_segment_length(p->k, p->segment, s));
-                y += (float)acc * (a_scales[row] * b_scales[column]);
+                y = lb_f32_add(y, lb_f32_mul(lb_f32_from_s32(acc), lb_f32_mul(a_scales[row], b_scales[column])));
             }
             out[i * p->out_stride + j] = y;
         }

@@ -10,7 +10,8 @@ void lb_linear_s16_s8__ref(const lb_linear_s16_s8_params *p, const int16_t *x, c
         for (int32_t i = b.top; i < b.bottom; i++)
             for (int32_t j = b.left; j < b.right; j++) {
                 const int64_t acc = lb_dot_s16(p, x, w, bias[j], i, j);
-                out[(ptrdiff_t)i * p->out_stride + j] = (int8_t)lb_round_clamp((float)acc * multiplier[j], p->y_zero, p->lo, p->hi);
+                out[(ptrdiff_t)i * p->out_stride + j] =
+                    (int8_t)lb_round_clamp(lb_f32_mul(lb_f32_from_s64(acc), multiplier[j]), p->y_zero, p->lo, p->hi);
             }
     }
 }

@@ -13,7 +13,7 @@ void lb_linear_s8_f32__ref(const lb_linear_s8_f32_params *p, const int8_t *x, co
             for (int32_t j = b.left; j < b.right; j++) {
                 const int32_t sum = lb_ref_dot(x + (ptrdiff_t)i * p->k, 0, p->x_zero, (const int8_t *)w + (ptrdiff_t)j * p->k, 0, p->k);
                 const int32_t acc = (int32_t)((uint32_t)bias[j] + (uint32_t)sum);
-                out[(ptrdiff_t)i * p->out_stride + j] = (float)acc * multiplier[j];
+                out[(ptrdiff_t)i * p->out_stride + j] = lb_f32_mul(lb_f32_from_s32(acc), multiplier[j]);
             }
     }
 }

@@ -48,6 +48,28 @@ def kernel_file(kernel: str) -> str:
     return f"kernels/{kernel}.c"
 
 
+REALS = re.compile(r"\((?:float|double)\)|\b\d+\.\d*(?:[eE][-+]?\d+)?f?\b|\b0x[\da-fA-F.]+p[-+]?\d+f?\b|immintrin|arm_neon|arm_mve")
+
+
+def computes_in_floats(kernel: str) -> bool:
+    """Whether a kernel has casts or constants of reals, and so computes without the functions of lb_numerics.h.
+
+    Operators on reals do not show in the text; there the compiler refuses, because a real is a struct where there are no floats.
+    """
+    seen: set[str] = set()
+    wanted = [kernel_file(kernel)]
+    while wanted:
+        path = wanted.pop()
+        if path in seen or path in NUMBERS or path == HEAD or path.startswith("contracts/"):
+            continue
+        seen.add(path)
+        text = re.sub(r"/\*.*?\*/", " ", _text(path), flags=re.S)
+        if REALS.search(text):
+            return True
+        wanted += [_found(i, path) for i in INCLUDE.findall(text)]
+    return False
+
+
 def copies(kernels: Iterable[str], no_float: bool = False) -> dict[str, str]:
     """Path in the project → text, of the kernels ("conv_s8__ref") and what they include."""
     wanted = [HEAD, NUMBERS[0], *map(kernel_file, dict.fromkeys(kernels))]

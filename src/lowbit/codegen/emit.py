@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.codegen import boundary, building, data, model
-from lowbit.codegen.copies import copies
+from lowbit.codegen.copies import computes_in_floats, copies
 from lowbit.codegen.folder import MANIFEST, write_folder
 from lowbit.codegen.measure import Measured, measure
 from lowbit.codegen.names import Names, identifier
@@ -20,7 +20,7 @@ from lowbit.codegen.targets import CTarget, target
 from lowbit.errors import InputError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run as interpret
-from lowbit.plan import build, physical, unsupported
+from lowbit.plan import Plan, build, physical, unsupported
 from lowbit.runtime.session import Session
 from lowbit.types import Array
 
@@ -87,8 +87,8 @@ def emit(
     graph, outs = boundary.integer_outputs(graph) if not float_io else (graph, {})
     ready = physical(graph)
     ready = boundary.channels_last_inputs(ready) if channels_last_io else ready
-    project = Project(name, plan_for(ready, t, io_in_arena), t, version, no_float, ins, outs)
-    known, exact = golden(ready, t, samples, vectors)
+    project = Project(name, plan_for(ready, t, io_in_arena, no_float), t, version, no_float, ins, outs)
+    known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors)
     files = print_project(project, known, exact)
     found = measure(project, files) if measured else None
     emitted = EmittedC(
@@ -106,9 +106,9 @@ def _numbers(found: Measured | None) -> tuple[int | None, int | None, str | None
     return (found.flash_bytes, found.stack_bytes, found.compiler) if found is not None else (None, None, None)
 
 
-def plan_for(graph: Graph, t: CTarget, io_in_arena: bool) -> Any:
+def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool) -> Plan:
     """The plan, or an error that names the first layer that has no kernel."""
-    where = t.plan_target(io_in_arena)
+    where = t.plan_target(io_in_arena, no_float)
     without = unsupported(graph, where)
     if without:
         n = without[0]
@@ -119,7 +119,13 @@ def plan_for(graph: Graph, t: CTarget, io_in_arena: bool) -> Any:
             where=n.where,
             hint="another recipe for this layer; lowbit inspect --native shows which layers have kernels",
         )
-    return build(graph, where)
+    made = build(graph, where)
+    floats = next((s for s in made.steps if no_float and computes_in_floats(s.kernel)), None)
+    if floats is not None:
+        raise UnsupportedOp(
+            f"its kernel {floats.kernel} computes in floating point", where=f"{floats.op} '{floats.layer}'", hint="without --no-float"
+        )
+    return made
 
 
 def print_project(p: Project, known: data.Vectors, exact: bool) -> dict[str, str]:
@@ -149,11 +155,11 @@ def sample(v: Value, rng: np.random.Generator) -> Array:
     return rng.integers(d.min, d.max, shape, endpoint=True).astype(d.numpy)
 
 
-def golden(graph: Graph, t: CTarget, samples: Iterable[Mapping[str, Array]] | None, count: int) -> tuple[data.Vectors, bool]:
+def golden(graph: Graph, isa: str | None, samples: Iterable[Mapping[str, Array]] | None, count: int) -> tuple[data.Vectors, bool]:
     """Inputs and outputs for the self test, by the kernels themselves; and whether the interpreter gives the same bits."""
     rng = np.random.default_rng(0)
     feeds = list(samples)[:count] if samples is not None else [{v.name: sample(v, rng) for v in graph.inputs} for _ in range(count)]
-    session = Session(graph, threads=1, isa=None if t.isas is None else "ref")
+    session = Session(graph, threads=1, isa=isa)
     found, exact = [], True
     for feed in feeds:
         got = session.run(feed)

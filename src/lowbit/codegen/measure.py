@@ -13,7 +13,7 @@ from pathlib import Path
 from lowbit.codegen.building import isa_flags
 from lowbit.codegen.project import Project
 from lowbit.codegen.targets import EXACT, WARNINGS
-from lowbit.errors import FormatError
+from lowbit.errors import FormatError, UnsupportedOp
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,13 @@ def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
             isa = flags.get(Path(s).stem.rpartition("__")[2], ())
             command = [compiler, *p.target.cpu_flags(p.no_float), *isa, p.target.optimize, *WARNINGS, EXACT, "-ffunction-sections"]
             made = subprocess.run([*command, "-fstack-usage", "-c", s, "-o", f"{s[:-2]}.o"], cwd=folder, capture_output=True, text=True)
+            if made.returncode and p.no_float and s.startswith("kernels/"):
+                call = next(c for c in p.calls if s == f"kernels/{c.step.kernel}.c")
+                raise UnsupportedOp(
+                    f"its kernel {call.step.kernel} computes in floating point",
+                    where=f"{call.step.op} '{call.step.layer}'",
+                    hint="without --no-float",
+                )
             if made.returncode:
                 raise FormatError(f"{p.target.compiler} does not compile {s}: {made.stderr[:400]}", where=p.name)
         objects = [f"{s[:-2]}.o" for s in sources]

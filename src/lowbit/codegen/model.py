@@ -81,7 +81,7 @@ def port_lines(p: Project, what: str, port: Port) -> list[str]:
         ]
     elif q is not None:
         lines += [
-            f"#define {port.macro}_SCALE {real(q.scale)} /* {q.scale:.9g}: for programs that have reals */",
+            f"#define {port.macro}_SCALE {real(q.scale)} /* {q.scale:.9g}; for programs that have floats */",
             f"#define {port.macro}_ZERO_POINT ({q.zero_point})",
         ]
     if port.slot is not None:

@@ -8,6 +8,7 @@ from lowbit import plan
 from lowbit.errors import InputError
 
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+NO_FLOAT = ("armdsp", "ref")  # instruction sets whose kernels round by lb_numerics.h alone
 EXACT = "-ffp-contract=off"  # the arithmetic contract: a multiplication and an addition are two roundings
 
 
@@ -19,7 +20,6 @@ class CTarget:
     flags      that say which CPU it is
     hard       flags for a floating-point unit; left out with no_float, where `soft` stands instead
     alignment  of buffers and weights in bytes
-    flash      whether weights are read from flash, so that their size counts there
     """
 
     name: str
@@ -39,8 +39,9 @@ class CTarget:
     def cpu_flags(self, no_float: bool) -> tuple[str, ...]:
         return self.flags + (self.soft if no_float else self.hard)
 
-    def plan_target(self, io_in_arena: bool) -> plan.Target:
-        return plan.Target(isas=self.isas, alignment=self.alignment, scratch_in_arena=True, io_in_arena=io_in_arena)
+    def plan_target(self, io_in_arena: bool, no_float: bool) -> plan.Target:
+        isas = tuple(isa for isa in self.isas or () if isa in NO_FLOAT) or ("ref",) if no_float else self.isas
+        return plan.Target(isas=isas, alignment=self.alignment, scratch_in_arena=True, io_in_arena=io_in_arena)
 
 
 ARM = "arm-none-eabi-"
