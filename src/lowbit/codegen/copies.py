@@ -82,7 +82,7 @@ def copies(kernels: Iterable[str], no_float: bool = False) -> dict[str, str]:
         text = files[path] = _text(path)
         if path == HEAD:
             continue  # its own includes are those that somebody needs
-        used = {c for name, c in _defined().items() if re.search(rf"\b{name}\b", text)} if not path.startswith("contracts/") else set()
+        used = {_defined()[name] for name in set(re.findall(r"\blb_\w+_(?:params|fn)\b", text)) if name in _defined()}
         contracts |= used
         wanted += [*used, HEAD, *(_found(i, path) for i in INCLUDE.findall(text))]
         contracts |= {i for i in INCLUDE.findall(text) if i.startswith("contracts/")}

@@ -1,0 +1,150 @@
+"""Generated C on other machines, emulated: self tests give every bit, and without floats no float instruction is left.
+
+`make test-targets`. Needs gcc-arm-none-eabi, libnewlib-arm-none-eabi, qemu-system-arm, gcc-aarch64-linux-gnu, qemu-user; installs nothing,
+and skips, with the reason, what is not there.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from codegen_tools import c_files
+from test_native_session import integer_graph
+from test_plan import network
+
+import lowbit
+from lowbit.codegen import target as target_of
+from lowbit.codegen.targets import EXACT, WARNINGS
+from lowbit.ir.graph import Graph
+from lowbit.lower import lower
+from lowbit.quantization.rules import CalibratedQuantRule
+from zoo import entry
+from zoo.vision import ResNet9
+
+HERE = Path(__file__).parent
+QEMU = ("-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native")
+
+
+@dataclass(frozen=True)
+class Board:
+    """A machine of QEMU: where its flash and RAM are."""
+
+    machine: str
+    flash: int = 0
+    ram: int = 0x20000000
+    ram_bytes: int = 4 << 20
+
+
+BOARDS = {
+    "cortex-m0plus": Board("mps2-an385"),  # an M3 runs all that an M0+ has
+    "cortex-m3": Board("mps2-an385"),
+    "cortex-m4": Board("mps2-an386"),
+    "cortex-m7": Board("mps2-an500"),
+    "cortex-m33": Board("mps2-an505", 0x10000000, 0x38000000),
+    "cortex-m55": Board("mps3-an547", 0, 0x20000000, 512 << 10),
+}
+FLOATS = re.compile(r"\tv(mul|add|sub|div|cvt|ldr|str|mov|cmp|neg|sqrt|mla|fma)\S*\s|__aeabi_(f|d|i2f|i2d|ui2f|ui2d|l2f|ul2f)")
+NETWORKS = ["mlp", "net", "dscnn", "mlp16", "resnet"]
+
+
+def need(*programs: str) -> None:
+    missing = [p for p in programs if shutil.which(p) is None]
+    if missing:
+        pytest.skip(f"NOT TESTED: {', '.join(missing)} not installed")
+
+
+@cache
+def graph(name: str) -> Graph:
+    if name == "net":
+        return network()
+    if name == "mlp16":  # 16-bit activations, 64-bit sums
+        e = entry("mlp")
+        g = lowbit.load(e.make(), inputs=tuple(e.example().values()))
+        x = {g.inputs[0].name: e.example()["x"].numpy()}
+        return lower(lowbit.quantize(g, [x], rules=[CalibratedQuantRule(".*", "int16")])).graph
+    if name == "resnet":
+        torch.manual_seed(0)
+        image = torch.randn(1, 3, 32, 32)
+        g = lowbit.load(ResNet9(width=8).eval(), inputs=(image,))
+        return lower(lowbit.quantize(g, [{g.inputs[0].name: image.numpy()}], rules=[CalibratedQuantRule(".*", "int8")])).graph
+    return integer_graph(name)[0]
+
+
+def emitted(name: str, target: str, folder: Path, **options: bool) -> Path:
+    assert lowbit.emit_c(graph(name), folder, target=target, measure=False, **options).exact  # type: ignore[arg-type]
+    return folder
+
+
+def compiled(folder: Path, target: str, out: Path, *more: str, no_float: bool = False) -> Path:
+    t = target_of(target)
+    files = [*map(str, c_files(folder)), str(folder / "selftest.c")]
+    command = [t.compiler, *t.cpu_flags(no_float), *WARNINGS, EXACT, "-O2", "-ffunction-sections", "-fdata-sections", *files, *more]
+    done = subprocess.run([*command, "-Wl,--gc-sections", "-o", str(out)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:3000]
+    return out
+
+
+def firmware(folder: Path, target: str, out: Path, no_float: bool = False) -> Path:
+    """A program for the board, with libc's semihosting."""
+    board = BOARDS[target]
+    places = f"-Wl,--defsym=FLASH_AT={board.flash},--defsym=RAM_AT={board.ram},--defsym=RAM_SIZE={board.ram_bytes}"
+    link = ("--specs=rdimon.specs", "-nostartfiles", places, f"-T{HERE / 'board.ld'}", str(HERE / "startup.c"))
+    return compiled(folder, target, out, *link, no_float=no_float)
+
+
+def says(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"exit code {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("target", list(BOARDS))
+def test_self_tests_on_emulated_cortex_m(target: str, name: str, tmp_path: Path) -> None:
+    need("arm-none-eabi-gcc", "qemu-system-arm")
+    program = firmware(emitted(name, target, tmp_path / "c"), target, tmp_path / "firmware.elf")
+    said = says(["qemu-system-arm", "-M", BOARDS[target].machine, *QEMU, "-kernel", str(program)])
+    assert re.search(r"model: 0 of \d+ outputs differ", said), said
+
+
+@pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m3", "cortex-m4"])
+@pytest.mark.parametrize("name", ["net", "dscnn", "mlp16"])
+def test_without_floats_the_same_bits_and_no_float_instruction(name: str, target: str, tmp_path: Path) -> None:
+    need("arm-none-eabi-gcc", "arm-none-eabi-objdump", "qemu-system-arm")
+    folder = emitted(name, target, tmp_path / "c", no_float=True)
+    program = firmware(folder, target, tmp_path / "firmware.elf", no_float=True)
+    said = says(["qemu-system-arm", "-M", BOARDS[target].machine, *QEMU, "-kernel", str(program)])
+    assert re.search(r"model: 0 of \d+ outputs differ", said), said
+    t = target_of(target)
+    for source in c_files(folder):
+        o = tmp_path / f"{source.stem}.o"
+        flags = [*t.cpu_flags(True), *WARNINGS, EXACT, "-O2"]
+        subprocess.run([t.compiler, *flags, "-c", str(source), "-o", str(o)], check=True)
+        code = says(["arm-none-eabi-objdump", "-dr", str(o)])
+        assert not FLOATS.search(code), source
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_self_tests_on_emulated_aarch64(name: str, tmp_path: Path) -> None:
+    need("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    program = compiled(emitted(name, "aarch64", tmp_path / "c"), "aarch64", tmp_path / "selftest", "-static")
+    assert re.search(r"model: 0 of \d+ outputs differ", says(["qemu-aarch64", str(program)]))
+
+
+@pytest.mark.parametrize("name", ["net", "mlp"])
+def test_projects_compile_for_riscv32(name: str, tmp_path: Path) -> None:
+    need("riscv64-unknown-elf-gcc")
+    folder = emitted(name, "riscv32", tmp_path / "c", no_float=True)
+    t = target_of("riscv32")
+    for source in c_files(folder):
+        o = str(tmp_path / f"{source.stem}.o")
+        flags = [*t.cpu_flags(True), *WARNINGS, EXACT, "-O2"]
+        done = subprocess.run([t.compiler, *flags, "-c", str(source), "-o", o], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:3000]
