@@ -10,8 +10,8 @@
  * Every implementation of a contract gives the same bits (lb_numerics.h); those of floats, contracts/float_*.h, name the error within
  * which they agree. Different numerics is a different name.
  *
- * Where results are integers, `ref` computes reals by the functions of lb_numerics.h alone (lb_f32_mul, lb_requantize ...), not by casts and
- * operators, and uses no libc but memcpy and memset: generated C runs it on chips without a floating-point unit.
+ * Where results are integers, `ref` computes reals by the functions of lb_numerics.h alone (lb_f32_mul, lb_requantize ...), not by casts
+ * and operators, and uses no libc but memcpy and memset: generated C runs it on chips without a floating-point unit.
  *
  * Work that can be split ends its arguments with `int32_t begin, int32_t end`: the kernel does the items begin ... end - 1 (0 <= begin
  * <= end <= items) and nothing else. Each contract says what an item is and how many there are. Items are independent of each other,
