@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import re
 import subprocess
@@ -14,6 +15,7 @@ from test_native_session import integer_graph
 from test_plan import inputs, network
 
 import lowbit
+from lowbit.cli import main
 from lowbit.codegen import TARGETS
 from lowbit.errors import FormatError, InputError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.ir.build import Builder
@@ -105,6 +107,20 @@ def test_inputs_and_outputs_in_the_arena_save_memory(name: str, tmp_path: Path) 
     shared = lowbit.emit_c(graph, tmp_path / "c", io_in_arena=True, measure=False)
     assert shared.io_bytes == 0 and shared.ram_bytes <= own.ram_bytes
     selftest(tmp_path / "c", tmp_path / "selftest")
+
+
+@pytest.mark.parametrize("name", ["transformer", "vit"])
+def test_whatever_has_kernels_needs_no_change_of_the_printer(name: str, tmp_path: Path) -> None:
+    emitted = lowbit.emit_c(integer_graph(name)[0], tmp_path / "c", measure=False)
+    assert emitted.exact
+    selftest(tmp_path / "c", tmp_path / "selftest")
+
+
+@pytest.mark.parametrize("name", ["mlp", "dscnn", "resnet9", "transformer", "vit"])
+def test_ram_is_within_a_tenth_of_what_is_alive_at_the_fullest_step(name: str) -> None:
+    for inside in (False, True):
+        emitted = lowbit.emit_c(integer_graph(name)[0], None, target="cortex-m4", io_in_arena=inside, measure=False, vectors=1)
+        assert emitted.least_bytes <= emitted.arena_bytes <= 1.1 * emitted.least_bytes
 
 
 def test_a_network_that_does_nothing_is_a_copy(tmp_path: Path) -> None:
@@ -272,3 +288,24 @@ def test_symbols_left_are_an_error() -> None:
     g = lowbit.load(e.make(), inputs=tuple(e.example().values()), dynamic=e.dynamic)
     with pytest.raises(ShapeError, match="dimensions batch are not numbers"):
         lowbit.emit_c(g, None, measure=False)
+
+
+# -- the command line -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_writes_and_tells_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network().save(tmp_path / "net.lowbit")
+    command = ["emit-c", str(tmp_path / "net.lowbit"), "-o", str(tmp_path / "out")]
+    assert main([*command, "--fits", "1k", "1M"]) == 1
+    assert "bytes of RAM are needed" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    assert main([*command, "--name", "a-b"]) == 2
+    assert main([*command, "--name", "net", "--fits", "64k", "1M"]) == 0
+    told = capsys.readouterr().out
+    assert "RAM      4,032 bytes of arena" in told and "those of the interpreter" in told and (tmp_path / "out" / "net.h").exists()
+    assert main([*command, "--json", "--name", "net", "--no-float", "--io-in-arena"]) == 0
+    assert json.loads(capsys.readouterr().out)["io_bytes"] == 0
+    (tmp_path / "out" / "net.c").write_text("mine")
+    assert main(command) == 0  # other names: net.c was changed and stays
+    assert (tmp_path / "out" / "net.c").read_text() == "mine" and not (tmp_path / "out" / "net.h").exists()
+    with pytest.raises(SystemExit, match="2"):
+        main([*command, "--fits", "much", "1M"])

@@ -15,8 +15,10 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from codegen_tools import selftest
 
 import lowbit
+from lowbit.ir.bind import bind
 from lowbit.ir.interp import run
 from lowbit.ir.verify import verify
 from lowbit.lower import lower
@@ -97,6 +99,16 @@ def test_the_c_kernel_runs_in_a_session_and_gives_the_bits_of_the_integer_form(e
     assert session.run(inputs)["score"].tobytes() == run(lower(quantized).graph, inputs)["score"].tobytes()
     assert "abs_difference_s8__ref" in str(session.profile(*inputs.values()))
     assert lowbit.verify_backends(quantized, example.samples(3), layers=True).ok
+
+
+def test_generated_c_takes_the_kernel_with_it(example: ModuleType, tmp_path: Path) -> None:
+    quantized = bind(lowbit.quantize(example.siamese(), example.samples(4), guard=False), {"batch": 2})
+    emitted = lowbit.emit_c(quantized, tmp_path / "c", measure=False)
+    assert emitted.exact and '#include "abs_difference.h"' in emitted.files["kernels/lb.h"]
+    assert {"kernels/abs_difference.h", "kernels/abs_difference_s8__ref.c"} <= set(emitted.files)
+    assert "0 of 4 outputs differ" in selftest(tmp_path / "c", tmp_path / "selftest")
+    with pytest.raises(lowbit.UnsupportedOp, match="its kernel abs_difference_s8__ref computes in floating point"):
+        lowbit.emit_c(quantized, None, no_float=True, measure=False)
 
 
 def folder_with(tmp_path: Path) -> Path:

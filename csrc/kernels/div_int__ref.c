@@ -10,7 +10,7 @@ void lb_div_int__ref(const lb_div_int_params *p, const void *a, const void *b, v
         for (int32_t i = 0; i < r.count; i++) {
             const int32_t u = lb_element(a, p->a_bytes, r.a + i * p->a_stride[3]) - p->a_zero;
             const int32_t v = lb_element(b, p->b_bytes, r.b + i * p->b_stride[3]) - p->b_zero;
-            const float y = (float)u / (float)v * p->multiplier;
+            const float y = lb_f32_mul(lb_f32_div(lb_f32_from_s32(u), lb_f32_from_s32(v)), p->multiplier);
             lb_put(out, p->out_bytes, r.at + i, y, p->y_zero, p->lo, p->hi);
         }
     }

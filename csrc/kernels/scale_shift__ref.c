@@ -8,8 +8,8 @@ void lb_scale_shift__ref(const lb_scale_shift_params *p, const void *x, const fl
     for (int32_t item = begin; item < end; item++) {
         const int32_t c = item % p->channels;
         for (ptrdiff_t i = (ptrdiff_t)item * p->inner; i < ((ptrdiff_t)item + 1) * p->inner; i++) {
-            const float d = (float)(lb_element(x, p->x_bytes, i) - p->x_zero);
-            lb_put(out, p->out_bytes, i, d * gain[c] + offset[c], p->y_zero, p->lo, p->hi);
+            const float d = lb_f32_from_s32(lb_element(x, p->x_bytes, i) - p->x_zero);
+            lb_put(out, p->out_bytes, i, lb_f32_add(lb_f32_mul(d, gain[c]), offset[c]), p->y_zero, p->lo, p->hi);
         }
     }
 }

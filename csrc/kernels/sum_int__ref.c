@@ -11,6 +11,7 @@ void lb_sum_int__ref(const lb_sum_int_params *p, const void *x, void *out, int64
             for (int32_t j = 0; j < p->inner; j++)
                 scratch[j] += lb_element(x, p->x_bytes, ((ptrdiff_t)item * p->n + i) * p->inner + j) - p->x_zero;
         for (int32_t j = 0; j < p->inner; j++)
-            lb_put(out, p->out_bytes, (ptrdiff_t)item * p->inner + j, (float)scratch[j] * p->multiplier, p->y_zero, p->lo, p->hi);
+            lb_put(out, p->out_bytes, (ptrdiff_t)item * p->inner + j, lb_f32_mul(lb_f32_from_s64(scratch[j]), p->multiplier), p->y_zero,
+                   p->lo, p->hi);
     }
 }

@@ -8,22 +8,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 from posixpath import dirname, normpath, relpath
 
-from lowbit.runtime import sources
+from lowbit.runtime import own_kernels, sources
 
-INCLUDE = re.compile(r'^#include "([^"]+)"$', re.M)
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 HEAD = "lb.h"
 NO_FLOAT = "#define LB_NO_FLOAT /* real numbers are held in integers, and computed by them */\n"
 NUMBERS = ("lb_numerics.h", "lb_soft.h")  # files that know both ways of computing
 
 
-@cache
+def _own(path: str) -> Path | None:
+    """The file of a folder that `load_kernels` was given."""
+    return next((f / Path(path).name for f in own_kernels.folders() if (f / Path(path).name).is_file()), None)
+
+
 def _text(path: str) -> str:
-    return (sources.folder() / path).read_text()
+    own = _own(path) if not (sources.folder() / path).is_file() else None
+    return (own or sources.folder() / path).read_text()
 
 
-@cache
 def _exists(path: str) -> bool:
     return (sources.folder() / path).is_file()
 
@@ -86,6 +91,10 @@ def copies(kernels: Iterable[str], no_float: bool = False) -> dict[str, str]:
         contracts |= used
         wanted += [*used, HEAD, *(_found(i, path) for i in INCLUDE.findall(text))]
         contracts |= {i for i in INCLUDE.findall(text) if i.startswith("contracts/")}
+    theirs = sorted(path for path, text in files.items() if not _exists(path) and re.search(r"\btypedef void lb_\w+_fn\(", text))
+    head, _, tail = files[HEAD].rpartition("#endif")
+    files[HEAD] = head + "".join(f'#include "{path}"\n' for path in theirs) + ("\n" if theirs else "") + "#endif" + tail
+    contracts |= set(theirs)
     return {_place(path): _printed(path, text, contracts, no_float) for path, text in sorted(files.items())}
 
 
@@ -109,7 +118,7 @@ def _printed(path: str, text: str, contracts: set[str], no_float: bool) -> str:
         )
     if no_float and path not in NUMBERS:
         out = re.sub(r"\bfloat\b", "lb_f32", out)
-        if path.startswith("contracts/"):
+        if path.endswith(".h"):
             numbers = relpath(_place(NUMBERS[0]), here)
             out = out.replace("#include <stdint.h>\n", f'#include <stdint.h>\n\n#include "{numbers}"\n', 1)
     return out

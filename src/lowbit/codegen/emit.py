@@ -117,7 +117,7 @@ def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool) -> Pla
         raise UnsupportedOp(
             f"there is no C kernel for it on {types}{more}",
             where=n.where,
-            hint="another recipe for this layer; lowbit inspect --native shows which layers have kernels",
+            hint="another recipe or rule for this layer, or a kernel of your own: lowbit.load_kernels",
         )
     made = build(graph, where)
     floats = next((s for s in made.steps if no_float and computes_in_floats(s.kernel)), None)

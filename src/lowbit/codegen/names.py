@@ -30,14 +30,14 @@ class Names:
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = {t.lower() for t in taken} | KEYWORDS
 
-    def new(self, name: str, prefix: str = "") -> str:
-        base = found = prefix + identifier(name)
-        n = 2
-        while found.lower() in self._taken or not re.match(r"[A-Za-z]", found):
-            found = f"{base}_{n}" if re.match(r"[A-Za-z]", base) else f"x{base}"
-            base = found if not re.match(r"[A-Za-z]", base) else base
-            n += found.lower() in self._taken
-        self._taken.add(found.lower())
+    def new(self, name: str, prefix: str = "", suffixes: Iterable[str] = ()) -> str:
+        """An identifier that is not taken, nor is any of those that it makes with the suffixes."""
+        base = prefix + identifier(name)
+        base = base if base[0].isalpha() else f"x{base}"
+        found, n, ends = base, 2, ("", *suffixes)
+        while any((found + end).lower() in self._taken for end in ends):
+            found, n = f"{base}_{n}", n + 1
+        self._taken |= {(found + end).lower() for end in ends}
         return found
 
 

@@ -17,6 +17,8 @@ from lowbit.plan import Place, Plan, Slot, Step
 from lowbit.runtime import native
 from lowbit.types import Array
 
+MACROS = ("_count", "_bytes", "_scale", "_zero_point", "_quantize", "_dequantize")  # what an input or output has, by its name
+
 
 @dataclass(frozen=True)
 class Port:
@@ -96,7 +98,7 @@ class Project:
         names = Names()
         ports = []
         for i, (name, v) in enumerate(values.items()):
-            argument = kind if len(values) == 1 else names.new(name, f"{kind}_")
+            argument = kind if len(values) == 1 else names.new(name, f"{kind}_", MACROS)
             slot = slots[i] if slots else None
             ports.append(Port(name, v, argument, f"{self.macro}_{argument.upper()}", params.get(name), slot))
         return tuple(ports)
@@ -113,7 +115,7 @@ class Project:
     @cached_property
     def constant_at(self) -> dict[int, Constant]:
         """Those of the plan by index; each is named after the first layer that reads it and the role that it has there."""
-        names, found = Names(), {}
+        names, found = Names(f"{self.name}_{used}" for used in ("run", "run_in", "arena")), {}
         for call in self.calls:
             for arg, slot in zip(call.contract.args, call.step.args, strict=True):
                 if slot.place is Place.CONSTANT and slot.index not in found:

@@ -41,6 +41,11 @@ def load_kernels(folder: str | os.PathLike[str]) -> tuple[native.Kernel, ...]:
     return tuple(k for k in native.kernels() if k.contract.name in _contracts(path))
 
 
+def folders() -> tuple[Path, ...]:
+    """Those that were loaded."""
+    return tuple(_libraries)
+
+
 def source_of(contract: str, isa: str) -> Path | None:
     """The C file of a kernel that was loaded from a folder."""
     found = (folder / f"{contract}__{isa}.c" for folder in _libraries)
