@@ -45,6 +45,7 @@
 #include "contracts/pool.h"
 #include "contracts/quantize.h"
 #include "contracts/softmax.h"
+#include "contracts/rnn.h"
 #include "contracts/wide.h"
 
 #endif

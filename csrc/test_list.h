@@ -60,6 +60,9 @@
     X(layer_norm_f32, test_layer_norm_f32) \
     X(leaky_relu_f32, test_unary_f32) \
     X(linear_f32, test_linear_f32) \
+    X(gru_rows_s8, test_gru_rows_s8) \
+    X(gru_s16, test_s16) \
+    X(gru_s8, test_gru_s8) \
     X(linear_s16, test_s16) \
     X(linear_s16_f32, test_s16) \
     X(linear_s16_s8, test_s16) \
@@ -80,6 +83,9 @@
     X(matmul_f32, test_matmul_f32) \
     X(max_f32, test_binary_f32) \
     X(max_pool_f32, test_max_pool_f32) \
+    X(lstm_rows_s8, test_lstm_rows_s8) \
+    X(lstm_s16, test_s16) \
+    X(lstm_s8, test_lstm_s8) \
     X(max_pool_s16, test_s16) \
     X(max_pool_s8, test_max_pool_s8) \
     X(min_f32, test_binary_f32) \

@@ -69,6 +69,8 @@ class _Builder:
             assert found is not None, node.where
             for o in node.outputs:
                 self.homes[o.name] = _Store(nbytes(o)), 0
+            for arg in (a for call in found for a in call.args if isinstance(a, Value)):
+                self.homes.setdefault(arg.name, (_Store(nbytes(arg)), 0))  # between the calls of a node
             self.work += [(node, call) for call in found]
         self._outputs(target)
         self._drop_unread()
@@ -153,7 +155,7 @@ class _Builder:
         for i, (node, call) in enumerate(self.work):
             parts = 1 if target.threads == 1 else int(max(1, min(call.items, PARTS * target.threads, call.cost / WORTH)))
             args = tuple(self._slot(arg, where, (i, k)) for k, arg in enumerate(call.args))
-            kernel, macs = call.kernel, _macs(node)
+            kernel, macs = call.kernel, _macs(node) if call.macs is None else call.macs
             whole = tuple(v for v in node.inputs if v is not None and v.name not in self.graph.constants)
             layer = node.name or node.output.name
             steps.append(

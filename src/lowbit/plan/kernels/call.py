@@ -39,11 +39,13 @@ class Index:
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel call. Arguments are values of the graph, constants, scratch, in the contract's order.
+    """A kernel call. Arguments are values of the graph, constants, scratch, in the contract's order. A value that no node makes is
+    memory that the calls of a node share.
 
     cost      nanoseconds of one thread, roughly: small work is not split
     in_place  positions of inputs whose memory the output may take over, if nobody reads them later
     checks    what must be true of the graph's inputs before anything runs
+    macs      multiply-adds; None: those of the node
     """
 
     kernel: native.Kernel
@@ -53,6 +55,7 @@ class Call:
     cost: float
     in_place: tuple[int, ...] = ()
     checks: tuple[Index, ...] = ()
+    macs: int | None = None
 
 
 @dataclass(frozen=True)

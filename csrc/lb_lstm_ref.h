@@ -1,0 +1,39 @@
+/* lstm_s8 and lstm_s16: lb_hidden is the type of the state, lb_weight of the weights, lb_sum of their sums. */
+#include "lb_rnn.h"
+
+static inline lb_sum lb_recurrent(const lb_hidden *h, const lb_weight *r, int32_t k, int32_t h_zero) {
+    lb_sum sum = 0;
+    for (int32_t i = 0; i < k; i++)
+        sum += (lb_sum)(h[i] - h_zero) * r[i];
+    return sum;
+}
+
+static inline void lb_lstm_ref(const lb_lstm_s8_params *p, const float *px, const float *bias, const lb_weight *r, const float *r_scale,
+                               const int16_t *table, const lb_hidden *h0, const int16_t *c0, lb_hidden *y, lb_hidden *h, int16_t *c,
+                               int32_t begin, int32_t end) {
+    const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
+    for (int32_t item = begin; item < end; item++) {
+        const lb_units u = lb_units_of(p, item);
+        for (int32_t step = p->first; step < p->first + p->steps; step++)
+            for (int32_t b = 0; b < p->batch; b++) {
+                const lb_moment at = lb_moment_of(p, u.direction, step, b);
+                const lb_hidden *before = step ? y + at.before : h0 + at.state;
+                const int16_t *cell = (step ? c : c0) + at.state;
+                for (int32_t i = u.first; i < u.last; i++) {
+                    float pre[4];
+                    for (int gate = 0; gate < 4; gate++) {
+                        const ptrdiff_t row = (u.direction * 4 + gate) * n + i;
+                        const lb_sum sum = lb_recurrent(before, r + row * n, p->hidden, p->h_zero);
+                        pre[gate] = (px[at.row * rows + row] + bias[row]) + (float)sum * r_scale[row];
+                    }
+                    const int32_t kept = lb_sigmoid_gate(pre[2], table), taken = lb_sigmoid_gate(pre[0], table);
+                    const int32_t next = lb_mix(kept, cell[i], taken, lb_tanh_gate(pre[3], table), p->state_bits);
+                    const int32_t out = lb_sigmoid_gate(pre[1], table) * lb_tanh16(lb_to_q12(next, p->state_bits), table);
+                    c[at.state + i] = (int16_t)next;
+                    y[at.y + i] = (lb_hidden)lb_round_clamp((float)out * p->h_multiplier, p->h_zero, p->lo, p->hi);
+                    if (step == p->time - 1)
+                        h[at.state + i] = y[at.y + i];
+                }
+            }
+    }
+}

@@ -1,0 +1,62 @@
+/* What the implementations of recurrent layers share: items, steps and where they stand; gates of 16 bits. */
+#ifndef LB_RNN_H
+#define LB_RNN_H
+
+#include "lb.h"
+#include "lb_numerics.h"
+
+#include <stddef.h>
+
+/* Units first ... last - 1 of a direction. */
+typedef struct {
+    int32_t direction, first, last;
+} lb_units;
+
+static inline lb_units lb_units_of(const lb_lstm_s8_params *p, int32_t item) {
+    const int32_t blocks = (int32_t)(((int64_t)p->hidden + p->block - 1) / p->block), first = item % blocks * p->block;
+    return (lb_units){item / blocks, first, p->hidden - first < p->block ? p->hidden : first + p->block};
+}
+
+/* Where a step of one row of the batch finds its input and its states, and puts its output. */
+typedef struct {
+    ptrdiff_t row, y, before, state; /* a row of px; elements of y, of the y before it (step > 0), of h, c and s */
+} lb_moment;
+
+static inline lb_moment lb_moment_of(const lb_lstm_s8_params *p, int32_t direction, int32_t step, int32_t batch) {
+    const int back = p->reverse || direction == 1;
+    const ptrdiff_t t = back ? p->time - 1 - step : step, at = (ptrdiff_t)direction * p->y_direction + (ptrdiff_t)batch * p->y_batch;
+    return (lb_moment){t * p->x_time + (ptrdiff_t)batch * p->x_batch, t * p->y_time + at, (back ? t + 1 : t - 1) * p->y_time + at,
+                       (ptrdiff_t)direction * p->s_direction + (ptrdiff_t)batch * p->s_batch};
+}
+
+/* tanh in Q0.15 of g in Q3.12. */
+static inline int32_t lb_tanh16(int32_t g, const int16_t *table) {
+    const int32_t at = g + 32768, i = at >> 7, part = at & 127;
+    return (table[i] * (128 - part) + table[i + 1] * part + 64) >> 7;
+}
+
+static inline int32_t lb_clamp16s(int32_t v) {
+    return lb_clamp(v, -32768, 32767);
+}
+
+/* tanh, and sigmoid, in Q0.15 of a real. */
+static inline int32_t lb_tanh_gate(float v, const int16_t *table) {
+    return lb_tanh16(lb_round_clamp(v * 4096.0f, 0, -32768, 32767), table);
+}
+
+static inline int32_t lb_sigmoid_gate(float v, const int16_t *table) {
+    return (lb_tanh16(lb_round_clamp(v * 2048.0f, 0, -32768, 32767), table) + 32768) >> 1;
+}
+
+/* A state of scale 2^-bits in Q3.12. */
+static inline int32_t lb_to_q12(int32_t state, int32_t bits) {
+    const int32_t down = bits - 12;
+    return lb_clamp16s(down <= 0 ? state * (1 << -down) : (state + (1 << (down - 1))) >> down);
+}
+
+/* keep * old + take * fresh as a state of scale 2^-bits; keep, take and fresh are Q0.15. */
+static inline int32_t lb_mix(int32_t keep, int32_t old, int32_t take, int32_t fresh, int32_t bits) {
+    return lb_clamp16s((keep * old + ((take * fresh) >> (15 - bits)) + (1 << 14)) >> 15);
+}
+
+#endif

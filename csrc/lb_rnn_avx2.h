@@ -1,0 +1,241 @@
+/* Recurrent layers on AVX2: products of a state with panels of 16 units, by magnitudes and signs.
+ *
+ * With s = -1 where h < 0 and else 0, h * w = |h| * ((w ^ s) - s), and the sum of |h| * s is the same for all units. |h| is at most 128 and
+ * a byte of w ^ s within -128 ... 127: vpmaddubsw adds two products that fit int16 for every state and weight. Weights are read once a
+ * step, and in turn forwards and backwards: what was read last is still in the second-level cache.
+ * Gates come when all sums of a step are there: eight units then need not wait for each other. */
+#ifndef LB_RNN_AVX2_H
+#define LB_RNN_AVX2_H
+
+#include "lb_rnn.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define LB_INLINE static inline __attribute__((always_inline))
+
+enum { LB_UNITS = 16 };
+
+/* What a row of the batch has of scratch; `wide` is hidden rounded up to 64. */
+typedef struct {
+    int8_t *h, *magnitude; /* bytes that meet the weights, `wide` each; h is s in the end */
+    float *kept;           /* `wide` floats (or integers) between the two halves of a step, twice */
+    float *scale;
+    int32_t *negative; /* the sum of |h| where h < 0 */
+    int32_t *sums;     /* of panels: gates x 16 each */
+} lb_rnn_row;
+
+static inline lb_rnn_row lb_rnn_row_at(void *scratch, int32_t hidden, int32_t b) {
+    const ptrdiff_t wide = ((ptrdiff_t)hidden + 63) / 64 * 64;
+    int8_t *at = (int8_t *)scratch + b * 32 * wide;
+    return (lb_rnn_row){at,
+                        at + wide,
+                        (float *)(void *)(at + 4 * wide),
+                        (float *)(void *)(at + 2 * wide),
+                        (int32_t *)(void *)(at + 3 * wide),
+                        (int32_t *)(void *)(at + 16 * wide)};
+}
+
+/* Bytes of a panel of 16 units. */
+static inline ptrdiff_t lb_panel_bytes(int32_t hidden, int gates) {
+    return gates * LB_UNITS * (4 + ((ptrdiff_t)hidden + 3) / 4 * 4);
+}
+
+static inline int32_t lb_panels(int32_t hidden) {
+    return (hidden + LB_UNITS - 1) / LB_UNITS;
+}
+
+/* n bytes in row.h become magnitudes and signs, with zeros behind them up to a multiple of 32. */
+static inline void lb_rnn_magnitudes(const lb_rnn_row *row, int32_t n) {
+    const int32_t end = (n + 31) / 32 * 32;
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i sum = zero;
+    memset(row->h + n, 0, (size_t)(end - n));
+    for (int32_t i = 0; i < end; i += 32) {
+        __m256i *h = (__m256i *)(void *)(row->h + i);
+        const __m256i v = _mm256_load_si256(h), magnitude = _mm256_abs_epi8(v), s = _mm256_cmpgt_epi8(zero, v);
+        sum = _mm256_add_epi64(sum, _mm256_sad_epu8(_mm256_and_si256(magnitude, s), zero));
+        _mm256_store_si256((__m256i *)(void *)(row->magnitude + i), magnitude);
+        _mm256_store_si256(h, s);
+    }
+    const __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    *row->negative = _mm_cvtsi128_si32(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half)));
+}
+
+typedef int32_t __attribute__((may_alias)) lb_quad;
+
+/* acc += |h| * (w ^ s) for four k of 16 units. In assembly, so that the chains of both halves run beside each other. */
+LB_INLINE void lb_rnn_step(__m256i acc[2], const __m256i *w, __m256i s, __m256i magnitude, __m256i ones) {
+    __m256i t, u;
+    __asm__("vpxor %[w0], %[s], %[t]\n\t"
+            "vpxor %[w1], %[s], %[u]\n\t"
+            "vpmaddubsw %[t], %[m], %[t]\n\t"
+            "vpmaddubsw %[u], %[m], %[u]\n\t"
+            "vpmaddwd %[t], %[ones], %[t]\n\t"
+            "vpmaddwd %[u], %[ones], %[u]\n\t"
+            "vpaddd %[t], %[c0], %[c0]\n\t"
+            "vpaddd %[u], %[c1], %[c1]"
+            : [c0] "+x"(acc[0]), [c1] "+x"(acc[1]), [t] "=&x"(t), [u] "=&x"(u)
+            : [w0] "m"(w[0]), [w1] "m"(w[1]), [s] "x"(s), [m] "x"(magnitude), [ones] "x"(ones));
+}
+
+/* sums (gates x 16) = the start of a panel + its products with a row. */
+LB_INLINE void lb_rnn_sums(const int gates, const void *panel, const lb_rnn_row *row, int32_t hidden, int32_t *sums) {
+    const __m256i *w = panel;
+    const __m256i ones = _mm256_set1_epi16(1), negative = _mm256_set1_epi32(*row->negative);
+    __m256i acc[4][2];
+    for (int i = 0; i < gates; i++)
+        for (int half = 0; half < 2; half++)
+            acc[i][half] = _mm256_add_epi32(_mm256_load_si256(w + 2 * i + half), negative);
+    w += 2 * gates;
+    for (int32_t k = 0; k < hidden; k += 4, w += 2 * gates) {
+        const __m256i s = _mm256_set1_epi32(*(const lb_quad *)(const void *)(row->h + k));
+        const __m256i magnitude = _mm256_set1_epi32(*(const lb_quad *)(const void *)(row->magnitude + k));
+        for (int i = 0; i < gates; i++)
+            lb_rnn_step(acc[i], w + 2 * i, s, magnitude, ones);
+    }
+    for (int i = 0; i < gates; i++)
+        for (int half = 0; half < 2; half++)
+            _mm256_store_si256((__m256i *)(void *)(sums + LB_UNITS * i + 8 * half), acc[i][half]);
+}
+
+/* The sums of an item's units and all rows of the batch. `panels` are those of the direction. */
+LB_INLINE void lb_rnn_products(const int gates, const lb_lstm_s8_params *p, const char *panels, const lb_units *u, int32_t step,
+                               void *scratch) {
+    const ptrdiff_t bytes = lb_panel_bytes(p->hidden, gates);
+    const int32_t first = u->first / LB_UNITS, count = lb_panels(u->last) - first;
+    for (int32_t turn = 0; turn < count; turn++) {
+        const int32_t panel = step % 2 ? first + count - 1 - turn : first + turn;
+        for (int32_t b = 0; b < p->batch; b++) {
+            const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, b);
+            lb_rnn_sums(gates, panels + panel * bytes, &row, p->hidden, row.sums + panel * gates * LB_UNITS);
+        }
+    }
+}
+
+/* Eight neighbouring units, of which the first `count` exist. */
+typedef struct {
+    ptrdiff_t first; /* among the units of its direction */
+    int32_t count;   /* 1 ... 8 */
+    __m256i mask;
+} lb_eight;
+
+/* For loops over whole eights: the compiler knows the count, and takes plain loads and stores. */
+LB_INLINE lb_eight lb_whole_eight(ptrdiff_t first) {
+    return (lb_eight){first, 8, _mm256_set1_epi32(-1)};
+}
+
+static inline lb_eight lb_eight_at(ptrdiff_t first, int32_t hidden) {
+    const int32_t count = hidden - (int32_t)first < 8 ? hidden - (int32_t)first : 8;
+    return (lb_eight){first, count, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))};
+}
+
+LB_INLINE __m256 lb_read(const lb_eight *u, const float *from) {
+    return u->count == 8 ? _mm256_loadu_ps(from + u->first) : _mm256_maskload_ps(from + u->first, u->mask);
+}
+
+LB_INLINE void lb_write(const lb_eight *u, float *to, __m256 v) {
+    if (u->count == 8)
+        _mm256_storeu_ps(to + u->first, v);
+    else
+        _mm256_maskstore_ps(to + u->first, u->mask, v);
+}
+
+LB_INLINE __m256i lb_read_words(const lb_eight *u, const int16_t *from) {
+    _Alignas(16) int16_t words[8] = {0};
+    if (u->count == 8)
+        return _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(from + u->first)));
+    memcpy(words, from + u->first, 2 * (size_t)u->count);
+    return _mm256_cvtepi16_epi32(_mm_load_si128((const __m128i *)(const void *)words));
+}
+
+/* Integers within int16. */
+LB_INLINE void lb_write_words(const lb_eight *u, int16_t *to, __m256i v) {
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    if (u->count == 8)
+        _mm_storeu_si128((__m128i *)(void *)(to + u->first), words);
+    else
+        memcpy(to + u->first, &words, 2 * (size_t)u->count);
+}
+
+/* Integers within int8. */
+LB_INLINE void lb_write_bytes(const lb_eight *u, int8_t *to, __m256i v) {
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    const __m128i bytes = _mm_packs_epi16(words, words);
+    if (u->count == 8)
+        _mm_storel_epi64((__m128i *)(void *)(to + u->first), bytes);
+    else
+        memcpy(to + u->first, &bytes, (size_t)u->count);
+}
+
+/* fl32(sum) * scale for one of the `gates` of panels. */
+LB_INLINE __m256 lb_scaled(const lb_eight *u, const int32_t *sums, int gates, int gate, __m256 scale) {
+    const ptrdiff_t at = u->first / LB_UNITS * LB_UNITS * gates + gate * LB_UNITS + u->first % LB_UNITS;
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_load_si256((const __m256i *)(const void *)(sums + at))), scale);
+}
+
+/* lb_round_clamp without the sum: limits are those less the zero point. */
+LB_INLINE __m256i lb_round8(__m256 v, __m256 lo, __m256 hi) {
+    v = _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
+    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v, lo), hi));
+}
+
+/* Entries i and i + 1 of the table for four i. Cheaper than vpgatherdd where that is made of many steps. */
+LB_INLINE __m128i lb_nodes(__m128i i, const int16_t *table) {
+    const uint64_t low = (uint64_t)_mm_cvtsi128_si64(i), high = (uint64_t)_mm_extract_epi64(i, 1);
+    int32_t node[4];
+    memcpy(node, table + (uint32_t)low, 4);
+    memcpy(node + 1, table + (low >> 32), 4);
+    memcpy(node + 2, table + (uint32_t)high, 4);
+    memcpy(node + 3, table + (high >> 32), 4);
+    return _mm_unpacklo_epi64(_mm_insert_epi32(_mm_cvtsi32_si128(node[0]), node[1], 1),
+                              _mm_insert_epi32(_mm_cvtsi32_si128(node[2]), node[3], 1));
+}
+
+/* lb_tanh16: both neighbours of a node come in one dword. */
+LB_INLINE __m256i lb_tanh16_8(__m256i g, const int16_t *table) {
+    const __m256i at = _mm256_add_epi32(g, _mm256_set1_epi32(32768));
+    const __m256i part = _mm256_and_si256(at, _mm256_set1_epi32(127));
+    const __m256i i = _mm256_srli_epi32(at, 7);
+    const __m256i nodes = _mm256_set_m128i(lb_nodes(_mm256_extracti128_si256(i, 1), table), lb_nodes(_mm256_castsi256_si128(i), table));
+    const __m256i weights = _mm256_or_si256(_mm256_slli_epi32(part, 16), _mm256_sub_epi32(_mm256_set1_epi32(128), part));
+    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_madd_epi16(nodes, weights), _mm256_set1_epi32(64)), 7);
+}
+
+LB_INLINE __m256i lb_q12_8(__m256 v, float factor) {
+    return lb_round8(_mm256_mul_ps(v, _mm256_set1_ps(factor)), _mm256_set1_ps(-32768.0f), _mm256_set1_ps(32767.0f));
+}
+
+LB_INLINE __m256i lb_tanh_gate8(__m256 v, const int16_t *table) {
+    return lb_tanh16_8(lb_q12_8(v, 4096.0f), table);
+}
+
+LB_INLINE __m256i lb_sigmoid_gate8(__m256 v, const int16_t *table) {
+    return _mm256_srai_epi32(_mm256_add_epi32(lb_tanh16_8(lb_q12_8(v, 2048.0f), table), _mm256_set1_epi32(32768)), 1);
+}
+
+LB_INLINE __m256i lb_clamp16_8(__m256i v) {
+    return _mm256_min_epi32(_mm256_max_epi32(v, _mm256_set1_epi32(-32768)), _mm256_set1_epi32(32767));
+}
+
+LB_INLINE __m256i lb_to_q12_8(__m256i state, int32_t bits) {
+    const int32_t down = bits - 12;
+    if (down <= 0)
+        return lb_clamp16_8(_mm256_sll_epi32(state, _mm_cvtsi32_si128(-down)));
+    return lb_clamp16_8(_mm256_sra_epi32(_mm256_add_epi32(state, _mm256_set1_epi32(1 << (down - 1))), _mm_cvtsi32_si128(down)));
+}
+
+LB_INLINE __m256i lb_mix8(__m256i keep, __m256i old, __m256i take, __m256i fresh, int32_t bits) {
+    const __m256i taken = _mm256_sra_epi32(_mm256_mullo_epi32(take, fresh), _mm_cvtsi32_si128(15 - bits));
+    const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(_mm256_mullo_epi32(keep, old), taken), _mm256_set1_epi32(1 << 14));
+    return lb_clamp16_8(_mm256_srai_epi32(sum, 15));
+}
+
+/* clamp(rne(fl32(v) * multiplier) + h_zero). */
+LB_INLINE __m256i lb_to_hidden8(const lb_lstm_s8_params *p, __m256i v, float multiplier) {
+    const __m256 lo = _mm256_set1_ps((float)(p->lo - p->h_zero)), hi = _mm256_set1_ps((float)(p->hi - p->h_zero));
+    const __m256i q = lb_round8(_mm256_mul_ps(_mm256_cvtepi32_ps(v), _mm256_set1_ps(multiplier)), lo, hi);
+    return _mm256_add_epi32(q, _mm256_set1_epi32(p->h_zero));
+}
+
+#endif

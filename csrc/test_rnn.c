@@ -1,0 +1,163 @@
+/* Recurrent layers, every instruction set against `ref`: sizes around the panels, both directions, layouts, steps one by one and all at
+ * once, extremes. */
+#include "test_support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_HIDDEN = 70, MAX_ROWS = 2 * 4 * MAX_HIDDEN, MAX_TIME = 4, MAX_BATCH = 3, STATES = 2 * MAX_BATCH * MAX_HIDDEN };
+
+static float px[MAX_TIME * MAX_BATCH * MAX_ROWS], bias[MAX_ROWS], r_scale[MAX_ROWS], r_bias[MAX_ROWS], w_scale[MAX_ROWS];
+static float x_scale[MAX_TIME * MAX_BATCH];
+static int8_t weights[MAX_ROWS * MAX_HIDDEN];
+static int16_t table[513];
+static _Alignas(64) unsigned char packed[MAX_ROWS * 4 * (MAX_HIDDEN + 64)], scratch[MAX_BATCH * 32 * 128];
+static float states[2][STATES]; /* h0 and c0 of any type */
+
+static float real(float most) {
+    return most * (float)random_int(-1000, 1000) / 1000.0f;
+}
+
+static lb_lstm_s8_params geometry(int32_t gates, int dynamic) {
+    static const int32_t sizes[] = {1, 3, 8, 15, 16, 17, 31, 33, 48, 70};
+    lb_lstm_s8_params p = {.time = random_int(1, MAX_TIME), .batch = random_int(0, MAX_BATCH), .hidden = sizes[random_int(0, 9)]};
+    p.directions = random_int(1, 2), p.reverse = p.directions == 1 && random_int(0, 1);
+    p.linear_before_reset = random_int(0, 1);
+    if (random_int(0, 1)) /* time, batch */
+        p.x_time = p.batch, p.x_batch = 1, p.y_time = p.directions * p.batch * p.hidden, p.y_direction = p.batch * p.hidden,
+        p.y_batch = p.hidden, p.s_direction = p.batch * p.hidden, p.s_batch = p.hidden;
+    else
+        p.x_time = 1, p.x_batch = p.time, p.y_time = p.directions * p.hidden, p.y_direction = p.hidden,
+        p.y_batch = p.time * p.directions * p.hidden, p.s_direction = p.hidden, p.s_batch = p.directions * p.hidden;
+    p.lo = random_int(-128, 0), p.hi = random_int(0, 127);
+    if (random_int(0, 1))
+        p.lo = -128, p.hi = 127;
+    p.h_zero = dynamic ? 0 : random_int(p.lo, p.hi);
+    p.state_bits = random_int(0, 15);
+    p.h_multiplier = ldexpf((float)random_int(50, 3000), gates == 4 ? -33 : -(p.state_bits + 4));
+    p.reset_multiplier = ldexpf((float)random_int(50, 3000), -(p.state_bits + 19));
+    p.state_multiplier = ldexpf((float)random_int(500, 1500), p.state_bits - 16);
+    const int32_t rows = p.directions * gates * p.hidden;
+    const int extremes = random_int(0, 3) == 0;
+    for (int32_t i = 0; i < rows; i++)
+        bias[i] = real(2), r_bias[i] = real(2), r_scale[i] = 0.0005f * (float)random_int(1, 20),
+        w_scale[i] = 0.01f * (float)random_int(1, 20);
+    for (int32_t i = 0; i < rows * p.hidden; i++)
+        weights[i] = (int8_t)(extremes ? (random_u32() & 1 ? 127 : -128) : random_int(-128, 127));
+    for (int32_t i = 0; i < p.time * p.batch * rows; i++)
+        px[i] = dynamic ? (float)random_int(-20000, 20000) : extremes && random_int(0, 9) == 0 ? real(1e30f) : real(6);
+    if (extremes)
+        px[0] = NAN;
+    for (int32_t i = 0; i < p.time * p.batch; i++)
+        x_scale[i] = 0.001f * (float)random_int(1, 20);
+    for (int i = 0; i < 513; i++)
+        table[i] = (int16_t)random_int(-32768, 32767); /* any table is interpolated alike */
+    for (int i = 0; i < 2; i++)
+        for (int32_t j = 0; j < STATES; j++) {
+            if (dynamic)
+                states[i][j] = random_int(0, 99) || i == 0 ? real(1) : 1e30f;
+            else
+                ((int32_t *)states[i])[j] = (int32_t)random_u32();
+        }
+    return p;
+}
+
+/* Panels of the gates first ... first + count - 1 of every unit. */
+static unsigned char *pack_gates(const lb_lstm_s8_params *p, unsigned char *to, int32_t direction, int32_t gates, int32_t first,
+                                 int32_t count) {
+    const int32_t n = p->hidden, depth = (n + 3) / 4 * 4;
+    for (int32_t unit = 0; unit < n; unit += 16) {
+        for (int32_t i = 0; i < count * 16; i++, to += 4) {
+            int32_t start = 0;
+            for (int32_t k = 0; k < n && unit + i % 16 < n; k++)
+                start -= p->h_zero * weights[((direction * gates + first + i / 16) * n + unit + i % 16) * n + k];
+            memcpy(to, &start, 4);
+        }
+        for (int32_t k = 0; k < depth; k += 4)
+            for (int32_t i = 0; i < count * 64; i++) {
+                const int32_t own = unit + i / 4 % 16, row = (direction * gates + first + i / 64) * n + own, at = k + i % 4;
+                *to++ = (unsigned char)(own < n && at < n ? weights[row * n + at] : 0);
+            }
+    }
+    return to;
+}
+
+static void pack(const lb_lstm_s8_params *p, int32_t gates, int split) {
+    unsigned char *to = packed;
+    for (int32_t d = 0; d < p->directions; d++) {
+        to = pack_gates(p, to, d, gates, 0, split ? gates - 1 : gates);
+        if (split)
+            to = pack_gates(p, to, d, gates, gates - 1, 1);
+    }
+}
+
+/* All outputs, one behind the other: y, then `count` states of `size` elements; `wide` bytes an element. Runs all steps, at once or
+ * one by one in parts. args has NULL where outputs go, from `first` on. */
+static void run(const lb_kernel *k, lb_lstm_s8_params p, void **args, int first, int outputs, const size_t *bytes, unsigned char *out,
+                int whole) {
+    for (int i = 0; i < outputs; i++)
+        args[first + i] = out, out += (bytes[i] + 63) / 64 * 64;
+    args[first + outputs] = scratch;
+    if (whole) {
+        p.first = 0, p.steps = p.time, p.block = (p.hidden + 15) / 16 * 16;
+        k->call(&p, args, 0, p.directions);
+        return;
+    }
+    p.steps = 1, p.block = 16;
+    for (p.first = 0; p.first < p.time; p.first++) {
+        const int32_t items = p.directions * ((p.hidden + 15) / 16), cut = random_int(0, items);
+        k->call(&p, args, cut, items);
+        k->call(&p, args, 0, cut);
+    }
+}
+
+static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dynamic) {
+    static _Alignas(64) unsigned char want[1 << 16], got[1 << 16];
+    const int plain = strcmp(k->isa->name, "ref") == 0;
+    for (int round = 0; round < 300; round++) {
+        const lb_lstm_s8_params p = geometry(gates, dynamic);
+        const int together = gates == 3 && !p.linear_before_reset;
+        const size_t element = dynamic ? 4 : 1, state = (size_t)(p.directions * p.batch * p.hidden);
+        const size_t bytes[3] = {element * state * (size_t)p.time, element * state, (dynamic ? 4 : 2) * state};
+        const int outputs = gates == 3 && dynamic ? 2 : 3;
+        pack(&p, gates, together);
+        void *args[16];
+        int n = 0;
+        args[n++] = px;
+        if (dynamic)
+            args[n++] = x_scale, args[n++] = w_scale;
+        args[n++] = bias;
+        const int r = n++;
+        args[n++] = r_scale;
+        if (gates == 3)
+            args[n++] = r_bias;
+        if (!dynamic)
+            args[n++] = table;
+        args[n++] = states[0];
+        if (gates == 4)
+            args[n++] = states[1];
+        memset(want, 0xA5, sizeof want), memset(got, 0xA5, sizeof got);
+        args[r] = weights;
+        run(ref, p, args, n, outputs, bytes, want, 1);
+        args[r] = plain ? (void *)weights : packed;
+        run(k, p, args, n, outputs, bytes, got, together || round % 2);
+        expect_equal(k, want, got, sizeof want, 0);
+    }
+}
+
+void test_lstm_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test(ref, k, 4, 0);
+}
+
+void test_lstm_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test(ref, k, 4, 1);
+}
+
+void test_gru_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test(ref, k, 3, 0);
+}
+
+void test_gru_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test(ref, k, 3, 1);
+}

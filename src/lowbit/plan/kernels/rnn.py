@@ -1,0 +1,196 @@
+"""LSTM and GRU: one product for the inputs of all times, then the recurrence, step by step where threads share it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Node, Value
+from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, Scratch, aligned, lowers, short
+from lowbit.plan.plan import Param
+from lowbit.runtime import native
+from lowbit.types import Array, TensorType
+
+UNITS = 16  # that kernels do at once
+MACS_PER_NS = 50.0
+STEP_WORTH = 4_000.0  # nanoseconds of a step's product that pay for meeting the other threads behind it
+F32 = np.float32
+
+
+def panels(rows: Array, h_zero: int) -> bytes:
+    """Recurrent weights of some gates (gates, hidden, hidden) as contracts/rnn.h says: panels of 16 units, each behind its start values."""
+    gates, hidden, _ = rows.shape
+    count, depth = -(-hidden // UNITS), -(-hidden // 4)
+    full = np.zeros((gates, count * UNITS, depth * 4), np.int8)
+    full[:, :hidden, :hidden] = rows
+    start = -h_zero * full.sum(axis=2, dtype=np.int32)
+    starts = start.reshape(gates, count, UNITS).transpose(1, 0, 2).reshape(count, -1)
+    quads = full.reshape(gates, count, UNITS, depth, 4).transpose(1, 3, 0, 2, 4).reshape(count, -1)
+    both = np.concatenate([np.ascontiguousarray(starts, np.int32).view(np.uint8), np.ascontiguousarray(quads).view(np.uint8)], axis=1)
+    return both.tobytes()
+
+
+def pack(r: Array, gates: int, h_zero: int, apart: bool) -> Array:
+    """Recurrent weights (directions, gates · hidden, hidden) for the kernels; `apart`: the last gate behind the others."""
+    hidden = r.shape[2]
+    cuts = (slice(0, gates - 1), slice(gates - 1, gates)) if apart else (slice(0, gates),)
+    whole = b"".join(panels(d.reshape(gates, hidden, hidden)[cut], h_zero) for d in r for cut in cuts)
+    out = aligned(len(whole))
+    out[:] = np.frombuffer(whole, np.uint8)
+    return out
+
+
+def input_products(node: Node, ctx: Context, scales: Array, x_zero: int, bound: int) -> tuple[list[Call], Value] | None:
+    """fl32(Σ (x - x_zero)·w) × scale for all times and directions, by the kernels of q_linear; and the value that holds them."""
+    x, wv = node.inputs[0], node.inputs[1 if "rows" not in node.op else 2]
+    w = ctx.constant(wv)
+    assert x is not None and wv is not None
+    if w is None:
+        return None
+    b = Builder()
+    given = b.input(x.name, TensorType((int(x.shape[0]) * int(x.shape[1]), w.shape[2]), x.type.dtype))
+    weights = b.constant(w.reshape(-1, w.shape[2]), name=f"{wv.name}:rows", dtype=wv.type.dtype)
+    multiplier = b.constant(np.ascontiguousarray(np.broadcast_to(scales.reshape(-1), w.shape[0] * w.shape[1]), F32), name="multiplier")
+    attrs = {"x_zero": x_zero, "y_zero": 0, "lo": -128, "hi": 127, "to": "float32", "bound": bound}
+    made = b.add("q_linear", given, weights, multiplier, out=f"{node.output.name}:products", name=node.name, **attrs)
+    part = b.finish({"y": made})
+    calls = KERNELS["q_linear"](part.nodes[0], Context(part, ctx.target, ctx.packed))
+    return (calls, made) if calls is not None else None
+
+
+def geometry(node: Node, gates: int, hidden: int) -> dict[str, int]:
+    x, y = node.inputs[0], node.output
+    assert x is not None
+    one, two = int(x.shape[0]), int(x.shape[1])
+    time, batch = (two, one) if node.attrs["layout"] else (one, two)
+    directions = 2 if node.attrs["direction"] == "bidirectional" else 1
+    steps = {"x_time": batch, "x_batch": 1, "y_time": directions * batch * hidden, "y_direction": batch * hidden, "y_batch": hidden}
+    steps |= {"s_direction": batch * hidden, "s_batch": hidden}
+    if node.attrs["layout"]:
+        steps = {"x_time": 1, "x_batch": time, "y_time": directions * hidden, "y_direction": hidden, "y_batch": time * directions * hidden}
+        steps |= {"s_direction": hidden, "s_batch": directions * hidden}
+    assert int(y.type.size) == time * batch * directions * hidden
+    reverse = int(node.attrs["direction"] == "reverse")
+    return {"time": time, "batch": batch, "hidden": hidden, "directions": directions, "reverse": reverse, **steps}
+
+
+def recurrence(
+    node: Node, ctx: Context, kernel: native.Kernel, gates: int, fields: dict[str, Param], args: list[Value | Data], before: list[Call]
+) -> list[Call]:
+    """The calls behind the product of the inputs: one for all times, or where threads gain by it one for each."""
+    g = geometry(node, gates, int(node.outputs[1].shape[-1]))
+    hidden, batch, threads = g["hidden"], g["batch"], ctx.target.threads
+    cost = g["directions"] * batch * gates * hidden * hidden / MACS_PER_NS
+    whole = -(-hidden // UNITS) * UNITS
+    alone = not fields["linear_before_reset"] and gates == 3  # units of such a GRU meet within a step
+    shares = max(1, min(threads // g["directions"], int(cost / g["directions"] / STEP_WORTH))) if not alone else 1
+    block = -(-whole // (UNITS * shares)) * UNITS
+    items = g["directions"] * -(-hidden // block)
+    scratch = Scratch(batch * 32 * (-(-hidden // 64) * 64))
+    spans = [(0, g["time"])] if shares == 1 else [(t, 1) for t in range(g["time"])]
+    macs = batch * g["directions"] * gates * hidden * hidden
+    made = [
+        Call(kernel, {**g, **fields, "first": first, "steps": steps, "block": block}, (*args, scratch), items,
+             max(cost, 1e5) if items > 1 else 0.0, macs=macs * steps)
+        for first, steps in spans
+    ]  # fmt: skip
+    return [*before, *made]
+
+
+def rows_of(data: Array | None, like: Array) -> Data:
+    """A bias, zeros where there is none: what they are added to rounds alike."""
+    return Data(np.zeros(like.shape, F32) if data is None else np.ascontiguousarray(data, F32))
+
+
+def recurrent_weights(node: Node, ctx: Context, value: Value, contract: str, gates: int, zero: int) -> tuple[native.Kernel, Data] | None:
+    """The kernel, and the weights as it wants them."""
+    r = ctx.constant(value)
+    if r is None or (r.dtype != np.int8 and not contract.endswith("s16")):
+        return None
+    kernel = ctx.kernel(contract)
+    if contract.endswith("s16"):
+        return kernel, ctx.once(value, "int16", make=lambda: np.ascontiguousarray(r, np.int16))
+    if kernel.isa == "ref":
+        return kernel, Data(r)
+    apart = gates == 3 and not node.attrs["linear_before_reset"]
+    return kernel, ctx.once(value, "rnn", str(zero), str(apart), make=lambda: pack(r, gates, zero, apart))
+
+
+def fits(node: Node, wide: bool) -> bool:
+    """Sums within int32 (16-bit states: int64, whatever they are), and something to do."""
+    a: Any = node.attrs
+    return (wide or (a["bound_x"] < 2**31 and a["bound_h"] < 2**31)) and int(node.output.type.size) > 0
+
+
+def finite(*arrays: Array | None) -> bool:
+    return all(a is not None and bool(np.isfinite(a).all()) for a in arrays)
+
+
+@lowers("q_lstm", "q_gru")
+def static(node: Node, ctx: Context) -> list[Call] | None:
+    gates = 4 if node.op == "q_lstm" else 3
+    _, _, w_scale, rv, r_scale, table, h0 = node.inputs[:7]
+    c0, bias = (node.inputs[7], node.input(8)) if gates == 4 else (None, node.input(7))
+    a: Any = node.attrs
+    kind = short(node.inputs[0], h0)
+    scales, r_scales = ctx.constant(w_scale), ctx.constant(r_scale)
+    biases = [bias] if gates == 4 else [bias, node.input(8)]
+    if kind not in ("s8", "s16") or not fits(node, kind == "s16") or any(b is not None and ctx.constant(b) is None for b in biases):
+        return None
+    if not finite(scales, r_scales) or ctx.constant(table) is None:
+        return None
+    assert rv is not None and h0 is not None and table is not None and scales is not None and r_scales is not None
+    found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_{kind}", gates, a["h_zero"])
+    products = input_products(node, ctx, scales, a["x_zero"], a["bound_x"])
+    if found is None or products is None:
+        return None
+    kernel, weights = found
+    one, bits = F32(1), a["state_bits"]
+    sh = F32(a["h_scale"]) if gates == 3 else one
+    fields: dict[str, Param] = {
+        "linear_before_reset": int(gates == 3 and a["linear_before_reset"]), "h_zero": a["h_zero"], "lo": a["lo"], "hi": a["hi"],
+        "state_bits": bits, "h_multiplier": float(F32(2.0**-bits) / sh) if gates == 3 else float(a["h_multiplier"]),
+        "reset_multiplier": float(F32(2.0 ** -(bits + 15)) / sh), "state_multiplier": float(sh * F32(2.0**bits)),
+    }  # fmt: skip
+    if not all(np.isfinite(v) for v in fields.values() if isinstance(v, float)):
+        return None
+    calls, px = products
+    args: list[Value | Data] = [px, rows_of(ctx.constant(bias), scales), weights, Data(r_scales)]
+    if gates == 4:
+        assert c0 is not None
+        args += [ctx.argument(table), ctx.argument(h0), ctx.argument(c0), *node.outputs]
+    else:
+        state = Value(f"{node.output.name}:state", node.outputs[1].type.with_dtype("int16"))
+        args += [rows_of(ctx.constant(node.input(8)), scales), ctx.argument(table), ctx.argument(h0), *node.outputs, state]
+    return recurrence(node, ctx, kernel, gates, fields, args, calls)
+
+
+@lowers("q_lstm_rows", "q_gru_rows")
+def dynamic(node: Node, ctx: Context) -> list[Call] | None:
+    gates = 4 if node.op == "q_lstm_rows" else 3
+    x, x_scale, _, w_scale, rv, r_scale = node.inputs[:6]
+    bias, state = node.input(6), (node.input(7), node.input(8))
+    r_bias, first = (None, state) if gates == 4 else (state[0], (state[1],))
+    w_scales, r_scales = ctx.constant(w_scale), ctx.constant(r_scale)
+    if short(x) != "s8" or not fits(node, False) or any(b is not None and ctx.constant(b) is None for b in (bias, r_bias)):
+        return None
+    if w_scales is None or r_scales is None:
+        return None
+    assert rv is not None and x_scale is not None
+    found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_s8", gates, 0)
+    products = input_products(node, ctx, np.ones(1, F32), 0, int(node.attrs["bound_x"]))  # type: ignore[arg-type]
+    if found is None or products is None:
+        return None
+    kernel, weights = found
+    names = ("h_zero", "lo", "hi", "state_bits")
+    fields: dict[str, Param] = {**dict.fromkeys(names, 0), "h_multiplier": 0.0, "reset_multiplier": 0.0, "state_multiplier": 0.0}
+    fields["linear_before_reset"] = int(gates == 3 and bool(node.attrs["linear_before_reset"]))
+    calls, px = products
+    args: list[Value | Data] = [px, ctx.argument(x_scale), Data(w_scales), rows_of(ctx.constant(bias), w_scales), weights, Data(r_scales)]
+    if gates == 3:
+        args.append(rows_of(ctx.constant(r_bias), w_scales))
+    zeros = Data(np.zeros([int(d) for d in node.outputs[1].shape], F32))
+    args += [ctx.argument(v) if v is not None else zeros for v in first]
+    return recurrence(node, ctx, kernel, gates, fields, [*args, *node.outputs], calls)
