@@ -149,3 +149,106 @@ void test_attention_f32(const lb_kernel *ref, const lb_kernel *k) {
         expect(close_floats(want, got, sizes, n + 64, (float)(p.depth + p.keys + 16) * 0x1p-22f), "attention_f32");
     }
 }
+
+/* ---- images that grow, recurrent layers
+ * --------------------------------------------------------------------------------------------------- */
+
+static float *panels(const lb_isa *isa, const float *from, int32_t groups, int32_t n, int32_t k) {
+    const int32_t wide = (n + 15) / 16 * 16;
+    float *to = aligned_alloc(64, ((size_t)(groups * wide * k) * sizeof *to + 127) / 64 * 64);
+    if (!to)
+        abort();
+    for (int32_t g = 0; g < groups; g++)
+        for (int32_t j = 0; j < wide; j++)
+            for (int32_t i = 0; i < k; i++)
+                if (strcmp(isa->name, "ref") != 0)
+                    to[(g * wide + j / 16 * 16) * k + i * 16 + j % 16] = j < n ? from[(g * n + j) * k + i] : 0.0f;
+                else if (j < n)
+                    to[(g * n + j) * k + i] = from[(g * n + j) * k + i];
+    return to;
+}
+
+void test_conv_transpose_f32(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 80; round++) {
+        lb_conv_transpose_f32_params p = {.batch = random_int(1, 2), .in_h = random_int(1, 5), .in_w = random_int(1, 6)};
+        p.groups = round % 4 ? 1 : 2, p.in_c = random_int(1, 9) * p.groups, p.out_c = random_int(1, 20) * p.groups;
+        p.kernel_h = random_int(1, 3), p.kernel_w = random_int(1, 4), p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
+        p.pad_h = random_int(-1, 2), p.pad_w = random_int(-1, 2), p.dilation_h = random_int(1, 2), p.dilation_w = random_int(1, 2);
+        p.out_h = random_int(1, 9), p.out_w = random_int(1, 14), p.lo = round % 2 ? 0.0f : -INFINITY, p.hi = INFINITY;
+        const int32_t depth = p.in_c / p.groups, taps = p.kernel_h * p.kernel_w, n = p.batch * p.out_h * p.out_w * p.out_c;
+        fill_floats(x, p.batch * p.in_h * p.in_w * p.in_c), fill_floats(y, p.out_c * taps * depth), fill_floats(z, p.out_c);
+        float *moved = malloc(sizeof *moved * (size_t)(p.out_c * taps * depth)); /* taps in the order of their phases */
+        if (!moved)
+            abort();
+        for (int32_t o = 0, to = 0; o < p.out_c; o++)
+            for (int32_t a = 0; a < p.stride_h; a++)
+                for (int32_t b = 0; b < p.stride_w; b++)
+                    for (int32_t i = 0; i < p.kernel_h; i++)
+                        for (int32_t j = 0; j < p.kernel_w; j++)
+                            for (int32_t d = 0; d < depth && i * p.dilation_h % p.stride_h == a && j * p.dilation_w % p.stride_w == b; d++)
+                                moved[to++] = y[(o * taps + i * p.kernel_w + j) * depth + d];
+        float *plain = panels(ref->isa, y, p.groups, p.out_c / p.groups, taps * depth);
+        float *weights = panels(k->isa, strcmp(k->isa->name, "ref") == 0 ? y : moved, p.groups, p.out_c / p.groups, taps * depth);
+        void *args[5] = {x, plain, z, want, scratch};
+        memset(want, 0x5A, sizeof want), memset(got, 0x5A, sizeof got);
+        ref->call(&p, args, 0, p.batch * p.out_h);
+        args[1] = weights, args[3] = got;
+        k->call(&p, args, 1, p.batch * p.out_h);
+        k->call(&p, args, 0, 1);
+        for (int32_t s = 0; s < n + 64; s++)
+            sizes[s] = s < n ? (float)(taps * depth) * 0x1p16f : 0.0f;
+        expect(close_floats(want, got, sizes, n + 64, (float)(taps * depth + 2) * 0x1p-23f), "conv_transpose_f32");
+        free(moved), free(plain), free(weights);
+    }
+}
+
+void test_resize_f32(const lb_kernel *ref, const lb_kernel *k) {
+    (void)ref;
+    const lb_resize_f32_params p = {1, 2, 2, 3, 3, 1, 2, 1};
+    const float in[12] = {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32}, by[6] = {1.0f, 0.0f, 0.5f, 0.5f, 0.25f, 0.75f}, one = 1.0f;
+    const int32_t at[6] = {0, 1, 0, 1, 0, 1}, column = 1;
+    void *args[6] = {(void *)in, (void *)at, (void *)by, (void *)&column, (void *)&one, got};
+    k->call(&p, args, 1, 3);
+    k->call(&p, args, 0, 1);
+    static const float known[9] = {10, 11, 12, 20, 21, 22, 25, 26, 27};
+    expect(memcmp(got, known, sizeof known) == 0, "resize_f32 mixes rows and picks columns");
+}
+
+static void test_rnn(const lb_kernel *ref, const lb_kernel *k, int32_t gates) {
+    for (int round = 0; round < 30; round++) {
+        lb_lstm_f32_params p = {
+            .time = random_int(1, 5), .batch = random_int(1, 8), .inputs = random_int(1, 9), .hidden = random_int(1, 19)};
+        p.directions = random_int(1, 2), p.backwards = p.directions == 1 && round % 2, p.linear_before_reset = round % 3 > 0;
+        p.chunk = random_int(1, 4);
+        p.x_stride[1] = p.inputs, p.x_stride[0] = p.batch * p.inputs;
+        p.y_stride[2] = p.hidden, p.y_stride[1] = p.batch * p.hidden, p.y_stride[0] = p.directions * p.y_stride[1];
+        p.state_stride[1] = p.hidden, p.state_stride[0] = p.batch * p.hidden;
+        const int32_t size = gates * p.hidden, states = p.directions * p.batch * p.hidden, n = p.time * states;
+        for (int32_t i = 0; i < 8192; i++)
+            x[i] = (float)random_int(-100, 100) * 0.01f, y[i] = (float)random_int(-100, 100) * 0.005f, z[i] = x[i] * 0.5f;
+        float *h0 = z + 4096, *c0 = z + 6000, *outs[2] = {want, got};
+        for (int side = 0; side < 2; side++) {
+            const lb_kernel *now = side ? k : ref;
+            float *w = panels(now->isa, y, p.directions, size, p.inputs), *r = panels(now->isa, y + 100, p.directions, size, p.hidden);
+            memset(outs[side], 0x5A, sizeof want);
+            float *last = outs[side] + n, *cells = last + states;
+            void *lstm[10] = {x, w, r, z, h0, c0, outs[side], last, cells, scratch}, *gru[8] = {x, w, r, z, h0, outs[side], last, scratch};
+            const int32_t items = p.directions * ((p.batch + 5) / 6), cut = random_int(0, items);
+            now->call(&p, gates == 4 ? lstm : gru, cut, items);
+            now->call(&p, gates == 4 ? lstm : gru, 0, cut);
+            free(w), free(r);
+        }
+        const int32_t all = n + (gates == 4 ? 2 : 1) * states;
+        for (int32_t s = 0; s < all + 64; s++)
+            sizes[s] = s < all ? 1.0f : 0.0f;
+        expect(close_floats(want, got, sizes, all + 64, 0x1p-16f), k->contract->name);
+    }
+}
+
+void test_lstm_f32(const lb_kernel *ref, const lb_kernel *k) {
+    test_rnn(ref, k, 4);
+}
+
+void test_gru_f32(const lb_kernel *ref, const lb_kernel *k) {
+    test_rnn(ref, k, 3);
+}

@@ -28,6 +28,7 @@
     X(conv_s8, test_conv_s8) \
     X(conv_s8_f32, test_conv_s8_f32) \
     X(conv_s8_s16, test_conv_s8_s16) \
+    X(conv_transpose_f32, test_conv_transpose_f32) \
     X(copy_b16, test_copy_b16) \
     X(copy_b32, test_copy_b32) \
     X(copy_b64, test_copy_b64) \
@@ -55,6 +56,7 @@
     X(gemm_s8_s32, test_gemm_s8_s32) \
     X(gemm_s8_sizes, test_gemm_s8_sizes) \
     X(group_norm_f32, test_group_norm_f32) \
+    X(gru_f32, test_gru_f32) \
     X(hardsigmoid_f32, test_unary_f32) \
     X(hardswish_f32, test_unary_f32) \
     X(layer_norm_f32, test_layer_norm_f32) \
@@ -80,6 +82,7 @@
     X(linear_w4_s8_s16, test_linear_w4_s8_s16) \
     X(log_f32, test_unary_f32) \
     X(logic_b8, test_logic_b8) \
+    X(lstm_f32, test_lstm_f32) \
     X(matmul_f32, test_matmul_f32) \
     X(max_f32, test_binary_f32) \
     X(max_pool_f32, test_max_pool_f32) \
@@ -106,6 +109,7 @@
     X(requantize_s16_s8, test_s16) \
     X(requantize_s8, test_requantize_s8) \
     X(requantize_s8_s16, test_s16) \
+    X(resize_f32, test_resize_f32) \
     X(round_f32, test_unary_f32) \
     X(scale_shift, test_scale_shift) \
     X(sigmoid_f32, test_unary_f32) \

@@ -354,3 +354,62 @@ def test_padding_and_constants_of_floats() -> None:
     made = [b.add("fill", shape=(4,), value=1.5, dtype="float32"), b.add("range", start=0, limit=4, step=1, dtype="float32")]
     g = b.finish({"y": b.add("add", b.add("mul", x, made[0]), made[1])})
     assert_native(g, feeds(g), 0.0)
+
+
+@pytest.mark.parametrize("name", ["unet", "lstm_lm", "gru_lm"])
+def test_other_float_networks_run_natively(name: str) -> None:
+    e = entry(name)
+    g = lowbit.load(e.make(), inputs=tuple(e.example().values()))
+    x = {v.name: t.numpy() for v, t in zip(g.inputs, e.example().values(), strict=True)}
+    assert_native(g, x, 1e-5, ISAS[-1:])
+
+
+TRANSPOSED = [
+    ((1, 16, 5, 6), (16, 8, 2, 2), {"stride": (2, 2)}),
+    ((2, 6, 4, 5), (6, 5, 3, 3), {"stride": (2, 1), "pads": (1, 1, 0, 1), "output_padding": (1, 0)}),
+    ((1, 12, 3, 7), (12, 17, 4, 3), {"groups": 3, "stride": (3, 2), "dilation": (2, 1)}),
+    ((1, 4, 9), (4, 3, 4), {"stride": (2,), "pads": (-1, -2)}),
+    ((1, 8, 4, 4), (8, 8, 1, 1), {"stride": (2, 3)}),
+]
+
+
+@pytest.mark.parametrize("layer", TRANSPOSED)
+def test_transposed_convolutions(layer: tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]) -> None:
+    shape, weight, options = layer
+    n = len(shape) - 2
+    attrs = {"stride": (1,) * n, "pads": (0,) * 2 * n, "dilation": (1,) * n, "groups": 1, "output_padding": (0,) * n, **options}
+    w = vector(int(np.prod(weight))).reshape(weight)
+    for bias in (None, vector(weight[1] * attrs["groups"])):
+        g = one("conv_transpose", shape, constants=(w, bias), **attrs)
+        assert_native(g, feeds(g), 3e-6)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinate_mode", ["half_pixel", "align_corners", "asymmetric"])
+def test_resize(mode: str, coordinate_mode: str) -> None:
+    for shape, sizes in (((1, 3, 4, 5), (1, 3, 8, 10)), ((2, 9, 7, 6), (2, 9, 5, 13)), ((1, 2, 6), (1, 2, 15))):
+        g = one("resize", shape, sizes=sizes, scales=(None,) * len(shape), mode=mode, coordinate_mode=coordinate_mode)
+        assert_native(g, feeds(g), 3e-6)
+
+
+RNN = [("forward", 0, 1), ("reverse", 0, 2), ("bidirectional", 0, 7), ("bidirectional", 1, 3), ("forward", 1, 13)]
+
+
+@pytest.mark.parametrize("op", ["lstm", "gru", "gru before"])
+@pytest.mark.parametrize(("direction", "layout", "batch"), RNN)
+def test_recurrent_layers(op: str, direction: str, layout: int, batch: int) -> None:
+    time, inputs, hidden, d = 9, 5, 11, 2 if direction == "bidirectional" else 1
+    gates, rng = 4 if op == "lstm" else 3, np.random.default_rng(0)
+    w, r, b = (
+        rng.standard_normal(s).astype(np.float32)
+        for s in ((d, gates * hidden, inputs), (d, gates * hidden, hidden), (d, 2 * gates * hidden))
+    )
+    state = (batch, d, hidden) if layout else (d, batch, hidden)
+    first = rng.standard_normal(state).astype(np.float32)
+    functions = ("sigmoid", "tanh", "tanh") if op == "lstm" else ("sigmoid", "tanh")
+    attrs: dict[str, Any] = {"hidden": hidden, "direction": direction, "activations": functions * d, "layout": layout}
+    if op != "lstm":
+        attrs["linear_before_reset"] = op == "gru"
+    for constants in ((w, r), (w, r, b, first), (w, r, b, first, first) if op == "lstm" else (w, r, b)):
+        g = one(op.split()[0], (batch, time, inputs) if layout else (time, batch, inputs), constants=constants, **attrs)
+        assert_native(g, feeds(g), 1e-5)

@@ -42,6 +42,6 @@ def clipped(op: Op) -> Op:
     return Op(op.name + SUFFIX, infer, real, macs if op.macs is not None else None)
 
 
-CLIPPED = {name: name + SUFFIX for name in (TWINS["conv"], "linear", "add", "sub", "mul", "div")}
+CLIPPED = {name: name + SUFFIX for name in (TWINS["conv"], TWINS["conv_transpose"], "linear", "add", "sub", "mul", "div")}
 assert get_op("add").infer is infer_binary and get_op("linear") is LINEAR  # their files are imported above, so they are known here
 register(*(clipped(get_op(name)) for name in CLIPPED))
