@@ -206,20 +206,22 @@ void test_linear_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     test_linear(ref, k, 4);
 }
 
-/* u = G w G' in the layout of conv3x3_s8. */
-static int16_t *winograd(int32_t in_c, int32_t out_c) {
+/* u = H w G' in the layout of conv3x3_s8. */
+static int16_t *winograd(int32_t in_c, int32_t out_c, int32_t tile_h) {
     static const int32_t g[6][3] = {{1, 0, 0}, {-1, -1, -1}, {-1, 1, -1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}};
+    static const int32_t h2[4][3] = {{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 1}};
+    const int32_t (*h)[3] = tile_h == 4 ? g : h2, points = 6 * (tile_h + 2);
     const int32_t depth = (in_c + 15) / 16 * 16, panels = (out_c + 15) / 16;
-    const int64_t bytes = (int64_t)panels * 36 * depth * 16 * 2;
+    const int64_t bytes = (int64_t)panels * points * depth * 16 * 2;
     int16_t *u = aligned(bytes);
     memset(u, 0, (size_t)bytes);
     for (int32_t o = 0; o < out_c; o++)
         for (int32_t c = 0; c < in_c; c++)
-            for (int32_t i = 0; i < 36; i++) {
+            for (int32_t i = 0; i < points; i++) {
                 int32_t sum = 0;
                 for (int32_t j = 0; j < 9; j++)
-                    sum += g[i / 6][j / 3] * g[i % 6][j % 3] * w[(o * 9 + j) * in_c + c];
-                u[(((o / 16 * 36 + i) * depth / 2 + c / 2) * 16 + o % 16) * 2 + c % 2] = (int16_t)sum;
+                    sum += h[i / 6][j / 3] * g[i % 6][j % 3] * w[(o * 9 + j) * in_c + c];
+                u[(((o / 16 * points + i) * depth / 2 + c / 2) * 16 + o % 16) * 2 + c % 2] = (int16_t)sum;
             }
     return u;
 }
@@ -232,17 +234,18 @@ void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
         p.out_h = p.in_h + p.pad_h + random_int(0, 2) - 2, p.out_w = p.in_w + p.pad_w + random_int(0, 2) - 2;
         if (p.out_h < 1 || p.out_w < 1)
             continue;
-        p.block = random_int(1, 14), p.block_columns = 16 * random_int(1, 4), p.out_stride = p.out_c + random_int(0, 1) * 7;
+        p.tile_h = 2 * random_int(1, 2), p.block = random_int(1, 14), p.block_columns = 16 * random_int(1, 4),
+        p.out_stride = p.out_c + random_int(0, 1) * 7;
         p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
         fill(x, MAX_X), fill(w, 9 * p.in_c * p.out_c), fill_channels(p.out_c); /* 255 * 128 * 9 * 48 < 2^25 */
-        const int32_t tiles = p.batch * ((p.out_h + 3) / 4) * ((p.out_w + 3) / 4), depth = (p.in_c + 15) / 16 * 16;
+        const int32_t tiles = p.batch * ((p.out_h + p.tile_h - 1) / p.tile_h) * ((p.out_w + 3) / 4), depth = (p.in_c + 15) / 16 * 16;
         const size_t bytes = (size_t)(p.batch * p.out_h * p.out_w * p.out_stride);
         static unsigned char want[1 << 16], got[sizeof want];
         if (bytes + 64 > sizeof want)
             abort();
         memset(want, 0xA5, bytes + 64), memset(got, 0xA5, bytes + 64);
         const int plain = strcmp(k->isa->name, "ref") == 0;
-        void *u = plain ? NULL : winograd(p.in_c, p.out_c), *scratch = aligned(72 * p.block * depth + 36 * 64 * p.block);
+        void *u = plain ? NULL : winograd(p.in_c, p.out_c, p.tile_h), *scratch = aligned(6 * (p.tile_h + 2) * p.block * (2 * depth + 64));
         void *args[6] = {x + 1, w, bias, multiplier, want, scratch};
         const int32_t items = (tiles + p.block - 1) / p.block * ((p.out_c + p.block_columns - 1) / p.block_columns),
                       cut = items ? random_int(0, items) : 0;

@@ -132,17 +132,22 @@ def test_winograd_is_exact_where_it_is_proved_and_not_chosen_elsewhere(size: tup
             assert same(run(g, feed), session.run(feed))
 
 
-def test_weights_whose_sum_is_too_large_for_winograd_are_multiplied_directly() -> None:
+@pytest.mark.parametrize(("channels", "winograd"), [(128, True), (512, False)])  # 255 · 128 · 9 · channels ≥ 2²⁵, ≥ 2²⁷
+def test_large_weights_get_low_tiles_and_weights_too_large_for_winograd_none(channels: int, winograd: bool) -> None:
     b = Builder()
-    x = b.input("x", TensorType((1, 128, 16, 16), "int8"))
-    w = b.constant(np.full((16, 128, 3, 3), -128, np.int8), name="w")  # 255 · 128 · 9 · 128 ≥ 2²⁵
+    x = b.input("x", TensorType((1, channels, 13, 16), "int8"))
+    w = b.constant(np.full((16, channels, 3, 3), -128, np.int8), name="w")
     m = b.constant(np.full(16, 1e-6, np.float32), name="m")
     window = {"stride": (1, 1), "pads": (1,) * 4, "dilation": (1, 1), "groups": 1}
-    g = b.finish({"y": b.add("q_conv", x, w, m, **window, x_zero=127, y_zero=0, **CLAMP, bound=255 * 128 * 9 * 128)})
-    feed = {"x": np.full((1, 128, 16, 16), -128, np.int8)}
+    g = b.finish({"y": b.add("q_conv", x, w, m, **window, x_zero=127, y_zero=0, **CLAMP, bound=255 * 128 * 9 * channels)})
     session = Session(g, threads=1)
-    assert not any(r.kernel.startswith("conv3x3") for r in session.profile(feed["x"], repeats=1).rows)
-    assert same(run(g, feed), session.run(feed))
+    for feed in (
+        np.full((1, channels, 13, 16), -128, np.int8),
+        np.random.default_rng(0).integers(-128, 128, (1, channels, 13, 16), np.int8),
+    ):
+        kernels = {r.kernel for r in session.profile(feed, repeats=1).rows}
+        assert any(k.startswith("conv3x3") for k in kernels) == (winograd and native.best("conv3x3_s8").isa != "ref")
+        assert same(run(g, {"x": feed}), session.run({"x": feed}))
 
 
 def test_several_python_threads_use_one_session_at_once() -> None:

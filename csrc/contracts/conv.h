@@ -52,14 +52,15 @@ typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, 
                                float *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- conv3x3_s8: conv_s8 for kernels of 3x3 with strides, dilations and groups of 1 -----------------------------------------------------
- * Item: `block` tiles of 4x4 pixels, which are counted through the batch, and block_columns output channels of them. There are
- * ceil(batch * ceil(out_h / 4) * ceil(out_w / 4) / block) * ceil(out_c / block_columns), those of one block of tiles one after the other.
- * The caller proves |acc - bias| < 2^25 for every x; bias is free as in conv_s8.
+ * Item: `block` tiles of tile_h x 4 pixels, which are counted through the batch, and block_columns output channels of them. There are
+ * ceil(batch * ceil(out_h / tile_h) * ceil(out_w / 4) / block) * ceil(out_c / block_columns), those of one block of tiles one after the
+ * other. The caller proves |acc - bias| < 2^25 for every x (2^27 where tile_h is 2); bias is free as in conv_s8.
  *
- * Weights are plain (out_c, 3, 3, in_c) for `ref`. For others they are Winograd's F(4x4, 3x3) in integers: u = G w G' with the rows
- * (1 0 0) (-1 -1 -1) (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, of int16, as (ceil(out_c / 16), 36, c / 2, 16, 2), where c is in_c rounded
- * up to 16, and the last two axes are output channel and input channel; what does not exist is 0. Aligned to 64.
- * scratch, aligned to 64: 72 * block * c + 36 * 64 * block bytes. */
+ * Weights are plain (out_c, 3, 3, in_c) for `ref`. For others they are Winograd's in integers: u = H w G' with the rows (1 0 0) (-1 -1 -1)
+ * (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, and H = G, or (1 0 0) (1 1 1) (1 -1 1) (0 0 1) where tile_h is 2; of int16, as
+ * (ceil(out_c / 16), points, c / 2, 16, 2), where points are 6 * (tile_h + 2), c is in_c rounded up to 16, and the last two axes are output
+ * channel and input channel; what does not exist is 0. Aligned to 64.
+ * scratch, aligned to 64: points * block * (2 * c + 64) bytes. */
 typedef struct {
     int32_t batch;
     int32_t in_h;
@@ -72,6 +73,7 @@ typedef struct {
     int32_t pad_w;
     int32_t block;         /* >= 1 */
     int32_t block_columns; /* >= 1, a multiple of 16 */
+    int32_t tile_h;        /* 4 or 2 */
     int32_t out_stride;    /* elements from pixel to pixel, >= out_c */
     int32_t x_zero;
     int32_t y_zero;

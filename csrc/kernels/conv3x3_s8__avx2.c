@@ -3,7 +3,10 @@
  *   576 y = A' [ (G w G') . (B' d B) ] A      B' d B: |v| <= 100 * 255; G w G': |u| <= 49 * 128: both fit int16
  *
  * with B, G, A scaled to integers. All sums are modulo 2^32. |576 y| may be beyond 2^31, but 64 y = 576 y / 9 is found by the inverse of 9
- * modulo 2^32, and is within int32 because |y| < 2^25, which the caller proves; a shift by 6 gives y. */
+ * modulo 2^32, and is within int32 because |y| < 2^25, which the caller proves; a shift by 6 gives y.
+ *
+ * Tiles of 2x4 outputs are F(2, 3) down and F(4, 3) across: 24 products instead of 72, 48 y, fewer and smaller weights: for sums up to
+ * 2^27, and where the weights of few tiles are what takes the time. */
 #include "lb.h"
 #include "lb_madd_avx2.h"
 #include "lb_numerics.h"
@@ -11,7 +14,7 @@
 
 lb_conv3x3_s8_fn lb_conv3x3_s8__avx2;
 
-enum { PANEL = 16, POINTS = 36, TILE = 6 };
+enum { PANEL = 16, MOST_POINTS = 36, TILE = 6 };
 
 /* B' of six vectors of int16, `step` apart. */
 LB_INLINE void transform_input(const __m256i *d, int step, __m256i *o, int to) {
@@ -27,6 +30,14 @@ LB_INLINE void transform_input(const __m256i *d, int step, __m256i *o, int to) {
     o[4 * to] = _mm256_sub_epi16(c, e);
 }
 
+/* The same for two outputs: four vectors. */
+LB_INLINE void transform_input2(const __m256i *d, __m256i *o, int to) {
+    o[0] = _mm256_sub_epi16(d[0], d[2]);
+    o[to] = _mm256_add_epi16(d[1], d[2]);
+    o[2 * to] = _mm256_sub_epi16(d[2], d[1]);
+    o[3 * to] = _mm256_sub_epi16(d[1], d[3]);
+}
+
 /* A' of six vectors of int32, `step` apart, times 24. */
 LB_INLINE void transform_output(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {
     const __m256i m0 = m[0], m5 = m[5 * step];
@@ -39,6 +50,13 @@ LB_INLINE void transform_output(const __m256i *m, ptrdiff_t step, __m256i *o, in
     o[to] = _mm256_add_epi32(d4, _mm256_slli_epi32(e, 1));
     o[2 * to] = _mm256_add_epi32(s4, _mm256_slli_epi32(t, 2));
     o[3 * to] = _mm256_add_epi32(_mm256_add_epi32(d4, _mm256_slli_epi32(e, 3)), last);
+}
+
+/* The same for two outputs, times 2. */
+LB_INLINE void transform_output2(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {
+    const __m256i s = _mm256_add_epi32(m[step], m[2 * step]), d = _mm256_sub_epi32(m[step], m[2 * step]);
+    o[0] = _mm256_add_epi32(_mm256_slli_epi32(m[0], 1), s);
+    o[to] = _mm256_sub_epi32(d, _mm256_slli_epi32(m[3 * step], 1));
 }
 
 /* 16 channels of one pixel less the zero point, or zeros outside the image and behind the last channel. */
@@ -101,27 +119,31 @@ typedef struct {
 } tile;
 
 static tile tile_at(const lb_conv3x3_s8_params *p, int32_t t) {
-    const int32_t wide = (p->out_w + 3) / 4, all = (p->out_h + 3) / 4 * wide;
-    return (tile){t / all, t % all / wide * 4, t % wide * 4};
+    const int32_t wide = (p->out_w + 3) / 4, all = (p->out_h + p->tile_h - 1) / p->tile_h * wide;
+    return (tile){t / all, t % all / wide * p->tile_h, t % wide * 4};
 }
 
 /* The transformed inputs of one tile: point q at v + q * step, `depth` channels each. */
-static void load_tile(const lb_conv3x3_s8_params *p, const int8_t *x, tile t, ptrdiff_t depth, ptrdiff_t step_of_point, int16_t *v) {
+LB_INLINE void load_tile(const int high, const lb_conv3x3_s8_params *p, const int8_t *x, tile t, ptrdiff_t depth, ptrdiff_t step_of_point,
+                         int16_t *v) {
     const __m256i zero_point = _mm256_set1_epi16((int16_t)p->x_zero);
     const int32_t top = t.row - p->pad_h, left = t.column - p->pad_w;
     const int8_t *image = x + (ptrdiff_t)t.image * p->in_h * p->in_w * p->in_c;
     for (int32_t c = 0; c < depth; c += 16) {
-        __m256i rows[POINTS], d[6], o[6];
+        __m256i rows[MOST_POINTS], d[6], o[6];
         for (int32_t j = 0; j < 6; j++) {
-            for (int32_t i = 0; i < 6; i++) {
+            for (int32_t i = 0; i < high + 2; i++) {
                 const int32_t row = top + i, column = left + j;
                 const int inside = row >= 0 && row < p->in_h && column >= 0 && column < p->in_w;
                 d[i] = load_pixel(inside ? image + ((ptrdiff_t)row * p->in_w + column) * p->in_c + c : x, inside, p->in_c - c, zero_point,
                                   (int8_t)p->x_zero);
             }
-            transform_input(d, 1, rows + j, 6);
+            if (high == 4)
+                transform_input(d, 1, rows + j, 6);
+            else
+                transform_input2(d, rows + j, 6);
         }
-        for (int32_t i = 0; i < 6; i++) {
+        for (int32_t i = 0; i < high + 2; i++) {
             transform_input(rows + 6 * i, 1, o, 1);
             for (int32_t j = 0; j < 6; j++)
                 _mm256_store_si256((__m256i *)(void *)(v + (6 * i + j) * step_of_point + c), o[j]);
@@ -130,21 +152,25 @@ static void load_tile(const lb_conv3x3_s8_params *p, const int8_t *x, tile t, pt
 }
 
 /* The outputs of one tile for 16 channels, of which `width` exist; m has point q at m + q * step. */
-static void store_tile(const lb_conv3x3_s8_params *p, const __m256i *m, ptrdiff_t step_of_point, tile t, const __m256i start[2],
-                       const __m256 multiplier[2], const lb_clamp16 *clamp, int8_t *out, int32_t width) {
-    const __m256i ninth = _mm256_set1_epi32(0x38E38E39);
+LB_INLINE void store_tile(const int high, const lb_conv3x3_s8_params *p, const __m256i *m, ptrdiff_t step_of_point, tile t,
+                          const __m256i start[2], const __m256 multiplier[2], const lb_clamp16 *clamp, int8_t *out, int32_t width) {
+    const __m256i inverse = _mm256_set1_epi32(high == 4 ? 0x38E38E39 : (int32_t)0xAAAAAAAB); /* of 9, of 3 */
+    const int shift = high == 4 ? 6 : 4;
     __m256i y[2][16];
     for (int half = 0; half < 2; half++) {
         __m256i columns[24];
         for (int j = 0; j < 6; j++)
-            transform_output(m + j * step_of_point + half, 6 * step_of_point, columns + j, 6);
-        for (int i = 0; i < 4; i++)
+            if (high == 4)
+                transform_output(m + j * step_of_point + half, 6 * step_of_point, columns + j, 6);
+            else
+                transform_output2(m + j * step_of_point + half, 6 * step_of_point, columns + j, 6);
+        for (int i = 0; i < high; i++)
             transform_output(columns + 6 * i, 1, y[half] + 4 * i, 1);
     }
-    for (int32_t i = 0; i < 4 && t.row + i < p->out_h; i++)
+    for (int32_t i = 0; i < high && t.row + i < p->out_h; i++)
         for (int32_t j = 0; j < 4 && t.column + j < p->out_w; j++) {
-            const __m256i y0 = _mm256_srai_epi32(_mm256_mullo_epi32(y[0][4 * i + j], ninth), 6);
-            const __m256i y1 = _mm256_srai_epi32(_mm256_mullo_epi32(y[1][4 * i + j], ninth), 6);
+            const __m256i y0 = _mm256_srai_epi32(_mm256_mullo_epi32(y[0][4 * i + j], inverse), shift);
+            const __m256i y1 = _mm256_srai_epi32(_mm256_mullo_epi32(y[1][4 * i + j], inverse), shift);
             const ptrdiff_t pixel = ((ptrdiff_t)t.image * p->out_h + t.row + i) * p->out_w + t.column + j;
             const __m128i q =
                 lb_requantize16(_mm256_add_epi32(y0, start[0]), _mm256_add_epi32(y1, start[1]), multiplier[0], multiplier[1], clamp);
@@ -152,13 +178,32 @@ static void store_tile(const lb_conv3x3_s8_params *p, const __m256i *m, ptrdiff_
         }
 }
 
+static void load_tile4(const lb_conv3x3_s8_params *p, const int8_t *x, tile t, ptrdiff_t depth, ptrdiff_t step_of_point, int16_t *v) {
+    load_tile(4, p, x, t, depth, step_of_point, v);
+}
+
+static void load_tile2(const lb_conv3x3_s8_params *p, const int8_t *x, tile t, ptrdiff_t depth, ptrdiff_t step_of_point, int16_t *v) {
+    load_tile(2, p, x, t, depth, step_of_point, v);
+}
+
+static void store_tile4(const lb_conv3x3_s8_params *p, const __m256i *m, ptrdiff_t step_of_point, tile t, const __m256i start[2],
+                        const __m256 multiplier[2], const lb_clamp16 *clamp, int8_t *out, int32_t width) {
+    store_tile(4, p, m, step_of_point, t, start, multiplier, clamp, out, width);
+}
+
+static void store_tile2(const lb_conv3x3_s8_params *p, const __m256i *m, ptrdiff_t step_of_point, tile t, const __m256i start[2],
+                        const __m256 multiplier[2], const lb_clamp16 *clamp, int8_t *out, int32_t width) {
+    store_tile(2, p, m, step_of_point, t, start, multiplier, clamp, out, width);
+}
+
 void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                          int8_t *out, void *scratch, int32_t begin, int32_t end) {
     const ptrdiff_t depth = (p->in_c + 15) / 16 * 16;
-    const int64_t tiles = (int64_t)p->batch * ((p->out_h + 3) / 4) * ((p->out_w + 3) / 4);
+    const int64_t tiles = (int64_t)p->batch * ((p->out_h + p->tile_h - 1) / p->tile_h) * ((p->out_w + 3) / 4);
     const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
+    const int points = 6 * (p->tile_h + 2);
     int16_t *v = scratch;
-    __m256i *m = (__m256i *)(void *)(v + POINTS * p->block * depth);
+    __m256i *m = (__m256i *)(void *)(v + points * p->block * depth);
     const int32_t parts = (p->out_c + p->block_columns - 1) / p->block_columns;
     for (int32_t item = begin; item < end; item++) {
         const int32_t left = item % parts * p->block_columns,
@@ -167,10 +212,10 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
         const int32_t groups = (count + TILE - 1) / TILE;
         const ptrdiff_t v_step = count * depth, m_step = 2 * (ptrdiff_t)count;
         for (int32_t t = 0; t < count && (item == begin || left == 0); t++)
-            load_tile(p, x, tile_at(p, first + t), depth, v_step, v + t * depth);
+            (p->tile_h == 4 ? load_tile4 : load_tile2)(p, x, tile_at(p, first + t), depth, v_step, v + t * depth);
         for (int32_t n = left; n < right; n += PANEL) {
             const int32_t width = right - n < PANEL ? right - n : PANEL;
-            const int16_t *u = (const int16_t *)w + (ptrdiff_t)n * POINTS * depth;
+            const int16_t *u = (const int16_t *)w + (ptrdiff_t)n * points * depth;
             _Alignas(32) int32_t b[PANEL];
             _Alignas(32) float f[PANEL];
             lb_load16(bias + n, width, b);
@@ -178,17 +223,18 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
             const __m256i start[2] = {_mm256_load_si256((const __m256i *)(const void *)b),
                                       _mm256_load_si256((const __m256i *)(const void *)(b + 8))};
             const __m256 scale[2] = {_mm256_load_ps(f), _mm256_load_ps(f + 8)};
-            for (int q = 0; q < POINTS; q++, u += depth * PANEL) {
+            for (int q = 0; q < points; q++, u += depth * PANEL) {
                 const int16_t *from = v + q * v_step;
                 __m256i *to = m + q * m_step;
-                const int last = n + PANEL >= right && q + 1 == POINTS;       /* nothing is behind */
+                const int last = n + PANEL >= right && q + 1 == points;       /* nothing is behind */
                 for (int32_t g = 0, t = 0, next; g < groups; g++, t = next) { /* of about equal size */
                     next = (int32_t)((int64_t)count * (g + 1) / groups);
                     multiplied[!g && !last][next - t](from + t * depth, depth, u, to + 2 * t);
                 }
             }
             for (int32_t t = 0; t < count; t++)
-                store_tile(p, m + 2 * t, m_step, tile_at(p, first + t), start, scale, &clamp, out + n, width);
+                (p->tile_h == 4 ? store_tile4 : store_tile2)(p, m + 2 * t, m_step, tile_at(p, first + t), start, scale, &clamp, out + n,
+                                                             width);
         }
     }
 }

@@ -23,14 +23,14 @@ void lb_conv3x3_s8__ref(const lb_conv3x3_s8_params *p, const int8_t *x, const vo
                                  .dilation_w = 1,
                                  .groups = 1,
                                  .x_zero = p->x_zero};
-    const int32_t high = (p->out_h + 3) / 4, wide = (p->out_w + 3) / 4, tiles = p->batch * high * wide;
+    const int32_t high = (p->out_h + p->tile_h - 1) / p->tile_h, wide = (p->out_w + 3) / 4, tiles = p->batch * high * wide;
     const int32_t parts = (p->out_c + p->block_columns - 1) / p->block_columns;
     for (int32_t item = begin; item < end; item++) {
         const int32_t left = item % parts * p->block_columns,
                       right = p->out_c - left < p->block_columns ? p->out_c : left + p->block_columns;
         for (int64_t t = (int64_t)(item / parts) * p->block; t < (int64_t)(item / parts + 1) * p->block && t < tiles; t++)
-            for (int32_t i = 0; i < 16; i++) {
-                const int32_t row = (int32_t)(t % (high * wide) / wide) * 4 + i / 4, column = (int32_t)(t % wide) * 4 + i % 4;
+            for (int32_t i = 0; i < 4 * p->tile_h; i++) {
+                const int32_t row = (int32_t)(t % (high * wide) / wide) * p->tile_h + i / 4, column = (int32_t)(t % wide) * 4 + i % 4;
                 if (row >= p->out_h || column >= p->out_w)
                     continue;
                 const int32_t pixel = ((int32_t)(t / (high * wide)) * p->out_h + row) * p->out_w + column;

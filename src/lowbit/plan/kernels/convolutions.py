@@ -58,9 +58,12 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     return [Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), -(-pixels // block), cost)]
 
 
-G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as lb.h says
+G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as contracts/conv.h says
+H = {4: G, 2: np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]], np.int32)}
+EXACT = {4: 1 << 25, 2: 1 << 27}  # sums below which tiles of that height are exact
 TILES_IN_CACHE = 300 << 10  # bytes of transformed inputs that stay in the second-level cache
 FEWEST_TILES = 4  # with fewer the weights, eight times as many bytes, cost more than the multiplications saved
+FEW_TILES = 8  # with fewer the smaller weights of low tiles are worth more than the multiplications that high ones save
 
 
 def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call | None:
@@ -68,14 +71,18 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     kernel = ctx.kernel("conv3x3_s8")
     out_c, in_c = w4.shape[:2]
     shape = (g["kernel_h"], g["kernel_w"], g["stride_h"], g["stride_w"], g["dilation_h"], g["dilation_w"])
-    tiles = g["batch"] * -(-g["out_h"] // 4) * -(-g["out_w"] // 4)
+    across = g["batch"] * -(-g["out_w"] // 4)
+    tiles = across * -(-g["out_h"] // 4)
     if kernel.isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or tiles < FEWEST_TILES or in_c < PANEL:
         return None
-    if largest_sum(w4, ints(node, "x_zero")["x_zero"]) >= 1 << 25:
+    largest = largest_sum(w4, ints(node, "x_zero")["x_zero"])
+    high = 4 if largest < EXACT[4] and tiles >= FEW_TILES else 2
+    if largest >= EXACT[high]:
         return None
+    tiles, points = across * -(-g["out_h"] // high), 6 * (high + 2)
     depth = -(-in_c // PANEL) * PANEL
-    data = ctx.once(wv, "winograd", make=lambda: pack_tiles(w4))
-    most = max(2 * 6, TILES_IN_CACHE // (72 * depth) // 6 * 6)
+    data = ctx.once(wv, "winograd", str(high), make=lambda: pack_tiles(w4, high))
+    most = max(2 * 6, TILES_IN_CACHE // (2 * points * depth) // 6 * 6)
     blocks = -(-tiles // min(48, most + 4))  # a few more are better than a small block behind
     columns, threads = -(-out_c // PANEL) * PANEL, ctx.target.threads
     if threads > 1 and tiles < 24 * threads:  # few tiles: the threads share the channels, each weight is read once
@@ -86,13 +93,13 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     bias, multiplier = per_channel(node, ctx, out_c)
     names = ("batch", "in_h", "in_w", "out_h", "out_w", "pad_h", "pad_w")
     params: dict[str, Param] = {
-        **{n: g[n] for n in names}, "in_c": in_c, "out_c": out_c, "block": block, "block_columns": columns,
+        **{n: g[n] for n in names}, "in_c": in_c, "out_c": out_c, "block": block, "block_columns": columns, "tile_h": high,
         "out_stride": out_c, **clamp(node),
     }  # fmt: skip
     x = node.inputs[0]
     assert x is not None
-    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(72 * block * depth + 36 * 64 * block))
-    return Call(kernel, params, args, -(-tiles // block) * -(-out_c // columns), tiles * 36 * in_c * out_c / MACS_PER_NS)
+    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(points * block * (2 * depth + 64)))
+    return Call(kernel, params, args, -(-tiles // block) * -(-out_c // columns), tiles * points * in_c * out_c / MACS_PER_NS)
 
 
 def largest_sum(w4: Array, x_zero: int) -> int:
@@ -103,14 +110,15 @@ def largest_sum(w4: Array, x_zero: int) -> int:
     return int(np.maximum(most * up + least * down, least * up + most * down).max(initial=0))
 
 
-def pack_tiles(w4: Array) -> Array:
-    """Winograd's weights G w G' as conv3x3_s8 wants them: (panels, 36, channels / 2, 16 outputs, 2 inputs)."""
+def pack_tiles(w4: Array, high: int) -> Array:
+    """Winograd's weights H w G' as conv3x3_s8 wants them: (panels, points, channels / 2, 16 outputs, 2 inputs)."""
     out_c, in_c = w4.shape[:2]
-    u = np.einsum("ij,ocjk,lk->oilc", G, w4.astype(np.int32), G, optimize=True).reshape(out_c, 36, in_c)
+    points = 6 * (high + 2)
+    u = np.einsum("ij,ocjk,lk->oilc", H[high], w4.astype(np.int32), G, optimize=True).reshape(out_c, points, in_c)
     panels, depth = -(-out_c // PANEL), -(-in_c // PANEL) * PANEL
-    full = np.zeros((panels * PANEL, 36, depth), np.int16)
+    full = np.zeros((panels * PANEL, points, depth), np.int16)
     full[:out_c, :, :in_c] = u
-    return packed(full.reshape(panels, PANEL, 36, depth // 2, 2).transpose(0, 2, 3, 1, 4))
+    return packed(full.reshape(panels, PANEL, points, depth // 2, 2).transpose(0, 2, 3, 1, 4))
 
 
 RING = 16 << 10  # bytes of interleaved rows that stay in the first-level cache
