@@ -7,19 +7,22 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { MAX_THREADS = 64, SPIN_NS = 200000 }; /* the caller wakes from sleep in 30 to 100 us; jobs end at about the same time */
+/* A thread wakes from sleep in 30 to 100 us, so nobody goes to sleep at once: the caller waits awake for jobs that end at about the same
+ * time, the others for the caller who comes back. */
+enum { MAX_THREADS = 64, SPIN_NS = 200000, LINGER_NS = 100000 };
 
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER; /* held by the caller whose jobs run */
 
 static struct {
-    pthread_mutex_t lock; /* guards all but `next`; the caller looks at `inside` without it */
+    pthread_mutex_t lock; /* guards all but `next`; `inside` and `wanted` are looked at without it */
     pthread_cond_t wake;  /* there is work */
     pthread_cond_t idle;  /* the last thread has left */
     int forks_known;      /* whether `child` was registered */
     int threads;          /* started */
     int avoided;          /* the CPU that they keep off, or -1 */
     pthread_t ids[MAX_THREADS];
-    int wanted;        /* how many more may enter the work at hand; 0 when there is none */
+    int linger;        /* whether threads wait awake: each has a CPU that is not the caller's */
+    atomic_int wanted; /* how many more may enter the work at hand; 0 when there is none */
     atomic_int inside; /* how many are in it */
     int count;
     lb_job_fn *job;
@@ -42,10 +45,22 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static void relax(void) {
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#endif
+}
+
 static void *thread(void *unused) {
     (void)unused;
     pthread_mutex_lock(&pool.lock);
     for (;;) {
+        if (!pool.wanted && pool.linger) {
+            pthread_mutex_unlock(&pool.lock);
+            for (const int64_t end = now_ns() + LINGER_NS; !pool.wanted && now_ns() < end;)
+                relax();
+            pthread_mutex_lock(&pool.lock);
+        }
         while (!pool.wanted)
             pthread_cond_wait(&pool.wake, &pool.lock);
         pool.wanted--;
@@ -78,6 +93,7 @@ static void keep_off_the_callers_cpu(void) {
     if (here < 0 || here == pool.avoided || pthread_getaffinity_np(pthread_self(), sizeof others, &others) != 0)
         return;
     CPU_CLR((size_t)here, &others);
+    pool.linger = CPU_COUNT(&others) >= pool.threads;
     for (int i = 0; i < pool.threads && CPU_COUNT(&others) > 0; i++)
         pthread_setaffinity_np(pool.ids[i], sizeof others, &others);
     pool.avoided = here;
@@ -116,7 +132,7 @@ void lb_pool_run(int count, int threads, lb_job_fn *job, void *context) {
     pthread_mutex_unlock(&pool.lock);
     work();
     for (const int64_t end = now_ns() + SPIN_NS; pool.inside && now_ns() < end;)
-        ;
+        relax();
     pthread_mutex_lock(&pool.lock);
     pool.wanted = 0;
     while (pool.inside)

@@ -11,7 +11,7 @@ from lowbit.plan.memory import Buffer, least, place
 from lowbit.plan.plan import Check, Place, Plan, Slot, Step, Target
 from lowbit.types import Array
 
-WORTH = 20_000.0  # nanoseconds of work that pay for another part
+WORTH = 2_000.0  # nanoseconds of work that pay for another part
 PARTS = 4  # for each thread, so that they end together
 
 
