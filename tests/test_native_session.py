@@ -362,6 +362,9 @@ def test_a_profile_names_layers_kernels_and_speeds() -> None:
     profile = Session(g, threads=1).profile(inputs(g)["x"], repeats=2)
     stem = next(r for r in profile.rows if r.layer == "stem")
     assert stem.kernel.startswith(("conv_s8__", "stem_s8__")) and stem.macs == 2 * 9 * 7 * 8 * 27 and stem.gmacs is not None
+    node = next(n for n in g.nodes if n.name == "stem")
+    assert stem.bound == node.attrs["bound"] and stem.proof == f"|sum| ≤ {stem.bound:,} < 2^{stem.bound.bit_length()}"
+    assert stem.proof in str(profile)
     assert "GMAC/s" in str(profile) and "stem" in str(profile) and profile.ms > 0
 
 

@@ -159,8 +159,11 @@ class _Builder:
             whole = tuple(v for v in node.inputs if v is not None and v.name not in self.graph.constants)
             layer = node.name or node.output.name
             steps.append(
-                Step(layer, node.op, kernel.contract.name, kernel.isa, call.params, args, call.items, parts, macs, whole, node.outputs)
-            )
+                Step(
+                    layer, node.op, kernel.contract.name, kernel.isa, call.params, args, call.items, parts, macs, whole, node.outputs,
+                    bound if isinstance(bound := node.attrs.get("bound"), int) else None,
+                )
+            )  # fmt: skip
         checks = tuple(Check(self._home(c.value)[0].index, c.size, c.where) for _, call in self.work for c in call.checks)
         ends: tuple[list[Slot], list[Slot]] = ([], [])
         if target.io_in_arena:

@@ -48,6 +48,7 @@ class Step:
     macs: int = 0
     inputs: tuple[Value, ...] = ()  # of the node, without constants
     outputs: tuple[Value, ...] = ()
+    bound: int | None = None  # the largest sum of any input, where the node proves one
 
     @property
     def kernel(self) -> str:

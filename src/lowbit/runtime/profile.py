@@ -12,13 +12,22 @@ from lowbit.runtime.program import Native, Part
 
 @dataclass(frozen=True)
 class Row:
-    """One kernel call, or one node in the interpreter. `gmacs` are billions of multiply-adds a second, where there are any."""
+    """One kernel call, or one node in the interpreter. `gmacs` are billions of multiply-adds a second, where there are any.
+
+    `bound` is the largest sum that any input can give with the layer's weights, from which the kernel was proved exact.
+    """
 
     layer: str
     op: str
     kernel: str
     ms: float
     macs: int = 0
+    bound: int | None = None
+
+    @property
+    def proof(self) -> str:
+        """Why no sum overflows, for layers that sum integers."""
+        return "" if self.bound is None else f"|sum| ≤ {self.bound:,} < 2^{max(self.bound, 1).bit_length()}"
 
     @property
     def gmacs(self) -> float | None:
@@ -38,11 +47,11 @@ class Profile:
     def __str__(self) -> str:
         wide = max([len(r.layer) for r in self.rows] + [5])
         name = max([len(r.kernel) for r in self.rows] + [6])
-        lines = [f"{'layer':{wide}}  {'kernel':{name}}  {'ms':>8}  {'%':>5}  GMAC/s"]
+        lines = [f"{'layer':{wide}}  {'kernel':{name}}  {'ms':>8}  {'%':>5}  GMAC/s  proof"]
         total = self.ms or 1.0
         for r in self.rows:
-            speed = "" if r.gmacs is None else f"{r.gmacs:6.1f}"
-            lines.append(f"{r.layer:{wide}}  {r.kernel:{name}}  {r.ms:8.4f}  {100 * r.ms / total:5.1f}  {speed}".rstrip())
+            speed = "" if r.gmacs is None else f"{r.gmacs:.1f}"
+            lines.append(f"{r.layer:{wide}}  {r.kernel:{name}}  {r.ms:8.4f}  {100 * r.ms / total:5.1f}  {speed:>6}  {r.proof}".rstrip())
         return "\n".join([*lines, f"{'all':{wide}}  {'':{name}}  {self.ms:8.4f}"])
 
 
@@ -53,7 +62,7 @@ def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profil
         if isinstance(part, Native):
             runs = [part.run(env, True) for _ in range(max(1, repeats))]
             times = [min(t) for t in zip(*(r for r in runs if r is not None), strict=True)]
-            rows += [Row(s.layer, s.op, s.kernel, t / 1e6, s.macs) for s, t in zip(part.plan.steps, times, strict=True)]
+            rows += [Row(s.layer, s.op, s.kernel, t / 1e6, s.macs, s.bound) for s, t in zip(part.plan.steps, times, strict=True)]
         else:
             start = perf_counter_ns()
             part.run(env)
