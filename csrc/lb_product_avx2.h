@@ -78,6 +78,25 @@ LB_INLINE void lb_finish(const lb_product *p, ptrdiff_t row, ptrdiff_t n, const 
         lb_store_bytes((int8_t *)p->out + at, lb_requantize16(c[0], c[1], e[0].m, e[1].m, &p->clamp), width);
 }
 
+/* Results of `rows` rows: 16 columns from n on. Bytes of full panels are made of two rows at a time. */
+LB_INLINE void lb_finish16(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, __m256i c[][2], const lb_eight e[2]) {
+    int done = 0;
+    if (p->to == LB_TO_S8 && e[1].width == 8) {
+        LB_UNROLL
+        for (int r = 0; r + 2 <= rows; r += 2) {
+            const __m256i bytes = lb_requantize32(c[r], c[r + 1], e[0].m, e[1].m, &p->clamp);
+            int8_t *out = (int8_t *)p->out + (row + r) * p->out_stride + n;
+            _mm_storeu_si128((__m128i *)(void *)out, _mm256_castsi256_si128(bytes));
+            _mm_storeu_si128((__m128i *)(void *)(out + p->out_stride), _mm256_extracti128_si256(bytes, 1));
+        }
+        done = rows / 2 * 2;
+    }
+    LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        if (r >= done)
+            lb_finish(p, row + r, n, c[r], e);
+}
+
 /* Results of `rows` rows: eight columns from n on. Bytes are made of two rows at a time. */
 LB_INLINE void lb_finish8(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[LB_BIN_ROWS], lb_eight e) {
     LB_UNROLL
@@ -120,9 +139,7 @@ LB_INLINE void lb_pairs_rows(const int rows, const lb_panel_work *t, ptrdiff_t i
     }
     const int16_t *a = (const int16_t *)(const void *)(t->s->a + i * t->s->stride);
     lb_steps(rows, a, t->s->stride / 2, b, lb_round_up(t->p->k, LB_STEP), c);
-    LB_UNROLL
-    for (int r = 0; r < rows; r++)
-        lb_finish(t->p, t->first + i + r, t->n, c[r], t->e);
+    lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
 }
 
 static inline void lb_pairs_panel(const lb_panel_work *t, ptrdiff_t rows, const int16_t *b) {
@@ -156,9 +173,7 @@ LB_INLINE void lb_nibbles_rows(const int rows, const lb_panel_work *t, ptrdiff_t
         c[r][0] = t->e[0].start, c[r][1] = t->e[1].start;
     const ptrdiff_t at = i * t->s->stride;
     lb_nibbles_tile(rows, t->s->a + at, t->s->low + at, t->s->stride, w, lb_round_up(t->p->k, LB_NIBBLE_STEP), c);
-    LB_UNROLL
-    for (int r = 0; r < rows; r++)
-        lb_finish(t->p, t->first + i + r, t->n, c[r], t->e);
+    lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
 }
 
 LB_INLINE void lb_bins_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const lb_bin_panel *panel) {
@@ -166,7 +181,8 @@ LB_INLINE void lb_bins_rows(const int rows, const lb_panel_work *t, ptrdiff_t i,
     LB_UNROLL
     for (int r = 0; r < rows; r++)
         c[r] = t->e[0].start;
-    lb_bins_tile(rows, t->s->a + i * t->s->stride, t->s->stride, t->p->packed, panel, c);
+    for (ptrdiff_t chunk = 0; chunk < lb_bin_chunks(t->p->k); chunk++)
+        lb_bins_tile(rows, t->s->a + i * t->s->stride, t->s->stride, t->p->packed, panel + chunk, c);
     lb_finish8(rows, t->p, t->first + i, t->n, c, t->e[0]);
 }
 
@@ -205,7 +221,7 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
     for (ptrdiff_t n = left; n < right; n += columns) {
         lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right)}};
         if (p->method == LB_BINS) {
-            lb_bins_panel(&t, rows, (const lb_bin_panel *)(const void *)own + n / LB_BIN_COLUMNS);
+            lb_bins_panel(&t, rows, (const lb_bin_panel *)(const void *)own + n / LB_BIN_COLUMNS * lb_bin_chunks(p->k));
             continue;
         }
         t.e[1] = lb_eight_at(p, n + 8, right);

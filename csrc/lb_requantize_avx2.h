@@ -37,6 +37,18 @@ static inline __m128i lb_requantize16(__m256i acc0, __m256i acc1, __m256 m0, __m
     return lb_round16(_mm256_mul_ps(_mm256_cvtepi32_ps(acc0), m0), _mm256_mul_ps(_mm256_cvtepi32_ps(acc1), m1), c);
 }
 
+/* Two times 16 accumulators of 16 channels, rounded and clamped: the first 16 below, the others above. Packing works within 128 bits, so
+ * the dwords come out of order and are put right at the end, once for both. */
+static inline __m256i lb_requantize32(const __m256i a[2], const __m256i b[2], __m256 m0, __m256 m1, const lb_clamp16 *c) {
+    const __m256 a0 = _mm256_mul_ps(_mm256_cvtepi32_ps(a[0]), m0), a1 = _mm256_mul_ps(_mm256_cvtepi32_ps(a[1]), m1);
+    const __m256 b0 = _mm256_mul_ps(_mm256_cvtepi32_ps(b[0]), m0), b1 = _mm256_mul_ps(_mm256_cvtepi32_ps(b[1]), m1);
+    const __m256i qa = _mm256_packs_epi32(_mm256_cvtps_epi32(_mm256_min_ps(a0, c->most)), _mm256_cvtps_epi32(_mm256_min_ps(a1, c->most)));
+    const __m256i qb = _mm256_packs_epi32(_mm256_cvtps_epi32(_mm256_min_ps(b0, c->most)), _mm256_cvtps_epi32(_mm256_min_ps(b1, c->most)));
+    const __m256i bytes = _mm256_packs_epi16(_mm256_adds_epi16(qa, c->zero_point), _mm256_adds_epi16(qb, c->zero_point));
+    const __m256i clamped = _mm256_min_epi8(_mm256_max_epi8(bytes, _mm256_broadcastsi128_si256(c->lo)), _mm256_broadcastsi128_si256(c->hi));
+    return _mm256_permutevar8x32_epi32(clamped, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
 /* The first `count` (1 ... 16) bytes of v. */
 static inline void lb_store_bytes(int8_t *out, __m128i v, ptrdiff_t count) {
     if (count >= 16) {

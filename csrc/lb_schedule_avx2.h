@@ -24,7 +24,8 @@ typedef struct {
 } lb_schedule;
 
 static inline lb_schedule lb_schedule_at(void *base, int32_t k) {
-    const ptrdiff_t most = 2 * (lb_round_up(k, 4) / 4), items = most * (ptrdiff_t)sizeof(lb_item), numbers = 4 * (most + 1);
+    const ptrdiff_t most = 2 * (lb_round_up(k < LB_BIN_CHUNK ? k : LB_BIN_CHUNK, 4) / 4), items = most * (ptrdiff_t)sizeof(lb_item),
+                    numbers = 4 * (most + 1);
     char *at = base;
     return (lb_schedule){(lb_item *)(void *)at, (uint32_t *)(void *)(at + items), (uint32_t *)(void *)(at + items + numbers),
                          items + 2 * numbers};
@@ -54,10 +55,10 @@ static inline __m256i lb_lane_positive(__m256i w) {
     return _mm256_maddubs_epi16(_mm256_max_epi8(w, _mm256_setzero_si256()), _mm256_set1_epi8(1));
 }
 
-/* The items of `width` columns, w[column * k + ...]; gives how many. */
-static inline uint32_t lb_items_of(const int8_t *w, int32_t k, int32_t width, lb_item *items) {
+/* The items of `width` columns, w[column * k + ...], and k from `first` on, up to a chunk of them; gives how many. */
+static inline uint32_t lb_items_of(const int8_t *w, int32_t k, int32_t first, int32_t width, lb_item *items) {
     uint32_t count = 0;
-    for (int32_t at = 0; at < k; at += 4) {
+    for (int32_t at = first; at < k && at < first + LB_BIN_CHUNK; at += 4) {
         _Alignas(32) int8_t quad[32] = {0};
         for (int32_t j = 0; j < width; j++)
             memcpy(quad + 4 * j, w + (ptrdiff_t)j * k + at, (size_t)(k - at < 4 ? k - at : 4));
@@ -134,12 +135,12 @@ static inline uint32_t lb_group(const lb_schedule *s, uint32_t count) {
     return groups;
 }
 
-/* One panel, as the tiles read it: its groups, the largest first, and the numbers of their quads. `at` counts units of 32 bytes of the
- * packed weights; gives the one behind. added[8]: what takes the centring away. */
+/* One chunk of a panel, as the tiles read it: its groups, the largest first, and the numbers of their quads. `at` counts units of 32 bytes
+ * of the packed weights; gives the one behind. What takes the centring away goes onto added[8]. */
 static inline uint32_t lb_put_groups(const lb_schedule *s, uint32_t groups, char *packed, uint32_t at, lb_bin_panel *panel,
                                      int32_t *added) {
     const __m256i ones = _mm256_set1_epi16(1);
-    __m256i *out = (__m256i *)(void *)packed + at, sum = _mm256_setzero_si256();
+    __m256i *out = (__m256i *)(void *)packed + at, sum = _mm256_load_si256((const __m256i *)(const void *)added);
     uint16_t *quad = (uint16_t *)(void *)(packed + 32 * ((ptrdiff_t)at + groups + s->starts[groups]));
     memset(quad, 0, (2 * (size_t)s->starts[groups] + 31) / 32 * 32);
     *panel = (lb_bin_panel){.weights = at, .quads = at + groups + s->starts[groups]};

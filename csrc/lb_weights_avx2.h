@@ -21,9 +21,9 @@ typedef struct {
 
 _Static_assert(sizeof(lb_weights_head) == 64, "what follows is aligned");
 
-enum { LB_BIN_COLUMNS = 8, LB_BIN_MOST = 8, LB_BIN_ROWS = 6, LB_NIBBLE_STEP = 32 };
+enum { LB_BIN_COLUMNS = 8, LB_BIN_MOST = 5, LB_BIN_ROWS = 6, LB_BIN_CHUNK = 1024, LB_NIBBLE_STEP = 32 };
 
-/* Eight columns of bins. */
+/* Eight columns of bins and LB_BIN_CHUNK of k: groups take their quads from no further, so that what they read is near. */
 typedef struct {
     uint32_t weights;             /* where its groups are, in units of 32 bytes from the head */
     uint32_t quads;               /* where the numbers of its quads are, in units of 32 bytes from the head */
@@ -45,6 +45,10 @@ static inline ptrdiff_t lb_weights_front(int32_t n) {
 
 static inline ptrdiff_t lb_bin_panels(int32_t n) {
     return lb_round_up(n, LB_BIN_COLUMNS) / LB_BIN_COLUMNS;
+}
+
+static inline ptrdiff_t lb_bin_chunks(int32_t k) {
+    return lb_round_up(k, LB_BIN_CHUNK) / LB_BIN_CHUNK;
 }
 
 /* The most bytes that any method takes: bins are used only where they fit. */

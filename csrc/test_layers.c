@@ -147,19 +147,25 @@ void test_conv_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     test_conv(ref, k, 4);
 }
 
+static void check_linear(const lb_kernel *ref, const lb_kernel *k, size_t element, int32_t rows, int32_t depth, int32_t n) {
+    lb_linear_s8_params p = {.rows = rows, .k = depth, .n = n, .out_stride = n + random_int(0, 3)};
+    p.block_rows = random_int(1, 12), p.block_columns = 16 * random_int(1, 3);
+    p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+    fill(x, MAX_X), fill_weights(p.n, p.k), fill_channels(p.n);
+    const int32_t items = (p.rows + p.block_rows - 1) / p.block_rows * ((p.n + p.block_columns - 1) / p.block_columns);
+    expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
+}
+
 static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     static const int32_t rows[] = {0, 1, 2, 3, 4, 5, 9, 33}, depths[] = {0, 1, 15, 16, 17, 64, 129, 513},
                          ns[] = {1, 7, 8, 15, 16, 17, 33, 64};
     for (int32_t i = 0; i < COUNT(rows); i++)
         for (int32_t j = 0; j < COUNT(depths); j++)
-            for (int32_t l = 0; l < COUNT(ns); l++) {
-                lb_linear_s8_params p = {.rows = rows[i], .k = depths[j], .n = ns[l], .out_stride = ns[l] + random_int(0, 3)};
-                p.block_rows = random_int(1, 12), p.block_columns = 16 * random_int(1, 3);
-                p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
-                fill(x, MAX_X), fill_weights(p.n, p.k), fill_channels(p.n);
-                const int32_t items = (p.rows + p.block_rows - 1) / p.block_rows * ((p.n + p.block_columns - 1) / p.block_columns);
-                expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
-            }
+            for (int32_t l = 0; l < COUNT(ns); l++)
+                check_linear(ref, k, element, rows[i], depths[j], ns[l]);
+    static const int32_t longer[] = {1021, 1024, 1025, 2051}; /* than what is summed in one go */
+    for (int32_t i = 0; i < 6 * COUNT(longer); i++)
+        check_linear(ref, k, element, random_int(1, 13), longer[i % COUNT(longer)], random_int(1, 31));
 }
 
 void test_linear_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {

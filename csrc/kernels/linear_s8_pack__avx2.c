@@ -5,9 +5,10 @@ lb_linear_s8_pack_fn lb_linear_s8_pack__avx2;
 
 enum { FEW_ROWS = 4, MOST_QUADS = 1 << 16 };
 
-/* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins and what
- * ends a group; four k and eight columns of pairs; and once for all columns four k of a row in either form. */
-enum { QUAD = 137, GROUP = 126, PAIRS = 219, BINS_ROW = 35, PAIRS_ROW = 210 };
+/* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, what ends
+ * a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of pairs; and once for all columns four
+ * k of a row in either form. */
+enum { QUAD = 150, GROUP = 138, PANEL_END = 700, PAIRS = 219, BINS_ROW = 35, PAIRS_ROW = 108 };
 
 static void add_up(const lb_linear_s8_pack_params *p, const int8_t *w, int32_t *sums) {
     memset(sums, 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
@@ -23,7 +24,7 @@ static ptrdiff_t pack_bins(const lb_linear_s8_pack_params *p, const int8_t *w, c
     const int64_t quads = lb_round_up(p->k, 4) / 4;
     lb_bin_panel *panel = (lb_bin_panel *)(void *)(packed + front);
     int32_t *added = lb_weight_added(packed, p->n);
-    const ptrdiff_t start = lb_round_up(front + panels * (ptrdiff_t)sizeof *panel, 64) / 32;
+    const ptrdiff_t start = lb_round_up(front + panels * lb_bin_chunks(p->k) * (ptrdiff_t)sizeof *panel, 64) / 32;
     if (quads > MOST_QUADS || !quads || start > room)
         return 0;
     int64_t cost = quads * BINS_ROW, other = quads * PAIRS_ROW;
@@ -32,14 +33,20 @@ static ptrdiff_t pack_bins(const lb_linear_s8_pack_params *p, const int8_t *w, c
     memset(added, 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
     for (ptrdiff_t i = 0; i < panels; i++) {
         const int32_t left = (int32_t)i * LB_BIN_COLUMNS, width = p->n - left < LB_BIN_COLUMNS ? p->n - left : LB_BIN_COLUMNS;
-        const uint32_t items = lb_items_of(w + (ptrdiff_t)left * p->k, p->k, width, s.items), groups = lb_group(&s, items);
-        cost += (int64_t)items * QUAD + (int64_t)groups * GROUP;
-        other += quads * PAIRS;
-        const int hopeless = i % 4 == 3 && cost > other + other / 8;
-        if (hopeless || at + items + groups + (2 * items + 31) / 32 > room)
-            return 0;
-        at = lb_put_groups(&s, groups, packed, at, panel + i, added + left);
+        for (int32_t first = 0; first < p->k; first += LB_BIN_CHUNK, panel++) {
+            const uint32_t items = lb_items_of(w + (ptrdiff_t)left * p->k, p->k, first, width, s.items), groups = lb_group(&s, items);
+            if (at + items + groups + (2 * items + 31) / 32 > room)
+                return 0;
+            cost += (int64_t)items * QUAD + (int64_t)groups * GROUP;
+            at = lb_put_groups(&s, groups, packed, at, panel, added + left);
+        }
+        cost += PANEL_END;
+        other += lb_round_up(p->k, LB_STEP) / 4 * PAIRS;
+        if (i % 4 == 3 && cost > other + other / 8)
+            return 0; /* hopeless */
     }
+    if (panels % 2) /* pairs come by 16 columns */
+        other += lb_round_up(p->k, LB_STEP) / 4 * PAIRS;
     return cost < other ? 32 * (ptrdiff_t)at : 0;
 }
 
