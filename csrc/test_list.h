@@ -103,6 +103,7 @@
     X(prelu_f32, test_binary_f32) \
     X(quantize_f32_s16, test_s16) \
     X(quantize_f32_s8, test_quantize_f32_s8) \
+    X(quantize_rows_f32_s8, test_quantize_rows_f32_s8) \
     X(reciprocal_f32, test_unary_f32) \
     X(reduce_f32, test_reduce_f32) \
     X(requantize_s16, test_s16) \
@@ -111,6 +112,7 @@
     X(requantize_s8_s16, test_s16) \
     X(resize_f32, test_resize_f32) \
     X(round_f32, test_unary_f32) \
+    X(scale_rows_f32, test_scale_rows_f32) \
     X(scale_shift, test_scale_shift) \
     X(sigmoid_f32, test_unary_f32) \
     X(silu_f32, test_unary_f32) \

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
+from lowbit.plan.kernels.dynamic import real_bias
 from lowbit.plan.kernels.products import PANEL, in_integers, per_channel
 from lowbit.plan.plan import Param
 from lowbit.types import Array
@@ -164,14 +165,6 @@ def linear(node: Node, ctx: Context) -> list[Call] | None:
     if x is None or w is None or not in_integers(node, ctx):
         return None
     return [linear_call(node, ctx, x, prod(int(d) for d in x.shape[:-1]), w)]
-
-
-def real_bias(bias: Value | None, ctx: Context, n: int) -> Data | None:
-    """The bias of a scaled sum; zeros where there is none, which change no bit (a sum that began at +0 is never -0)."""
-    data = ctx.constant(bias)
-    if bias is not None and data is None:
-        return None
-    return Data(np.zeros(n, np.float32) if data is None else data)
 
 
 def scaled_call(

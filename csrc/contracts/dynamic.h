@@ -1,0 +1,31 @@
+/* Activations that are quantized at run time, each row by a scale of its own. What holds for every contract stands in lb.h. */
+#ifndef LB_CONTRACTS_DYNAMIC_H
+#define LB_CONTRACTS_DYNAMIC_H
+
+#include <stdint.h>
+
+/* ---- quantize_rows_f32_s8: rows of `size` elements -------------------------------------------------------------------------------
+ *
+ *   a = max |x|, NaN passed over;  scales[row] = a / 127, or 1 where that is 0 or not finite;  out = clamp(rne(x / scales[row]), -127, 127)
+ *
+ * NaN gives 0, infinities saturate. Item: a row. */
+typedef struct {
+    int32_t size; /* >= 0 */
+} lb_quantize_rows_f32_s8_params;
+
+typedef void lb_quantize_rows_f32_s8_fn(const lb_quantize_rows_f32_s8_params *p, const float *x, int8_t *out, float *scales, int32_t begin,
+                                        int32_t end);
+
+/* ---- scale_rows_f32: the end of an integer layer whose rows have scales: acc is fl32 of its sums, rows of n. In place. ------------------
+ *
+ *   out = (+0 + acc * (x_scales[row] * scales[c])) + bias[c]
+ *
+ * Item: a row. */
+typedef struct {
+    int32_t n; /* >= 0 */
+} lb_scale_rows_f32_params;
+
+typedef void lb_scale_rows_f32_fn(const lb_scale_rows_f32_params *p, const float *acc, const float *x_scales, const float *scales,
+                                  const float *bias, float *out, int32_t begin, int32_t end);
+
+#endif
