@@ -6,7 +6,7 @@
 #define KERNEL_TESTS(X) \
     X(abs_f32, test_unary_f32) \
     X(add_f32, test_binary_f32) \
-    X(add_s16, test_s16) \
+    X(add_s16, test_add_s16) \
     X(add_s8, test_add_s8) \
     X(arithmetic_s32, test_arithmetic) \
     X(arithmetic_s64, test_arithmetic) \
@@ -33,7 +33,7 @@
     X(copy_b32, test_copy_b32) \
     X(copy_b64, test_copy_b64) \
     X(copy_b8, test_copy_b8) \
-    X(dequantize_s16_f32, test_s16) \
+    X(dequantize_s16_f32, test_dequantize_s16_f32) \
     X(dequantize_s8_f32, test_dequantize_s8_f32) \
     X(div_f32, test_binary_f32) \
     X(div_int, test_scaled_int) \
@@ -57,17 +57,17 @@
     X(gemm_s8_sizes, test_gemm_s8_sizes) \
     X(group_norm_f32, test_group_norm_f32) \
     X(gru_f32, test_gru_f32) \
+    X(gru_rows_s8, test_gru_rows_s8) \
+    X(gru_s16, test_s16) \
+    X(gru_s8, test_gru_s8) \
     X(hardsigmoid_f32, test_unary_f32) \
     X(hardswish_f32, test_unary_f32) \
     X(layer_norm_f32, test_layer_norm_f32) \
     X(leaky_relu_f32, test_unary_f32) \
     X(linear_f32, test_linear_f32) \
-    X(gru_rows_s8, test_gru_rows_s8) \
-    X(gru_s16, test_s16) \
-    X(gru_s8, test_gru_s8) \
-    X(linear_s16, test_s16) \
-    X(linear_s16_f32, test_s16) \
-    X(linear_s16_s8, test_s16) \
+    X(linear_s16, test_linear_s16) \
+    X(linear_s16_f32, test_linear_s16) \
+    X(linear_s16_s8, test_linear_s16) \
     X(linear_s8, test_linear_s8) \
     X(linear_s8_f32, test_linear_s8_f32) \
     X(linear_s8_pack, test_linear_s8_pack) \
@@ -83,12 +83,12 @@
     X(log_f32, test_unary_f32) \
     X(logic_b8, test_logic_b8) \
     X(lstm_f32, test_lstm_f32) \
-    X(matmul_f32, test_matmul_f32) \
-    X(max_f32, test_binary_f32) \
-    X(max_pool_f32, test_max_pool_f32) \
     X(lstm_rows_s8, test_lstm_rows_s8) \
     X(lstm_s16, test_s16) \
     X(lstm_s8, test_lstm_s8) \
+    X(matmul_f32, test_matmul_f32) \
+    X(max_f32, test_binary_f32) \
+    X(max_pool_f32, test_max_pool_f32) \
     X(max_pool_s16, test_s16) \
     X(max_pool_s8, test_max_pool_s8) \
     X(min_f32, test_binary_f32) \
@@ -101,15 +101,15 @@
     X(norm_s8, test_norm_s8) \
     X(not_b8, test_not_b8) \
     X(prelu_f32, test_binary_f32) \
-    X(quantize_f32_s16, test_s16) \
+    X(quantize_f32_s16, test_quantize_f32_s16) \
     X(quantize_f32_s8, test_quantize_f32_s8) \
     X(quantize_rows_f32_s8, test_quantize_rows_f32_s8) \
     X(reciprocal_f32, test_unary_f32) \
     X(reduce_f32, test_reduce_f32) \
-    X(requantize_s16, test_s16) \
-    X(requantize_s16_s8, test_s16) \
+    X(requantize_s16, test_requantize_wide) \
+    X(requantize_s16_s8, test_requantize_wide) \
     X(requantize_s8, test_requantize_s8) \
-    X(requantize_s8_s16, test_s16) \
+    X(requantize_s8_s16, test_requantize_wide) \
     X(resize_f32, test_resize_f32) \
     X(round_f32, test_unary_f32) \
     X(scale_rows_f32, test_scale_rows_f32) \

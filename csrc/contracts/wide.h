@@ -60,16 +60,16 @@ typedef lb_copy_b8_params lb_copy_b16_params;
 
 typedef void lb_copy_b16_fn(const lb_copy_b16_params *p, const uint16_t *x, uint16_t *out, int32_t begin, int32_t end);
 
-/* linear_s16_*: weights (n, k) of int16_t, sums and bias of 64 bits, exact for every k. block_columns need no multiple of 16. */
+/* linear_s16_*: weights (n, k) of int16_t for `ref`, as lb_linear_s16_avx2.h says for avx2; sums and bias of 64 bits, below 2^52. */
 typedef lb_linear_s8_params lb_linear_s16_f32_params;
 typedef lb_linear_s8_params lb_linear_s16_s8_params;
 typedef lb_linear_s8_params lb_linear_s16_params;
 
-typedef void lb_linear_s16_f32_fn(const lb_linear_s16_f32_params *p, const int16_t *x, const int16_t *w, const int64_t *bias,
+typedef void lb_linear_s16_f32_fn(const lb_linear_s16_f32_params *p, const int16_t *x, const void *w, const int64_t *bias,
                                   const float *multiplier, float *out, int32_t begin, int32_t end);
-typedef void lb_linear_s16_s8_fn(const lb_linear_s16_s8_params *p, const int16_t *x, const int16_t *w, const int64_t *bias,
+typedef void lb_linear_s16_s8_fn(const lb_linear_s16_s8_params *p, const int16_t *x, const void *w, const int64_t *bias,
                                  const float *multiplier, int8_t *out, int32_t begin, int32_t end);
-typedef void lb_linear_s16_fn(const lb_linear_s16_params *p, const int16_t *x, const int16_t *w, const int64_t *bias,
-                              const float *multiplier, int16_t *out, int32_t begin, int32_t end);
+typedef void lb_linear_s16_fn(const lb_linear_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+                              int16_t *out, int32_t begin, int32_t end);
 
 #endif

@@ -3,7 +3,7 @@
 
 lb_linear_s16_fn lb_linear_s16__ref;
 
-void lb_linear_s16__ref(const lb_linear_s16_params *p, const int16_t *x, const int16_t *w, const int64_t *bias, const float *multiplier,
+void lb_linear_s16__ref(const lb_linear_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
                         int16_t *out, int32_t begin, int32_t end) {
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);

@@ -3,7 +3,7 @@
 
 lb_linear_s16_f32_fn lb_linear_s16_f32__ref;
 
-void lb_linear_s16_f32__ref(const lb_linear_s16_f32_params *p, const int16_t *x, const int16_t *w, const int64_t *bias,
+void lb_linear_s16_f32__ref(const lb_linear_s16_f32_params *p, const int16_t *x, const void *w, const int64_t *bias,
                             const float *multiplier, float *out, int32_t begin, int32_t end) {
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);

@@ -3,8 +3,8 @@
 
 lb_linear_s16_s8_fn lb_linear_s16_s8__ref;
 
-void lb_linear_s16_s8__ref(const lb_linear_s16_s8_params *p, const int16_t *x, const int16_t *w, const int64_t *bias,
-                           const float *multiplier, int8_t *out, int32_t begin, int32_t end) {
+void lb_linear_s16_s8__ref(const lb_linear_s16_s8_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+                           int8_t *out, int32_t begin, int32_t end) {
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);
         for (int32_t i = b.top; i < b.bottom; i++)
