@@ -126,7 +126,7 @@ def integer_macs(case: Case, graph: Graph) -> float:
 def wide_macs(case: Case, graph: Graph) -> float:
     """The share of all multiplications that read 16-bit activations."""
     lowered = lower(graph).graph
-    wide = {n.output.name for n in lowered.nodes if n.inputs[0] is not None and n.inputs[0].type.dtype.name == "int16"}
+    wide = {n.output.name for n in lowered.nodes if n.input(0) is not None and n.inputs[0].type.dtype.name == "int16"}
     counts = mac_counts(lowered, case.test[0])
     return sum(count for k, count in counts.items() if k in wide) / max(1, sum(counts.values()))
 
