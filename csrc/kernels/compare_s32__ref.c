@@ -1,29 +1,3 @@
-#include "lb.h"
-#include "lb_walk.h"
+#include "lb_compare.h"
 
-lb_compare_s32_fn lb_compare_s32__ref;
-
-static int of(int32_t kind, int32_t a, int32_t b) {
-    switch (kind) {
-    case 0:
-        return a == b;
-    case 1:
-        return a != b;
-    case 2:
-        return a < b;
-    case 3:
-        return a <= b;
-    case 4:
-        return a > b;
-    default:
-        return a >= b;
-    }
-}
-
-void lb_compare_s32__ref(const lb_compare_s32_params *p, const int32_t *a, const int32_t *b, uint8_t *out, int32_t begin, int32_t end) {
-    for (lb_run r; begin < end; begin += r.count) {
-        r = lb_run_at(p->shape, p->a_stride, p->b_stride, begin, end);
-        for (int32_t i = 0; i < r.count; i++)
-            out[r.at + i] = (uint8_t)of(p->kind, a[r.a + i * p->a_stride[3]], b[r.b + i * p->b_stride[3]]);
-    }
-}
+LB_DEFINE_COMPARE(compare_s32, int32_t)
