@@ -242,3 +242,47 @@ void test_linear_w4_blocks_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
 void test_linear_w4_rows_f32(const lb_kernel *ref, const lb_kernel *k) {
     test_blocks(ref, k, 4, 1);
 }
+
+static void test_conv_w4(const lb_kernel *ref, const lb_kernel *k, size_t element) {
+    for (int round = 0; round < 200; round++) {
+        lb_conv_w4_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 7), .in_w = random_int(1, 7), .in_c = random_int(1, 20)};
+        p.out_c = random_int(1, 34), p.kernel_h = random_int(1, 3), p.kernel_w = random_int(1, 3);
+        if (round % 4 == 0)
+            p.kernel_h = p.kernel_w = 1, p.in_c = 32;
+        p.stride_h = random_int(1, 2), p.stride_w = random_int(1, 2), p.dilation_h = random_int(1, 2), p.dilation_w = random_int(1, 2);
+        p.pad_h = random_int(0, 2), p.pad_w = random_int(0, 2);
+        p.out_h = (p.in_h + p.pad_h + random_int(0, 2) - (p.kernel_h - 1) * p.dilation_h - 1) / p.stride_h + 1;
+        p.out_w = (p.in_w + p.pad_w + random_int(0, 2) - (p.kernel_w - 1) * p.dilation_w - 1) / p.stride_w + 1;
+        if (p.out_h < 1 || p.out_w < 1)
+            continue;
+        const int32_t depth = p.kernel_h * p.kernel_w * p.in_c, pixels = p.batch * p.out_h * p.out_w;
+        fill(p.out_c, depth, MAX_ROWS, -128);
+        p.block = random_int(1, 24), p.out_stride = p.out_c + random_int(0, 1) * 5, p.x_zero = random_int(-128, 127);
+        p.chunk = random_int(0, 3) ? chunk_of(p.out_c, depth, depth, 0, -128) : 32;
+        p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        const size_t bytes = element * (size_t)(pixels * p.out_stride);
+        const lb_kernel *kernels[2] = {ref, k};
+        unsigned char *out[2];
+        for (int i = 0; i < 2; i++) {
+            void *weights = pack(kernels[i], p.out_c, depth, depth);
+            void *args[6] = {x + 1, weights, bias, multiplier};
+            out[i] = run(kernels[i], &p, args, 4, bytes, scratch_bytes(p.block, depth, depth) + round_up(depth, 64),
+                         (pixels + p.block - 1) / p.block);
+            free(weights);
+        }
+        expect_equal(k, out[0], out[1], bytes + 64, 0);
+        free(out[0]), free(out[1]);
+    }
+}
+
+void test_conv_w4_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test_conv_w4(ref, k, 1);
+}
+
+void test_conv_w4_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+    test_conv_w4(ref, k, 2);
+}
+
+void test_conv_w4_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+    test_conv_w4(ref, k, 4);
+}

@@ -29,6 +29,9 @@
     X(conv_s8_f32, test_conv_s8_f32) \
     X(conv_s8_s16, test_conv_s8_s16) \
     X(conv_transpose_f32, test_conv_transpose_f32) \
+    X(conv_w4_s8, test_conv_w4_s8) \
+    X(conv_w4_s8_f32, test_conv_w4_s8_f32) \
+    X(conv_w4_s8_s16, test_conv_w4_s8_s16) \
     X(copy_b16, test_copy_b16) \
     X(copy_b32, test_copy_b32) \
     X(copy_b64, test_copy_b64) \

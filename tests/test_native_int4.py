@@ -102,6 +102,26 @@ def test_rows_that_have_a_scale_each(size: tuple[int, int, int], block: int) -> 
     check(g, [{"x": v, "s": scales} for v in activations(rng, (rows, k), -127)], "linear_w4_rows_f32")
 
 
+@pytest.mark.parametrize("to", ["int8", "int16", "float32"])
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "pads", "name"),
+    [(16, 3, 2, 1, "conv_w4_s8"), (33, 1, 2, 0, "conv_w4_s8"), (16, 5, 1, 2, "conv_w4_s8"), (40, 1, 1, 0, "linear_w4_s8")],
+)
+def test_convolutions(channels: int, kernel: int, stride: int, pads: int, name: str, to: str) -> None:
+    rng = np.random.default_rng(channels)
+    b = Builder()
+    shape = (2, channels, 7, 6)
+    x = b.input("x", TensorType(shape, "int8"))
+    w = b.constant(rng.integers(-8, 8, (19, channels, kernel, kernel)).astype(np.int8), name="w", dtype="int4")
+    m = b.constant(rng.uniform(1e-5, 1e-3, 19).astype(np.float32), name="m")
+    bias = b.constant(rng.integers(-5000, 5000, 19).astype(np.int32), name="bias")
+    lo, hi = {"int8": (-128, 127), "int16": (-32768, 32767), "float32": (0, 0)}[to]
+    window = {"stride": (stride,) * 2, "pads": (pads,) * 4, "dilation": (1, 1), "groups": 1}
+    y = b.add("q_conv", x, w, m, bias, **window, x_zero=-77, y_zero=0, lo=lo, hi=hi, to=to, bound=1 << 24)
+    suffix = {"int8": "", "int16": "_s16", "float32": "_f32"}[to]
+    check(b.finish({"y": y}), [{"x": v} for v in activations(rng, shape, -128)], name + suffix)
+
+
 def test_chunks_are_as_long_as_16_bits_allow_and_no_longer() -> None:
     lowest = np.full((1, 4096), -8, np.int8)
     assert chunk_of(lowest, 4096, -128, 0) == 32  # 128 · 8 · 32 = 2¹⁵
@@ -132,6 +152,13 @@ def quantized(name: str, how: str) -> tuple[Graph, dict[str, Array]]:
     g = lowbit.load(e.make(), inputs=tuple(e.example().values()))
     x = dict(zip([v.name for v in g.inputs], [t.numpy() for t in e.example().values()], strict=True))
     return lower(lowbit.quantize(g, [x], rules=recipe(how))).graph, x
+
+
+def test_a_convolution_network_runs_natively_in_4_bits() -> None:
+    graph, x = quantized("resnet18", "w4a8")
+    session = Session(graph, threads=2)
+    kernels = {r.kernel.rpartition("__")[0] for r in session.profile(*x.values(), repeats=1).rows}
+    assert session.backend == "native" and "conv_w4_s8" in kernels and same(run(graph, x), session.run(x))
 
 
 @pytest.mark.parametrize("how", ["w4a8", "w4a8-block"])

@@ -89,4 +89,44 @@ typedef lb_linear_w4_blocks_s8_params lb_linear_w4_rows_f32_params; /* x_zero is
 typedef void lb_linear_w4_rows_f32_fn(const lb_linear_w4_rows_f32_params *p, const int8_t *x, const float *x_scales, const void *w,
                                       const float *scales, const float *bias, float *out, void *scratch, int32_t begin, int32_t end);
 
+/* ---- conv_w4_s8, _s8_s16, _s8_f32: conv_s8 without groups, sums and results as linear_w4_s8
+ * -----------------------------------------------
+ *
+ * A row is the window of a pixel, (kernel_h, kernel_w, in_c), which outside the image holds x_zero; k = kernel_h * kernel_w * in_c, one
+ * segment. scratch as above with m = block, and k more, rounded up to 64. */
+typedef struct {
+    int32_t batch;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t kernel_h; /* >= 1, as kernel_w, strides and dilations */
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t block;      /* pixels, >= 1 */
+    int32_t out_stride; /* elements from pixel to pixel, >= out_c */
+    int32_t chunk;
+    int32_t x_zero;
+    int32_t y_zero;
+    int32_t lo;
+    int32_t hi;
+} lb_conv_w4_s8_params;
+
+typedef lb_conv_w4_s8_params lb_conv_w4_s8_s16_params;
+typedef lb_conv_w4_s8_params lb_conv_w4_s8_f32_params; /* y_zero, lo and hi are not read */
+
+typedef void lb_conv_w4_s8_fn(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+                              int8_t *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_conv_w4_s8_s16_fn(const lb_conv_w4_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                  const float *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_conv_w4_s8_f32_fn(const lb_conv_w4_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                  const float *multiplier, float *out, void *scratch, int32_t begin, int32_t end);
+
 #endif

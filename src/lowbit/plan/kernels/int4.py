@@ -1,17 +1,19 @@
-"""Layers with 4-bit weights, which stay packed (csrc/contracts/int4.h): linear_w4_s8, linear_w4_blocks_s8, linear_w4_rows_f32."""
+"""Linear layers and convolutions with 4-bit weights, which stay packed (csrc/contracts/int4.h)."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
+from lowbit.plan.kernels.convolutions import FEW_CHANNELS, conv_by_tiles
 from lowbit.plan.kernels.dynamic import real_bias
-from lowbit.plan.kernels.products import PANEL, in_integers, per_channel
+from lowbit.plan.kernels.products import PANEL, in_integers, per_channel, two_spatial
 from lowbit.plan.plan import Param
 from lowbit.types import Array
 
@@ -140,22 +142,28 @@ def folded_bias(bias: Array, w: Array, x_zero: int) -> Array:
     return (bias.astype(np.int64) - x_zero * w.sum(axis=1, dtype=np.int64)).astype(np.int32)
 
 
+def channels(node: Node, ctx: Context, isa: str, wv: Value, w: Array) -> tuple[Data, int, Data, Data]:
+    """Of a layer with a scale for each channel, for weights (n, k): weights, chunk, bias and multiplier."""
+    segment = max(w.shape[1], 1)
+    data = ctx.once(wv, "w4", isa, make=lambda: pack(isa, w, segment))
+    chunk = ctx.once(wv, "w4 chunk", make=lambda: np.asarray(chunk_of(w, segment, -128, 0)))
+    bias, multiplier = per_channel(node, ctx, w.shape[0])
+    start = ctx.once(wv, "w4 bias", make=lambda: folded_bias(bias.array, w, ints(node, "x_zero")["x_zero"]))
+    return data, int(chunk.array), start, multiplier
+
+
 def linear_call(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> Call:
     """A layer with a scale for each channel, for weights (n, k)."""
     n, k = w.shape
     kernel, wv = ctx.kernel(f"linear_w4_{short(x, node.output)}"), node.inputs[1]
     assert wv is not None
-    segment = max(k, 1)
     block, columns, items = blocks(rows, k, n, ctx.target.threads)
-    data = ctx.once(wv, "w4", kernel.isa, make=lambda: pack(kernel.isa, w, segment))
-    chunk = ctx.once(wv, "w4 chunk", make=lambda: np.asarray(chunk_of(w, segment, -128, 0)))
-    bias, multiplier = per_channel(node, ctx, n)
-    start = ctx.once(wv, "w4 bias", make=lambda: folded_bias(bias.array, w, ints(node, "x_zero")["x_zero"]))
+    data, chunk, start, multiplier = channels(node, ctx, kernel.isa, wv, w)
     params: dict[str, Param] = {
-        "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, "chunk": int(chunk.array),
+        "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, "chunk": chunk,
         **ints(node, "y_zero", "lo", "hi"),
     }  # fmt: skip
-    args = (ctx.argument(x), data, start, multiplier, node.output, scratch(kernel.isa, block, k, segment))
+    args = (ctx.argument(x), data, start, multiplier, node.output, scratch(kernel.isa, block, k, max(k, 1)))
     return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS)
 
 
@@ -214,3 +222,41 @@ def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
     bias = real_bias(node.input(4), ctx, w.shape[0])
     call = None if bias is None else scaled_call(node, ctx, "linear_w4_rows_f32", x, x_scale, wv, node.inputs[3], bias, w)
     return None if call is None else [call]
+
+
+@lowers("q_conv_nhwc", first=True)
+def conv(node: Node, ctx: Context) -> list[Call] | None:
+    """1x1 as linear layers, others by their windows; left alone where Winograd on unpacked weights is faster, or channels are few."""
+    geometry, x, wv, w = two_spatial(node), node.inputs[0], node.inputs[1], four_bits(node.inputs[1], ctx)
+    if geometry is None or x is None or wv is None or w is None or not in_integers(node, ctx) or ints(node, "groups")["groups"] != 1:
+        return None
+    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C, KH, KW)
+    out_c, in_c, kernel_h, kernel_w = w4.shape
+    g = {**geometry, "kernel_h": kernel_h, "kernel_w": kernel_w}
+    pixels = g["batch"] * g["out_h"] * g["out_w"]
+    rows = np.ascontiguousarray(w4.transpose(0, 2, 3, 1)).reshape(out_c, -1)
+    if (
+        kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1
+        and not g["pad_h"]
+        and not g["pad_w"]
+        and x.shape[1:-1] == node.output.shape[1:-1]
+    ):
+        return [linear_call(node, ctx, x, pixels, rows)]
+    if in_c < FEW_CHANNELS or (node.attrs["to"] == "int8" and conv_by_tiles(node, ctx, g, wv, w4) is not None):
+        return None
+    return [conv_call(node, ctx, x, g, pixels, rows, in_c)]
+
+
+def conv_call(node: Node, ctx: Context, x: Value, g: dict[str, Any], pixels: int, rows: Array, in_c: int) -> Call:
+    out_c, k = rows.shape
+    kernel, wv = ctx.kernel(f"conv_w4_{short(x, node.output)}"), node.inputs[1]
+    assert wv is not None
+    block = blocks(pixels, k, out_c, ctx.target.threads)[0]
+    data, chunk, start, multiplier = channels(node, ctx, kernel.isa, wv, rows)
+    params: dict[str, Param] = {
+        **g, "in_c": in_c, "out_c": out_c, "block": block, "out_stride": out_c, "chunk": chunk,
+        **ints(node, "x_zero", "y_zero", "lo", "hi"),
+    }  # fmt: skip
+    room = Scratch(0 if kernel.isa == "ref" else scratch(kernel.isa, block, k, k).size + -(-k // 64) * 64)
+    args = (ctx.argument(x), data, start, multiplier, node.output, room)
+    return Call(kernel, params, args, -(-pixels // block), pixels * k * out_c / MACS_PER_NS)

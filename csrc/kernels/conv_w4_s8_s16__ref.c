@@ -1,0 +1,14 @@
+#include "lb_numerics.h"
+#include "lb_w4_conv.h"
+
+lb_conv_w4_s8_s16_fn lb_conv_w4_s8_s16__ref;
+
+void lb_conv_w4_s8_s16__ref(const lb_conv_w4_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+                            int16_t *out, void *scratch, int32_t begin, int32_t end) {
+    (void)scratch;
+    for (int32_t i = lb_w4_pixel(p, begin); i < lb_w4_pixel(p, end); i++)
+        for (int32_t j = 0; j < p->out_c; j++) {
+            const int32_t acc = lb_w4_conv_acc(p, x, w, bias, i, j);
+            out[(ptrdiff_t)i * p->out_stride + j] = (int16_t)lb_requantize(acc, multiplier[j], p->y_zero, p->lo, p->hi);
+        }
+}
