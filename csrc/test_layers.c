@@ -331,6 +331,23 @@ void test_table_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
+void test_table_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+    static float table[256];
+    for (int32_t i = 0; i < 256; i++)
+        table[i] = (float)random_int(-1000, 1000) * 0.25f;
+    for (int32_t i = 0; i < COUNT(lengths); i++) {
+        const lb_table_s8_f32_params p = {0};
+        fill(x, lengths[i] + 3);
+        void *args[3] = {x + i % 3, table};
+        expect_same(ref, k, &p, args, 2, 4 * (size_t)lengths[i], 4 * ((size_t)i % 3), lengths[i]);
+        float out[1009];
+        args[2] = out;
+        k->call(&p, args, 0, lengths[i]);
+        for (int32_t j = 0; j < lengths[i]; j++)
+            expect(out[j] == table[(x + i % 3)[j] + 128], "table_s8_f32 looks up");
+    }
+}
+
 void test_max_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 200; round++) {
         lb_max_pool_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 9)};

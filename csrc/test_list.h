@@ -128,6 +128,7 @@
     X(sum_int, test_sum_int) \
     X(table_s16, test_table_s16) \
     X(table_s8, test_table_s8) \
+    X(table_s8_f32, test_table_s8_f32) \
     X(tanh_f32, test_unary_f32) \
     X(where_b32, test_where) \
     X(where_b64, test_where)

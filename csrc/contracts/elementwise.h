@@ -55,4 +55,10 @@ typedef struct {
 
 typedef void lb_table_s8_fn(const lb_table_s8_params *p, const int8_t *x, const int8_t *table, int8_t *out, int32_t begin, int32_t end);
 
+/* The same with entries of float. */
+typedef lb_table_s8_params lb_table_s8_f32_params;
+
+typedef void lb_table_s8_f32_fn(const lb_table_s8_f32_params *p, const int8_t *x, const float *table, float *out, int32_t begin,
+                                int32_t end);
+
 #endif

@@ -14,12 +14,16 @@ import numpy as np
 import pytest
 import torch
 
+import lowbit
 from lowbit.frontends.onnx import load_onnx
 from lowbit.frontends.torch import load_torch
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
 from lowbit.ir.verify import verify
+from lowbit.lower import lower
 from lowbit.passes import simplify
+from lowbit.quantization.recipes import recipe
+from lowbit.runtime.session import Session
 from lowbit.types import Array
 from zoo import fetched
 
@@ -140,3 +144,20 @@ def test_a_sentence_encoder_takes_any_number_and_length_of_sentences() -> None:
         with torch.no_grad():
             want = model(**{k: torch.from_numpy(v) for k, v in inputs.items()}).numpy()
         assert_close(run(graph, inputs), [want])
+
+
+@pytest.mark.parametrize("name", [*ONNX, *TORCH])
+def test_its_int8_graph_runs_natively_with_the_bits_of_the_interpreter(name: str) -> None:
+    if name in ONNX:
+        inputs = ONNX[name][1]
+        graph = lowbit.load(ONNX[name][0](), shapes={k: v.shape for k, v in inputs.items()})
+    else:
+        model, inputs, _ = torch_case(name)
+        graph = lowbit.load(model, inputs=tuple(torch.from_numpy(v) for v in inputs.values()))
+    feed = dict(zip([v.name for v in graph.inputs], inputs.values(), strict=True))
+    integer = lower(lowbit.quantize(graph, [feed], rules=recipe("int8"))).graph
+    session = Session(integer, threads=2)
+    left = {n.op for p in session._programs.values() for part in p.parts if not part.native for n in part.graph.nodes}
+    assert left == set(), "ops that run in the interpreter"
+    got = session.run(feed)
+    assert all(np.array_equal(got[k], v) for k, v in run(integer, feed).items())

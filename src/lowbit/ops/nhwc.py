@@ -16,6 +16,7 @@ from lowbit.ops.op import Op, get_op, register
 from lowbit.ops.pool import infer_avg, infer_max
 from lowbit.ops.q_average import infer_avg_pool
 from lowbit.ops.q_conv import infer as infer_q_conv
+from lowbit.ops.q_conv_transpose import infer as infer_q_conv_transpose
 from lowbit.ops.resize import RESIZE
 from lowbit.types import Array, TensorType
 
@@ -59,7 +60,8 @@ def twin(op: Op) -> Op:
 
 
 # The files are imported above, so that the ops are known here whatever the order.
-TWINS = {name: name + SUFFIX for name in ("conv", "conv_transpose", "resize", "q_conv", "max_pool", "avg_pool", "q_avg_pool")}
-KNOWN = {CONV.infer, CONV_TRANSPOSE.infer, RESIZE.infer, infer_q_conv, infer_max, infer_avg, infer_avg_pool}
+IMAGES = ("conv", "conv_transpose", "resize", "q_conv", "q_conv_transpose", "max_pool", "avg_pool", "q_avg_pool")
+TWINS = {name: name + SUFFIX for name in IMAGES}
+KNOWN = {CONV.infer, CONV_TRANSPOSE.infer, RESIZE.infer, infer_q_conv, infer_q_conv_transpose, infer_max, infer_avg, infer_avg_pool}
 assert {get_op(name).infer for name in TWINS} == KNOWN
 register(*(twin(get_op(name)) for name in TWINS))

@@ -47,6 +47,13 @@ def _slices(attrs: Mapping[str, Any], perm: Perm) -> Attrs:
     return {**attrs, "axes": tuple(perm.index(normalize_axis(a, len(perm))) for a in attrs["axes"])}
 
 
+def _sizes(attrs: Mapping[str, Any], perm: Perm) -> Attrs | None:
+    """Nearest resize; interpolation is added up in an order of its own."""
+    if attrs["mode"] != "nearest" or attrs["roi"] is not None:
+        return None
+    return {**attrs, **{k: tuple(attrs[k][p] for p in perm) for k in ("sizes", "scales")}}
+
+
 def _per_tensor(attrs: Mapping[str, Any], perm: Perm) -> Attrs | None:
     return dict(attrs) if not attrs["block_size"] else None
 
@@ -60,6 +67,7 @@ FOLLOWS: dict[str, Moved] = {
     **dict.fromkeys(["concat", "split", "softmax"], _axis),
     **dict.fromkeys(["q_reduce_mean", "q_reduce_sum", "reduce_mean", "reduce_sum", "reduce_max", "reduce_min"], _axes),
     "pad": _pads,
+    "resize": _sizes,
     "slice": _slices,
     "quantize_linear": _per_tensor,
     "dequantize_linear": _per_tensor,
@@ -78,6 +86,8 @@ def has_twin(node: Node) -> bool:
     x = node.input(0)
     if node.op not in TWINS or x is None:
         return False
+    if node.op == "resize" and not x.type.dtype.is_float:
+        return False  # it follows: elements are picked along any axes
     return not x.type.dtype.is_float or (x.type.dtype.name == "float32" and x.type.rank in (3, 4))
 
 

@@ -10,7 +10,7 @@ from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Data, lowers
 from lowbit.plan.kernels.elementwise import broadcast, size_of
 from lowbit.plan.kernels.float_norms import joint, lead_strides
-from lowbit.plan.kernels.movement import calls, copy_call, dense, item_bytes, shape_of
+from lowbit.plan.kernels.movement import AXES, calls, copy_call, dense, item_bytes, shape_of
 from lowbit.plan.plan import Param
 
 KINDS = {"float32": 0, "int64": 1, "int32": 2, "int16": 3, "int8": 4, "uint8": 5, "bool": 6}
@@ -95,9 +95,15 @@ def bits(value: Any, dtype: np.dtype[Any]) -> int:
 
 def filled(ctx: Context, out: Value, value: Any) -> Call | None:
     size = item_bytes(out)
+    n = size_of(out)
+    if size == 2:  # one element, copied everywhere
+        one = Data(np.full(1, value).astype(out.type.dtype.numpy))
+        fields: dict[str, Param] = {
+            "shape": (1,) * (AXES - 1) + (n,), "x_stride": (0,) * AXES, "out_stride": (1,) * AXES, "x_offset": 0, "out_offset": 0,
+        }  # fmt: skip
+        return Call(ctx.kernel("copy_b16"), fields, (one, out), 1, n * 0.1)
     if size not in (1, 4, 8):
         return None
-    n = size_of(out)
     return Call(ctx.kernel(f"fill_b{8 * size}"), {"value": bits(value, out.type.dtype.numpy)}, (out,), n, n * 0.1)
 
 
@@ -106,12 +112,11 @@ def fill(node: Node, ctx: Context) -> list[Call] | None:
     return calls(filled(ctx, node.output, node.attrs["value"]))
 
 
-@lowers("pad")
-def pad(node: Node, ctx: Context) -> list[Call] | None:
+def constant_pad(node: Node, ctx: Context) -> list[Call] | None:
     """Padding of a constant value: a fill, and a copy into its middle."""
     x = node.inputs[0]
     pads: Any = node.attrs["pads"]
-    if x is None or node.attrs["mode"] != "constant" or any(p < 0 for p in pads):
+    if x is None or any(p < 0 for p in pads):
         return None
     out, shape = shape_of(node.output), shape_of(x)
     steps = dense(out)
