@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -225,3 +226,30 @@ def test_calibration_holds_less_than_the_model_again(method: str) -> None:
     model, more = map(int, done.stdout.split())
     assert model > 50_000_000
     assert more < model
+
+
+THREADS = """
+import hashlib, sys
+import numpy as np, lowbit
+from lowbit.ir.build import Builder
+from lowbit.types import TensorType
+rng = np.random.default_rng(0)
+b = Builder()
+x = b.input("x", TensorType((64, 768), "float32"))
+for wide, narrow in ((3072, 768), (768, 3072)):
+    x = b.add("relu", b.add("linear", x, b.constant(rng.standard_normal((wide, narrow), np.float32))))
+g = b.finish({"y": x})
+data = [rng.standard_normal((64, 768), np.float32) for _ in range(2)]
+record = lowbit.calibrate(g, data, method="minmax").to_dict()
+print(hashlib.sha256(repr(record).encode()).hexdigest())
+"""
+
+
+def test_the_record_does_not_depend_on_how_many_threads_blas_has() -> None:
+    """Products this large are shared out among threads, and then added up in another order."""
+
+    def record(threads: int) -> str:
+        env = os.environ | {"OPENBLAS_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
+        return subprocess.run([sys.executable, "-c", THREADS], env=env, capture_output=True, text=True, check=True).stdout
+
+    assert record(1) == record(4)

@@ -337,6 +337,12 @@ def test_sessions_are_verified_for_every_instruction_set_of_this_machine() -> No
     assert found.ok and all(r.exact and r.same and len(r.layers) > 3 for r in sessions)
 
 
+@pytest.mark.parametrize("recipe", ["int4-weights", "int8-dynamic"])
+def test_floats_that_have_no_order_of_additions_are_no_promise_that_is_broken(recipe: str) -> None:
+    found = verify_backends(quantize(network(), recipe=recipe), data(2))
+    assert found.ok and not any(r.exact for r in found.results if r.backend.startswith("native "))
+
+
 @pytest.mark.parametrize("where", ["y", "x:int8"])
 def test_one_wrong_bit_is_found_and_placed(both: tuple[Graph, Graph, Report], backends: None, where: str) -> None:
     add_backend(interpreter(where))

@@ -8,7 +8,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from lowbit.accuracy.brackets import Pair, decibels, measure, noise_shares, outputs
+from lowbit.accuracy.brackets import Pair, decibels, measure, noise_of, noise_shares, outputs
 from lowbit.accuracy.guard import HELD_BACK, Goal, Guarded, GuardStep, guard, split
 from lowbit.accuracy.rounding import better_weights, compensated
 from lowbit.accuracy.smooth import channel_peaks, seams, smoothed
@@ -233,3 +233,9 @@ def test_other_integers_keep_every_type() -> None:
     assert [n.output.type for n in better.nodes] == [n.output.type for n in q.nodes]
     codes = better.constants["w2:int4"].data
     assert codes.min() >= -7 and codes.max() <= 7
+
+
+def test_a_network_without_float_outputs_is_measured_by_how_many_of_them_differ() -> None:
+    same, other = {"index": np.array([1, 2, 3, 4])}, {"index": np.array([1, 2, 3, 5])}
+    assert noise_of(same, same) == ({"index": 4.0}, {"index": 0.0})
+    assert noise_of(same, other) == ({"index": 4.0}, {"index": 1.0})

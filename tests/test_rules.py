@@ -289,3 +289,69 @@ def test_entries_that_do_not_fit_are_refused_by_the_name_of_their_tap(entry: Cal
 def test_a_tap_that_the_graph_does_not_have_is_an_error() -> None:
     with pytest.raises(CalibrationError, match="the record has a tap 'nothing', the graph has no such value"):
         insert_q_dq(network(), CalibrationRecord({"nothing": CalibrationEntry.per_tensor(1.0)}))
+
+
+# -- a rule's own parameters -------------------------------------------------------------------------------------------------------
+
+
+def three_layers() -> Graph:
+    rng = np.random.default_rng(0)
+    b = Builder("three")
+    x = b.input("x", TensorType((2, 8), "float32"))
+    for name in "abc":
+        x = b.add("linear", x, b.constant(rng.standard_normal((8, 8)).astype(np.float32)), name=name)
+    return b.finish({"y": x})
+
+
+def scales_of_outputs(graph: Graph) -> dict[str, float]:
+    """The scale in which the result of each layer (or an input, by its name) is kept."""
+    found = {}
+    for node in graph.nodes:
+        if node.op == "quantize_linear":
+            value, scale = node.inputs[0], graph.constant(node.inputs[1])
+            assert value is not None and scale is not None
+            made = graph.producers.get(value.name)
+            found[made.name if made is not None else value.name] = round(float(scale.reshape(-1)[0]), 6)
+    return found
+
+
+def test_the_users_scale_is_that_of_the_layers_output_and_of_no_other() -> None:
+    data = [np.random.default_rng(i).standard_normal((2, 8)).astype(np.float32) for i in range(3)]
+    alone = lowbit.quantize(three_layers(), data, rules=[StaticQuantRule("^b$", scale=0.5), FloatRule(".*")])
+    kept = scales_of_outputs(alone)
+    assert kept["b"] == 0.5 and kept["a"] != 0.5
+    first = scales_of_outputs(lowbit.quantize(three_layers(), data, rules=[StaticQuantRule("^a$", scale=0.5), CalibratedQuantRule(".*")]))
+    assert first["a"] == 0.5 and 0.5 not in (first["x"], first["b"])
+
+
+def test_without_data_what_a_layer_reads_takes_its_rules_parameters() -> None:
+    assert scales_of_outputs(lowbit.quantize(three_layers(), rules=[StaticQuantRule(".*", scale=0.25)]))["x"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"scheme": "logarithmic"}, "scheme 'logarithmic' is not one that layers compute with"),
+        ({"granularity": "foo"}, "granularity 'foo' is none"),
+        ({"granularity": 0}, "granularity 0 is none"),
+    ],
+)
+def test_schemes_and_granularities_that_layers_do_not_have_are_refused(wrong: dict[str, object], text: str) -> None:
+    with pytest.raises(QuantError, match=text):
+        CalibratedQuantRule(".*", **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("scales", "zeros", "text"),
+    [([], [], "0 scales and 0 zero points"), ([0.1, 0.2], [0, 0], "2 scales and 2 zero points.*no axis"), ([0.1], [], "1 scales and 0")],
+)
+def test_a_record_with_scales_of_the_wrong_length_is_refused(scales: list[float], zeros: list[int], text: str) -> None:
+    rows = {"axis": None, "scales": scales, "zero_points": zeros}
+    record = CalibrationRecord.from_dict({"version": 1, "taps": {n: rows for n in ("x", "linear", "linear_1", "linear_2", "y")}})
+    with pytest.raises(QuantError, match=text):
+        lowbit.quantize(three_layers(), record)
+
+
+def test_a_record_whose_scales_are_not_numbers_is_none() -> None:
+    with pytest.raises(FormatError, match="not a calibration record"):
+        CalibrationRecord.from_dict({"version": 1, "taps": {"x": {"axis": None, "scales": ["a"], "zero_points": [0]}}})

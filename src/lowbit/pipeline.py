@@ -137,10 +137,10 @@ def quantize(
     """
     chosen = list(rules) if rules is not None else rules_of(recipe)
     if guard and rules is None and recipe in GUARDED and calibration is not None and not isinstance(calibration, CalibrationRecord):
-        return guarded(graph, calibration, recipe=recipe, method=method, on_step=on_step, executor=executor).graph
+        return guarded(graph, calibration, recipe=recipe, method=method, on_step=on_step, executor=executor, strict=strict).graph
     record = calibration
     if calibration is None:
-        needed = QuantizationTransform(chosen).taps(graph).observed
+        needed = QuantizationTransform(chosen).taps(graph).required
         if needed:
             raise CalibrationError(
                 f"{len(needed)} values need data to know their range ({needed[0]!r} is the first)",
@@ -161,6 +161,7 @@ def guarded(
     goal: Goal | None = None,
     on_step: Callable[[GuardStep], None] | None = None,
     executor: Executor | None = None,
+    strict: bool = False,
 ) -> Guarded:
     """`quantize` with its guard: the graph, the steps that were tried, and the outputs' signal to noise ratio before and after."""
     from lowbit.accuracy.guard import guard
@@ -169,6 +170,8 @@ def guarded(
     if not samples:
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     found = guard(graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step, executor=executor)
+    if strict:
+        QuantizationTransform(rules_of(recipe)).check(graph)
     steps = {f"guard {i + 1}": str(step) for i, step in enumerate(found.steps)}
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **steps}))
 

@@ -123,10 +123,13 @@ class Pair:
 
 
 def noise_of(reference: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, float]]:
-    """Σ reference² and Σ (reference - got)² of every float output."""
+    """Σ reference² and Σ (reference - got)² of every float output. A network that has none: its elements, and how many of them differ."""
     signal, noise = {}, {}
+    floats = any(r.dtype.kind == "f" for r in reference.values())
     for name, r in reference.items():
-        if r.dtype.kind == "f":
+        if not floats:
+            signal[name], noise[name] = float(r.size), float(np.count_nonzero(r != got[name]))
+        elif r.dtype.kind == "f":
             a, b = r.astype(np.float64), got[name].astype(np.float64)
             same = a == b  # equal infinities differ by nothing
             signal[name] = float(np.sum(np.where(np.isfinite(a), a, 0.0) ** 2))

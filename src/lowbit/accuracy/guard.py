@@ -29,6 +29,7 @@ from lowbit.accuracy.ranges import ClippedRecord
 from lowbit.accuracy.rounding import better_weights
 from lowbit.accuracy.smooth import channel_peaks, seams, smoothed
 from lowbit.accuracy.widths import RECURRENT, Widths, inputs_of, multiplies, rule_for
+from lowbit.blas import one_thread
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.run import calibrate
 from lowbit.dims import substitute
@@ -132,7 +133,8 @@ def guard(
 
     `executor` spreads calibration and measurements over processes or machines; the result is the same, bit for bit.
     """
-    return _Guard(graph, samples, rules, goal or Goal(), method, islands, on_step, executor).run()
+    with one_thread():
+        return _Guard(graph, samples, rules, goal or Goal(), method, islands, on_step, executor).run()
 
 
 class _Guard:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from lowbit.calibration.observers import Observer, observer_from_dict
 from lowbit.dtypes import DType
-from lowbit.errors import CalibrationError, FormatError, LowbitError
+from lowbit.errors import CalibrationError, FormatError, LowbitError, QuantError
 from lowbit.files import write_whole
 from lowbit.quant_params import PerAxis, PerTensor, QuantParams, Scheme
 from lowbit.ranges import params_from_range
@@ -46,6 +46,11 @@ class CalibrationEntry:
 
     def params(self, dtype: str | DType) -> QuantParams:
         """The parameters, checked: positive finite scales, zero points inside the dtype, as many of one as of the other."""
+        if len(self.scales) != len(self.zero_points) or not self.scales or (self.axis is None and len(self.scales) > 1):
+            raise QuantError(
+                f"{len(self.scales)} scales and {len(self.zero_points)} zero points, needs as many of both"
+                + (" and one of each, for there is no axis" if self.axis is None else ", one for each index of the axis")
+            )
         if self.axis is None:
             return QuantParams(dtype, np.float32(self.scales[0]), self.zero_points[0], None, PerTensor())
         return QuantParams(dtype, np.array(self.scales, np.float32), np.array(self.zero_points), None, PerAxis(self.axis))
@@ -138,7 +143,11 @@ class CalibrationRecord:
                 if "observer" in row:
                     taps[name] = observer_from_dict(row["observer"])
                 else:
-                    taps[name] = CalibrationEntry(row["axis"], tuple(row["scales"]), tuple(row["zero_points"]))
+                    taps[name] = CalibrationEntry(
+                        None if row["axis"] is None else int(row["axis"]),
+                        tuple(map(float, row["scales"])),
+                        tuple(map(int, row["zero_points"])),
+                    )
             return CalibrationRecord(taps)
         except (KeyError, TypeError, AttributeError, ValueError) as e:
             raise FormatError(f"not a calibration record ({type(e).__name__}: {e})", hint="what CalibrationRecord.save wrote") from e

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+from lowbit.blas import one_thread
 from lowbit.calibration.observers import Observer, make_observer
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.spread import spread
@@ -33,6 +34,13 @@ def calibrate(
 
     `executor` spreads the samples over processes or machines; the record is the same, bit for bit, as without one.
     """
+    with one_thread():
+        return _calibrate(graph, data, taps, method, executor, options)
+
+
+def _calibrate(
+    graph: Graph, data: Iterable[Any], taps: Iterable[str] | None, method: str, executor: Executor | None, options: dict[str, Any]
+) -> CalibrationRecord:
     names = list(taps) if taps is not None else float_values(graph)
     known = set(graph.values) | set(inner_names(graph))
     unknown = [n for n in names if n not in known]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lowbit.blas import one_thread
 from lowbit.ir.file import load, save
 from lowbit.ir.graph import Graph
 
@@ -72,7 +73,10 @@ def spread(executor: Executor, graphs: tuple[Graph, ...], function: Callable[...
 def work(shipped: Shipped, data: tuple[bytes, ...] | None, function: Callable[..., T], task: tuple[Any, ...]) -> T | NoGraph:
     """One task, in a worker."""
     graphs = held_graphs(shipped, data)
-    return NoGraph() if graphs is None else function(*graphs, *task)
+    if graphs is None:
+        return NoGraph()
+    with one_thread():
+        return function(*graphs, *task)
 
 
 def held_graphs(shipped: Shipped, data: tuple[bytes, ...] | None) -> tuple[Graph, ...] | None:

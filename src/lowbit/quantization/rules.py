@@ -23,6 +23,7 @@ from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quant_params import QuantParams, Scheme, quant_dtype
 
 Mode = Literal["static", "dynamic", "weights", "float"]
+LINEAR = ("symmetric", "symmetric_restricted", "asymmetric")  # schemes whose steps are equal: what integer arithmetic needs
 WeightGranularity = Literal["tensor", "channel"] | int  # an int is a block size along the contraction
 
 ACTIVATIONS = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
@@ -78,6 +79,14 @@ class QuantRule:
             if d is not None:
                 quant_dtype(d)
         _ = self._regex
+        where = f"{type(self).__name__}({self.pattern!r})"
+        if self.scheme not in LINEAR:
+            raise QuantError(f"scheme {self.scheme!r} is not one that layers compute with", where=where, hint="one of " + ", ".join(LINEAR))
+        whole = isinstance(self.granularity, int) and not isinstance(self.granularity, bool)
+        if self.granularity not in ("tensor", "channel") and not (whole and int(self.granularity) > 0):
+            raise QuantError(
+                f"granularity {self.granularity!r} is none", where=where, hint='"channel", "tensor", or a block size along the contraction'
+            )
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:

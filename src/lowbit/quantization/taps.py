@@ -9,7 +9,7 @@ from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import inner_name
 from lowbit.ops.quant import QUANTIZABLE, Fixed, is_clamp
-from lowbit.quant_params import Scheme
+from lowbit.quant_params import QuantParams, Scheme
 from lowbit.quantization.rules import QuantNode
 
 
@@ -19,8 +19,14 @@ class Tap:
 
     value: Value
     dtype: DType
-    decided: QuantNode
+    decided: QuantNode  # of the node that makes the value, or of the first that reads it
     fixed: Fixed | None = None
+    own: bool = False  # whether the decision is its maker's: then a rule's own parameters, which are for outputs, are meant for it
+
+    @property
+    def given(self) -> QuantParams | None:
+        """Parameters that a rule brings for this value."""
+        return self.decided.params if self.own else None
 
     @property
     def scheme(self) -> Scheme:
@@ -38,8 +44,13 @@ class Taps:
     @property
     def observed(self) -> list[str]:
         """Names of the values that calibration must see, and of what is inside nodes."""
-        own = [n for n, t in self.taps.items() if t.fixed is None and t.decided.params is None]
+        own = [n for n, t in self.taps.items() if t.fixed is None and t.given is None]
         return list(dict.fromkeys([*own, *(n for names in self.states.values() for n in names)]))
+
+    @property
+    def required(self) -> list[str]:
+        """Those of the observed that need data: what a layer reads takes the parameters that its rule brings, for want of better ones."""
+        return [n for n in self.observed if n not in self.taps or self.taps[n].decided.params is None]
 
 
 def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> Node | None:
@@ -73,6 +84,8 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
                     wanted.setdefault(v.name, decided)
                     assert decided.activation is not None
                     widest[v.name] = max(widest.get(v.name, decided.activation), decided.activation, key=lambda d: d.bits)
+            if decided.params is not None and fused_clip(graph, node, decisions) is None:  # whoever reads it: the user gave its scale
+                wanted.setdefault(node.output.name, decided)
             for state in QUANTIZABLE[node.op].spec.states.values():
                 if state.inner is None:  # what a recurrence hands on is quantized, whoever reads it
                     wanted.setdefault(node.outputs[state.outputs[0]].name, decided)
@@ -81,18 +94,18 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
         if name not in wanted:
             continue
         producer = graph.producers.get(name)
-        decided, fixed = wanted[name], None
+        decided, fixed, made_here = wanted[name], None, False
         if producer is not None:
             own = decisions[producer.output.name]
             if own.mode == "static":
                 if fused_clip(graph, producer, decisions) is not None:
                     continue
-                decided = own
+                decided, made_here = own, True
                 output = QUANTIZABLE[producer.op].spec.output
                 fixed = output if isinstance(output, Fixed) else None
-        kept = decided.result if producer is not None and decided is decisions[producer.output.name] else widest[name]
+        kept = decided.result if made_here else widest[name]
         assert kept is not None
-        taps[name] = Tap(value, kept, decided, fixed)
+        taps[name] = Tap(value, kept, decided, fixed, made_here)
     states: dict[tuple[str, int], tuple[str, ...]] = {}
     for node in graph.nodes:
         if decisions[node.output.name].mode != "static":

@@ -41,15 +41,20 @@ class QuantizationTransform:
     def taps(self, graph: Graph) -> Taps:
         return find_taps(graph, self.decisions(graph))
 
+    def check(self, graph: Graph) -> None:
+        """An error if a rule decides nothing."""
+        for name, text in self.matcher.remarks(graph).items():
+            raise QuantError(text, where=name, hint="lowbit inspect shows the layers' names; strict=False only warns")
+
     def apply(self, graph: Graph, record: CalibrationRecord | None = None, *, strict: bool = False) -> Graph:
         """The graph with brackets, and in its notes the reason of every decision. `record` must know every tap that needs data.
 
         Rules that decide nothing are warned of and noted; with `strict` they are an error.
         """
         remarks = self.matcher.remarks(graph)
+        if strict:
+            self.check(graph)
         for name, text in remarks.items():
-            if strict:
-                raise QuantError(text, where=name, hint="lowbit inspect shows the layers' names; strict=False only warns")
             warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
         decisions = self.decisions(graph)
         made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({})).run()
@@ -87,7 +92,7 @@ class _Apply:
 
     def tap_params(self, name: str, tap: Tap) -> QuantParams:
         group = self.taps.groups[name]
-        given = [(m, p) for m in group if (p := self.taps.taps[m].decided.params) is not None]
+        given = [(m, p) for m in group if (p := self.taps.taps[m].given) is not None]
         for other, params in given[1:]:
             if params != given[0][1]:
                 one, two = (f"{m!r} by {self.taps.taps[m].decided.because}" for m in (given[0][0], other))
@@ -101,6 +106,9 @@ class _Apply:
         if len(fixed) == len(group):
             return fixed_params(fixed[0], tap.dtype)
         observed = [m for m in group if self.taps.taps[m].fixed is None]
+        unseen = [p for m in observed if m not in self.record.taps and (p := self.taps.taps[m].decided.params) is not None]
+        if unseen:
+            return unseen[0]
         return widened(self.record.shared_params(observed, tap.dtype, tap.scheme), self.constant_sides(group))
 
     def constant_sides(self, group: tuple[str, ...]) -> list[Array]:
