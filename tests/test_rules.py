@@ -324,6 +324,13 @@ def test_the_users_scale_is_that_of_the_layers_output_and_of_no_other() -> None:
     assert first["a"] == 0.5 and 0.5 not in (first["x"], first["b"])
 
 
+def test_a_layer_that_takes_in_a_clamp_has_its_scale_behind_it() -> None:
+    """What stands between the two is never kept, so the layer's output is the clamp's."""
+    rules = [StaticQuantRule("^left$", scale=0.5), CalibratedQuantRule(".*")]
+    kept = scales_of_outputs(lowbit.quantize(network(), DATA, rules=rules))
+    assert kept["left.act"] == 0.5 and "left" not in kept
+
+
 def test_without_data_what_a_layer_reads_takes_its_rules_parameters() -> None:
     assert scales_of_outputs(lowbit.quantize(three_layers(), rules=[StaticQuantRule(".*", scale=0.25)]))["x"] == 0.25
 

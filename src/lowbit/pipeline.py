@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.errors import CalibrationError, FormatError, InputError
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
@@ -172,6 +173,9 @@ def guarded(
     found = guard(graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step, executor=executor)
     if strict:
         QuantizationTransform(rules_of(recipe)).check(graph)
+    if len(samples) == 1:
+        text = "one sample alone is calibrated and measured with: the guard cannot see what others would lose"
+        warnings.warn(text, LowbitWarning, stacklevel=2)
     steps = {f"guard {i + 1}": str(step) for i, step in enumerate(found.steps)}
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **steps}))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
@@ -64,6 +64,15 @@ def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> 
     return None
 
 
+def with_params(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> QuantNode:
+    """The decision about a node; a clamp that a layer takes in is that layer's output, and has its parameters unless it brings its own."""
+    own, first = decisions[node.output.name], node.input(0)
+    before = graph.producers.get(first.name) if first is not None else None
+    if own.params is None and before is not None and is_clamp(node.op) and fused_clip(graph, before, decisions) is node:
+        return replace(own, params=decisions[before.output.name].params)
+    return own
+
+
 def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
     """The taps of a graph whose nodes (by first output name) were decided upon."""
     parent: dict[str, str] = {}
@@ -100,7 +109,7 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
             if own.mode == "static":
                 if fused_clip(graph, producer, decisions) is not None:
                     continue
-                decided, made_here = own, True
+                decided, made_here = with_params(graph, producer, decisions), True
                 output = QUANTIZABLE[producer.op].spec.output
                 fixed = output if isinstance(output, Fixed) else None
         kept = decided.result if made_here else widest[name]
