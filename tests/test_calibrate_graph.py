@@ -253,3 +253,13 @@ def test_the_record_does_not_depend_on_how_many_threads_blas_has() -> None:
         return subprocess.run([sys.executable, "-c", THREADS], env=env, capture_output=True, text=True, check=True).stdout
 
     assert record(1) == record(4)
+
+
+def test_what_the_hint_about_values_that_are_not_finite_says_can_be_done() -> None:
+    bad = samples(2)
+    name = next(iter(bad[0]))
+    bad[1][name] = bad[1][name].copy()
+    bad[1][name].reshape(-1)[0] = np.nan
+    with pytest.raises(LowbitError, match="ignore_nonfinite=True"):
+        lowbit.calibrate(mlp(), bad)
+    assert len(lowbit.calibrate(mlp(), bad, ignore_nonfinite=True)) > 0

@@ -6,10 +6,14 @@ import os
 import stat
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import lowbit
 from lowbit.errors import FormatError, InputError
 from lowbit.files import check_target, write_whole
+from lowbit.ir.build import Builder
+from lowbit.types import TensorType
 
 
 @pytest.mark.parametrize("write", [lambda p: write_whole(p, b"new"), check_target])
@@ -58,3 +62,16 @@ def test_paths_that_are_none_are_said_so(tmp_path: Path) -> None:
                 write(path)
     with pytest.raises(InputError, match="a path is needed, int given"):
         write_whole(3, b"x")  # type: ignore[arg-type]
+
+
+def test_a_flipped_bit_in_a_constant_that_stands_in_the_text_is_seen(tmp_path: Path) -> None:
+    b = Builder("small")
+    x = b.input("x", TensorType((2,), "float32"))
+    graph = b.finish({"y": b.add("mul", x, b.constant(np.array([1.5, 2.5], np.float32), "scales"))})
+    path = tmp_path / "m.lowbit"
+    graph.save(path)
+    whole = path.read_bytes()
+    at = whole.index(b"0x1.8")  # 1.5 as text
+    path.write_bytes(whole[: at + 4] + b"9" + whole[at + 5 :])
+    with pytest.raises(FormatError, match="its digest is another one"):
+        lowbit.load(path)

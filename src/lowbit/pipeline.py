@@ -105,16 +105,18 @@ def calibrate(
     recipe: str = "int8",
     rules: Iterable[QuantRule] | None = None,
     executor: Executor | None = None,
+    ignore_nonfinite: bool = False,
 ) -> CalibrationRecord:
     """Ranges of every value that the rules (or the recipe) will quantize, learned from `data`: an iterable of {input name: array}.
 
     method    minmax, moving-average, percentile, entropy, mse or adaptive
     executor  spreads samples over processes or machines; the record is the same, bit for bit
+    ignore_nonfinite  leaves NaN and infinities out instead of refusing them
     """
     from lowbit.calibration.run import calibrate as run_calibration
 
     transform = QuantizationTransform(rules if rules is not None else rules_of(recipe))
-    return run_calibration(graph, data, transform.taps(graph).observed, method=method, executor=executor)
+    return run_calibration(graph, data, transform.taps(graph).observed, method=method, executor=executor, ignore_nonfinite=ignore_nonfinite)
 
 
 def quantize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from os import PathLike
@@ -43,10 +44,15 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
                     c.value.type.dtype.name,
                     list(c.data.shape),
                 ]  # bfloat16, float8, complex: NumPy's safetensors cannot name them, bytes can
-    meta = json.dumps(
-        {"version": VERSION, "bytes": views, "packed": packed, "notes": dict(graph.notes), "graph": print_graph(graph)}, sort_keys=True
-    )
+    text = print_graph(graph)
+    rows = {"version": VERSION, "bytes": views, "packed": packed, "notes": dict(graph.notes), "graph": text, "sha256": digest(text)}
+    meta = json.dumps(rows, sort_keys=True)
     write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
+
+
+def digest(text: str) -> str:
+    """Of the graph's text: small constants stand in it, where a flipped bit would be another number. Large ones have their own in it."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_lowbit_file(data: bytes) -> bool:
@@ -69,6 +75,8 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
         raise FormatError(f"not a .lowbit file ({e})", where=where, hint="lowbit.load reads .onnx, .lowbit and torch modules") from e
     if not isinstance(meta, dict) or meta.get("version") != VERSION or not isinstance(meta.get("graph"), str):
         raise FormatError(f"not a .lowbit file of version {VERSION}", where=where, hint="save it again with this version of lowbit")
+    if "sha256" in meta and meta["sha256"] != digest(meta["graph"]):
+        raise FormatError("the graph in it is damaged (its digest is another one)", where=where)
     try:
         for name, (element, shape) in meta["bytes"].items():
             data[name] = data[name].view(dtype(element).numpy).reshape(shape)
