@@ -118,7 +118,7 @@ def test_each_layer_says_what_it_became_and_why(both: tuple[Graph, Graph, Report
     assert (rows["act"].kind, rows["act"].because, rows["act"].local_db) == ("inside", "part of first", None)
     assert (rows["sum"].kind, rows["sum"].because) == ("float", "sums are delicate")
     assert (rows["head"].kind, rows["head"].weights) == ("weights", "int8 per axis 0")
-    assert rows["head"].because == "weights only: stored as int8, multiplied as floats"
+    assert rows["head"].because == "WeightOnlyRule('^head'); weights only: stored as int8, multiplied as floats"
     assert (rows["index"].kind, rows["index"].types) == ("integer", "int8 → int64")
     assert report.coverage == "5 of 7 layers integer, 1 with integer weights; float: sum (sums are delicate)"
 

@@ -232,7 +232,7 @@ def test_a_rules_file_gives_the_rules_it_spells() -> None:
         ('[[rule]]\nkind = "float"\npattern = "("', "is not a regular expression", None),
         ('[[rule]]\nkind = "calibrated"\npattern = ".*"\ndtype = "int7"', "int7", None),
         ('[[rule]]\nkind = "static"\npattern = ".*"\nscale = 0', "rule 0, line 1: StaticQuantRule('.*')", None),
-        ('[[rule]]\nkind = "static"\npattern = ".*"\nscale = "big"', "scale = 'big', a number or a list of them is needed", None),
+        ('[[rule]]\nkind = "static"\npattern = ".*"\nscale = "big"', "scale = 'big', a number is needed", None),
         ('[[rule]]\nkind = "calibrated"\npattern = ".*"\ngranularity = "row"', "granularity = 'row'", None),
         ('[[rule]]\nkind = "calibrated"\npattern = ".*"\nops = "conv"', "ops = 'conv', a list of op names is needed", None),
         ('[[rule]]\nkind = "calibrated"\npattern = 3', "pattern = 3, a text is needed", None),

@@ -74,4 +74,4 @@ def lower(operands: Operands, result: Result, **geometry: Any) -> Call:
 
 
 register(Op("q_conv", infer, exact, macs))
-quantizes("conv", QuantSpec((0, 1), {1: 0}, bias=2, fuses_clip=True), lower)
+quantizes("conv", QuantSpec((0, 1), {1: 0}, {1: 1}, bias=2, fuses_clip=True), lower)

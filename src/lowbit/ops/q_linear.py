@@ -207,8 +207,13 @@ def matmul(operands: Operands, result: Result) -> Call:
 register(Op("q_linear_blocks", infer_blocks, q_linear_blocks, macs_blocks), Op("q_linear_rows", infer_rows, q_linear_rows, macs_rows))
 quantizes(
     "linear",
-    QuantSpec((0, 1), {1: 0}, {1: 1}, bias=2, fuses_clip=True),
+    QuantSpec((0, 1), {1: 0}, {1: 1}, bias=2, fuses_clip=True, blocks=True),
     linear,
     dynamic=lambda operands, result: lower_rows(operands, 0),
 )
-quantizes("matmul", QuantSpec((0, 1), {1: -1}, {1: -2}, fuses_clip=True), matmul, dynamic=lambda operands, result: lower_rows(operands, 1))
+quantizes(
+    "matmul",
+    QuantSpec((0, 1), {1: -1}, {1: -2}, fuses_clip=True, blocks=True),
+    matmul,
+    dynamic=lambda operands, result: lower_rows(operands, 1),
+)

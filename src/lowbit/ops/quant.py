@@ -55,6 +55,7 @@ class QuantSpec:
     inputs         positions that must be quantized; None: every input
     channel_axis   of an input that is a weight (when constant): the axis with one scale each, or several that have one together
     contract_axis  of such an input: the axis that is summed over, where block-wise scales lie
+    blocks         whether its integer form takes them; else only weights that are multiplied as floats have them
     bias           position of the bias, which goes on the accumulator's grid
     output         "own": a range of its own; "same": the parameters of its inputs, which share them; Fixed: known beforehand.
                    Results that are no reals (the indices of argmax and topk) have no parameters and stay what they are
@@ -69,6 +70,7 @@ class QuantSpec:
     output: Output = "own"
     fuses_clip: bool = False
     states: Mapping[int, State] = field(default_factory=dict)
+    blocks: bool = False
 
     def positions(self, count: int) -> tuple[int, ...]:
         """Positions that must be quantized, of a node with `count` inputs."""

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowbit.dtypes import DType, dtype
-from lowbit.errors import DTypeError, QuantError
+from lowbit.errors import DTypeError, InputError, QuantError
 from lowbit.ir.graph import Graph, Node
-from lowbit.ops.quant import QUANTIZABLE
+from lowbit.ops.quant import QUANTIZABLE, QuantSpec
 from lowbit.quant_params import QuantParams, Scheme, quant_dtype
+from lowbit.types import Array
 
 Mode = Literal["static", "dynamic", "weights", "float"]
 LINEAR = ("symmetric", "symmetric_restricted", "asymmetric")  # schemes whose steps are equal: what integer arithmetic needs
@@ -49,6 +50,7 @@ class QuantNode:
     because: str
     params: QuantParams | None = None  # of the output, where the user gave them
     output: DType | None = None  # of the result, where it is another one than that of the operands
+    weight_scale: tuple[float, ...] | None = None  # of the weights, where the user gave them: one for all, or one for each channel
 
     @property
     def result(self) -> DType | None:
@@ -75,18 +77,26 @@ class QuantRule:
     because: str = ""
 
     def __post_init__(self) -> None:
-        for d in (self.dtype, self.weights):
-            if d is not None:
-                quant_dtype(d)
-        _ = self._regex
         where = f"{type(self).__name__}({self.pattern!r})"
-        if self.scheme not in LINEAR:
+        object.__setattr__(self, "dtype", quant_dtype(self.dtype).name)
+        if self.weights is not None:
+            object.__setattr__(self, "weights", quant_dtype(self.weights).name)
+        if not isinstance(self.pattern, str):
+            raise QuantError(f"pattern {self.pattern!r} is not a text", where=type(self).__name__, hint='".*" matches every layer')
+        _ = self._regex
+        if not isinstance(self.scheme, str) or self.scheme not in LINEAR:
             raise QuantError(f"scheme {self.scheme!r} is not one that layers compute with", where=where, hint="one of " + ", ".join(LINEAR))
-        whole = isinstance(self.granularity, int) and not isinstance(self.granularity, bool)
-        if self.granularity not in ("tensor", "channel") and not (whole and int(self.granularity) > 0):
+        size = self.granularity
+        whole = isinstance(size, int) and not isinstance(size, bool) and size > 0
+        if not whole and not (isinstance(size, str) and size in ("tensor", "channel")):
             raise QuantError(
-                f"granularity {self.granularity!r} is none", where=where, hint='"channel", "tensor", or a block size along the contraction'
+                f"granularity {size!r} is none", where=where, hint='"channel", "tensor", or a block size along the contraction'
             )
+        if not isinstance(self.ops, tuple | list) or not all(isinstance(op, str) for op in self.ops):
+            raise QuantError(f"ops={self.ops!r} are not names of ops", where=where, hint='ops=("conv", "linear")')
+        if not isinstance(self.because, str):
+            raise QuantError(f"because={self.because!r} is not a text", where=where, hint="a reason in words")
+        object.__setattr__(self, "ops", tuple(self.ops))
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
@@ -110,7 +120,7 @@ class QuantRule:
     def create_quant_node(self, node: Node) -> QuantNode:
         """The decision for a node that matches."""
         activation = dtype(self.dtype)
-        weight = dtype(self.weights or ("int8" if activation.bits >= 8 else self.dtype))
+        weight = dtype(self.weights or ("int8" if activation.bits >= 8 and self.mode != "weights" else self.dtype))
         return QuantNode(
             self.mode,
             activation if self.mode == "static" else None,
@@ -130,30 +140,79 @@ class CalibratedQuantRule(QuantRule):
 
 @dataclass(frozen=True)
 class StaticQuantRule(QuantRule):
-    """Static, with the user's own scale and offset (zero point) for the layer's output; no calibration is needed for it."""
+    """Static, with the user's own scale and offset (zero point) for the layer's output; no calibration is needed for it.
+
+    per_channel   whether the weights have a scale for each channel, or one for all
+    weight_scale  the weights' own scales, if they shall not be taken from the weights: one, or with per_channel one for each channel
+    """
 
     scale: ArrayLike = 1.0
     offset: ArrayLike = 0
     per_channel: bool = True
+    weight_scale: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.get_quant_params()
+        _ = self._weight_scales
 
     def get_quant_params(self) -> QuantParams:
+        scale, offset = self._numbers("scale", self.scale), self._numbers("offset", self.offset)
+        for name, numbers in (("scale", scale), ("offset", offset)):
+            if numbers.size != 1:
+                raise QuantError(
+                    f"{name} has {numbers.size} numbers, the output of a layer has one",
+                    where=f"StaticQuantRule({self.pattern!r})",
+                    hint="one scale and offset for the output; weight_scale= takes one scale for each channel of the weights",
+                )
         try:
-            return QuantParams(self.dtype, np.asarray(self.scale, np.float32), np.asarray(self.offset), self.scheme)
+            return QuantParams(self.dtype, scale.reshape(()), offset.reshape(()), self.scheme)
         except QuantError as e:
             raise e.at(f"StaticQuantRule({self.pattern!r})") from None
 
+    @cached_property
+    def _weight_scales(self) -> tuple[float, ...] | None:
+        """The weights' scales as they were given, checked."""
+        if self.weight_scale is None:
+            return None
+        scales = self._numbers("weight_scale", self.weight_scale).astype(np.float32)
+        fine = bool(scales.size) and scales.ndim <= 1 and bool(np.all(np.isfinite(scales) & (scales > 0)))
+        if not fine or (scales.size > 1 and not self.per_channel):
+            need = "one, or one for each channel" if self.per_channel else "one, for per_channel=False"
+            wrong = f"weight_scale={self.weight_scale!r} is not a finite positive number"
+            raise QuantError(f"{wrong} ({need})", where=f"StaticQuantRule({self.pattern!r})", hint="weight_scale=[0.01, 0.02, …]")
+        return tuple(map(float, scales.reshape(-1)))
+
+    def _numbers(self, name: str, given: ArrayLike) -> Array:
+        """An argument as an array of numbers."""
+        try:
+            array = np.asarray(given)
+        except (ValueError, TypeError):  # lists of unequal lengths
+            array = np.asarray(None)
+        if array.dtype.kind not in "iuf":
+            raise QuantError(
+                f"{name}={given!r} is not a number",
+                where=f"StaticQuantRule({self.pattern!r})",
+                hint=f"{name}={'3' if name == 'offset' else '0.1'}",
+            )
+        return array
+
     def create_quant_node(self, node: Node) -> QuantNode:
-        decided = super().create_quant_node(node)
+        decided = replace(super().create_quant_node(node), weight_scale=self._weight_scales)
         return decided if self.per_channel else replace(decided, granularity="tensor")
 
 
 @dataclass(frozen=True)
 class DynamicQuantRule(QuantRule):
-    """Integer weights now, activations quantized row by row at run time: no calibration."""
+    """Integer weights now, activations quantized row by row at run time, to int8: no calibration."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dtype != "int8":
+            where = f"DynamicQuantRule({self.pattern!r})"
+            raise DTypeError(
+                f"activations are quantized at run time to int8, not {self.dtype}", where=where, hint='dtype="int8"; weights= is free'
+            )
 
     @property
     def mode(self) -> Mode:
@@ -185,7 +244,7 @@ class RuleMatcher:
     """First match wins."""
 
     def __init__(self, rules: Iterable[QuantRule]) -> None:
-        self.rules: Sequence[QuantRule] = tuple(rules)
+        self.rules: Sequence[QuantRule] = as_rules(rules)
 
     def rule_for(self, node: Node) -> QuantRule | None:
         return next((r for r in self.rules if r.matches(node)), None)
@@ -209,8 +268,8 @@ class RuleMatcher:
             return _float(unfit)
         if decided.mode == "dynamic" and (entry.dynamic is None or unfit is not None):
             why = unfit or f"{node.op} has no form for activations quantized at run time"
-            return replace(decided, mode="weights", because=f"{decided.because}; {why}, so only its weights are integers")
-        return decided
+            decided = replace(decided, mode="weights", because=f"{decided.because}; {why}, so only its weights are integers")
+        return in_blocks(node, decided, entry.spec)
 
     def explain(self, node: Node) -> str:
         """Why this node becomes what it becomes, in a sentence."""
@@ -242,6 +301,40 @@ class RuleMatcher:
         """Rules that decide nothing in this graph: they match no node, or earlier rules match all of theirs."""
         used = {id(r) for n in graph.nodes if n.op in QUANTIZABLE and (r := self.rule_for(n)) is not None}
         return [r for r in self.rules if id(r) not in used]
+
+
+def as_rules(rules: Iterable[QuantRule]) -> tuple[QuantRule, ...]:
+    """The rules of a list; an InputError where it is none, or holds something else."""
+    hint = 'rules=[lowbit.FloatRule("^head"), lowbit.CalibratedQuantRule(".*", "int8")], or recipe="int8"'
+    if isinstance(rules, str | bytes | QuantRule) or not isinstance(rules, Iterable):
+        raise InputError(f"{type(rules).__name__} given, a list of rules is needed", hint=hint)
+    found = tuple(rules)
+    for i, rule in enumerate(found):
+        if not isinstance(rule, QuantRule):
+            raise InputError(f"{rule!r} is no rule", where=f"rule {i}", hint=hint)
+    return found
+
+
+def in_blocks(node: Node, decided: QuantNode, spec: QuantSpec) -> QuantNode:
+    """The decision as it can be had: where blocks of weights make no sense it is channels, and the reason says so."""
+    size = decided.granularity
+    if not isinstance(size, int) or decided.mode == "float":
+        return decided
+    for i, axes in spec.channel_axis.items():
+        weight = node.input(i)
+        if weight is None or i not in spec.contract_axis:
+            continue
+        inputs = weight.shape[spec.contract_axis[i]]
+        windows = weight.type.rank > 1 + (1 if isinstance(axes, int) else len(axes))  # a block then has one place of the window
+        why = ""
+        if decided.mode != "weights" and not spec.blocks:
+            why = f"integer {node.op} has none"
+        elif windows and isinstance(inputs, int) and inputs < size:
+            why = f"it has {inputs} inputs at each place"
+        if why:
+            because = f"{decided.because}; a scale for each channel, not for blocks of {size}: {why}"
+            return replace(decided, granularity="channel", because=because)
+    return decided
 
 
 def _float(because: str) -> QuantNode:

@@ -92,8 +92,9 @@ def _check(name: str, value: Any) -> None:
     fits, need = {
         "granularity": (value in ("tensor", "channel") or (type(value) is int and value > 0), '"tensor", "channel" or a block size'),
         "ops": (isinstance(value, list) and all(isinstance(v, str) for v in value), "a list of op names"),
-        "scale": (all(type(v) in (int, float) for v in numbers), "a number or a list of them"),
-        "offset": (all(type(v) is int for v in numbers), "a whole number or a list of them"),
+        "scale": (type(value) in (int, float), "a number"),
+        "offset": (type(value) is int, "a whole number"),
+        "weight_scale": (all(type(v) in (int, float) for v in numbers), "a number or a list of them"),
         "per_channel": (isinstance(value, bool), "true or false"),
     }.get(name, (isinstance(value, str), "a text"))
     if not fits:

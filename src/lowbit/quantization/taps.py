@@ -93,8 +93,9 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
                     wanted.setdefault(v.name, decided)
                     assert decided.activation is not None
                     widest[v.name] = max(widest.get(v.name, decided.activation), decided.activation, key=lambda d: d.bits)
-            if decided.params is not None and fused_clip(graph, node, decisions) is None:  # whoever reads it: the user gave its scale
-                wanted.setdefault(node.output.name, decided)
+            if decided.params is not None:  # whoever reads it: the user gave its scale
+                end = fused_clip(graph, node, decisions) or node
+                wanted.setdefault(end.output.name, decided)
             for state in QUANTIZABLE[node.op].spec.states.values():
                 if state.inner is None:  # what a recurrence hands on is quantized, whoever reads it
                     wanted.setdefault(node.outputs[state.outputs[0]].name, decided)

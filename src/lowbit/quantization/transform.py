@@ -21,7 +21,7 @@ from lowbit.errors import CalibrationError, LowbitError, LowbitWarning, QuantErr
 from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, Fixed, State
-from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, code_range, quantize
+from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, Scheme, code_range, middle, quantize
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
 from lowbit.quantization.taps import Tap, Taps, find_taps
 from lowbit.ranges import params_from_data, params_from_range
@@ -197,7 +197,10 @@ class _Apply:
             return self.params[value.name]
         if tap.fixed is not None:
             return fixed_params(tap.fixed, wanted)
-        return self.record.shared_params(list(self.taps.groups[value.name]), wanted, decided.activation_scheme)
+        group = list(self.taps.groups[value.name])
+        if any(self.taps.taps[m].given is not None or m not in self.record.taps for m in group):  # the user's own: nothing else is known
+            return in_width(self.params[value.name], wanted, decided.activation_scheme)
+        return self.record.shared_params(group, wanted, decided.activation_scheme)
 
     def constant(
         self, node: Node, i: int, value: Value, data: Array, decided: QuantNode, input_scale: Array | None
@@ -257,6 +260,22 @@ def fixed_params(fixed: Fixed, dtype: DType) -> QuantParams:
     return QuantParams(dtype, scale, low - round(fixed.low / float(scale)), "asymmetric")
 
 
+def in_width(params: QuantParams, dtype: DType, scheme: Scheme) -> QuantParams:
+    """Parameters of another dtype for the same range; of a wider symmetric one such that every number stays what it is.
+
+    >>> from lowbit.dtypes import dtype
+    >>> in_width(QuantParams("int8", 0.5, 3), dtype("int16"), "symmetric").scale.item()  # 0.5 / 128
+    0.00390625
+    """
+    lowest, highest = (int(q) - int(params.zero_point) for q in params.code_range)
+    if scheme != "asymmetric":
+        largest, (_, top) = max(-lowest, highest), code_range(dtype, scheme)
+        steps = (top - middle(dtype)) // largest
+        if steps:
+            return QuantParams(dtype, params.scale / np.float32(1 << (steps.bit_length() - 1)), None, scheme)
+    return params_from_range(float(params.scale) * lowest, float(params.scale) * highest, dtype, scheme)
+
+
 def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
     """Parameters that also cover the finite values of the constants: an embedding's rows are not clipped to those calibration saw."""
     if not isinstance(params.granularity, PerTensor):
@@ -275,18 +294,31 @@ def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
 def weight_params(data: Array, decided: QuantNode, axis: int | tuple[int, ...], contract: int | None) -> QuantParams:
     """Parameters of a weight: symmetric, per tensor, per channel, or per block along the contraction.
 
-    Channels along several axes (direction and row of a recurrent weight) are blocks as long as the contraction. Integer recurrences have
-    no shorter ones: there a block size asks for channels, as it does of a convolution.
+    Channels along several axes (direction and row of a recurrent weight) are blocks as long as the contraction.
     """
     assert decided.weight is not None
     axes = [a % data.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
+    if decided.weight_scale is not None:
+        return given_weight_params(data, decided, axes)
     granularity: PerTensor | PerAxis | PerBlock = PerTensor()
-    if isinstance(decided.granularity, int) and contract is not None and (decided.mode == "weights" or len(axes) == 1):
+    if isinstance(decided.granularity, int) and contract is not None:
         granularity = PerBlock(contract % data.ndim, decided.granularity)
     elif decided.granularity != "tensor":
         one = all(data.shape[a] == 1 for a in axes[:-1])
         granularity = PerAxis(axes[-1]) if one or contract is None else PerBlock(contract % data.ndim, data.shape[contract])
     return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
+
+
+def given_weight_params(data: Array, decided: QuantNode, axes: list[int]) -> QuantParams:
+    """The weights' scales that the rule brings: one, or one for each channel."""
+    assert decided.weight is not None and decided.weight_scale is not None
+    scales, channels = decided.weight_scale, data.shape[axes[-1]]
+    if len(scales) == 1:
+        return QuantParams(decided.weight, scales[0], None, decided.weight_scheme)
+    if len(axes) > 1 or len(scales) != channels:
+        need = f"{channels} channels" if len(axes) == 1 else "channels along several axes, which take one scale"
+        raise QuantError(f"weight_scale has {len(scales)} numbers, the weights have {need}", hint="one for each channel, or one for all")
+    return QuantParams(decided.weight, np.array(scales, np.float32), None, decided.weight_scheme, PerAxis(axes[-1]))
 
 
 def power_of_two(scale: Array, finest: int) -> Array:

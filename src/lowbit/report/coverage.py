@@ -123,7 +123,11 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
         kind: Kind = kind_of(node, standing, (layer, node.op) in only_weights)
         because = quantized.notes.get(node.output.name, "")
         if kind in ("weights", "float") and not because.startswith(STAYS_FLOAT):  # a rule wanted integers: lowering knows why not
-            because = {"weights": only_weights, "float": reasons}[kind].get((layer, node.op)) or (because and "what is beside it is float")
+            found = {"weights": only_weights, "float": reasons}[kind].get((layer, node.op))
+            if kind == "weights":  # as the rule wants it: its reason, and what lowering made of that
+                because = "; ".join(filter(None, (because, found)))
+            else:
+                because = found or (because and "what is beside it is float")
         because = because.removeprefix(STAYS_FLOAT)
         if kind == "integer" and owner is not node:
             kind, because = "inside", f"part of {owner.name or owner.output.name}"
