@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from boards import BOARDS, count, instructions, link, run
 from codegen_tools import c_files
 from test_native_session import integer_graph
 from test_plan import network
@@ -28,28 +28,6 @@ from lowbit.quantization.rules import CalibratedQuantRule
 from zoo import entry
 from zoo.vision import ResNet9
 
-HERE = Path(__file__).parent
-QEMU = ("-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native")
-
-
-@dataclass(frozen=True)
-class Board:
-    """A machine of QEMU: where its flash and RAM are."""
-
-    machine: str
-    flash: int = 0
-    ram: int = 0x20000000
-    ram_bytes: int = 4 << 20
-
-
-BOARDS = {
-    "cortex-m0plus": Board("mps2-an385"),  # an M3 runs all that an M0+ has
-    "cortex-m3": Board("mps2-an385"),
-    "cortex-m4": Board("mps2-an386"),
-    "cortex-m7": Board("mps2-an500"),
-    "cortex-m33": Board("mps2-an505", 0x10000000, 0x38000000),
-    "cortex-m55": Board("mps3-an547", 0, 0x20000000, 512 << 10),
-}
 FLOATS = re.compile(r"\tv(mul|add|sub|div|cvt|ldr|str|mov|cmp|neg|sqrt|mla|fma)\S*\s|__aeabi_(f|d|i2f|i2d|ui2f|ui2d|l2f|ul2f)")
 NETWORKS = ["mlp", "net", "dscnn", "mlp16", "resnet"]
 
@@ -82,35 +60,16 @@ def emitted(name: str, target: str, folder: Path, **options: bool) -> Path:
     return folder
 
 
-def compiled(folder: Path, target: str, out: Path, *more: str, no_float: bool = False) -> Path:
-    t = target_of(target)
-    files = [*map(str, c_files(folder)), str(folder / "selftest.c")]
-    command = [t.compiler, *t.cpu_flags(no_float), *WARNINGS, EXACT, "-O2", "-ffunction-sections", "-fdata-sections", *files, *more]
-    done = subprocess.run([*command, "-Wl,--gc-sections", "-o", str(out)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:3000]
-    return out
-
-
-def firmware(folder: Path, target: str, out: Path, no_float: bool = False) -> Path:
-    """A program for the board, with libc's semihosting."""
-    board = BOARDS[target]
-    places = f"-Wl,--defsym=FLASH_AT={board.flash},--defsym=RAM_AT={board.ram},--defsym=RAM_SIZE={board.ram_bytes}"
-    link = ("--specs=rdimon.specs", "-nostartfiles", places, f"-T{HERE / 'board.ld'}", str(HERE / "startup.c"))
-    return compiled(folder, target, out, *link, no_float=no_float)
-
-
-def says(command: list[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"exit code {done.returncode}: {done.stdout[-500:]}{done.stderr[-500:]}"
-    return done.stdout
+def program(folder: Path, target: str, out: Path, no_float: bool = False) -> Path:
+    """The project's self test for the board."""
+    return link([*c_files(folder), folder / "selftest.c"], target, out, no_float=no_float)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("target", list(BOARDS))
 def test_self_tests_on_emulated_cortex_m(target: str, name: str, tmp_path: Path) -> None:
     need("arm-none-eabi-gcc", "qemu-system-arm")
-    program = firmware(emitted(name, target, tmp_path / "c"), target, tmp_path / "firmware.elf")
-    said = says(["qemu-system-arm", "-M", BOARDS[target].machine, *QEMU, "-kernel", str(program)])
+    said = run(program(emitted(name, target, tmp_path / "c"), target, tmp_path / "firmware.elf"), target)
     assert re.search(r"model: 0 of \d+ outputs differ", said), said
 
 
@@ -119,23 +78,22 @@ def test_self_tests_on_emulated_cortex_m(target: str, name: str, tmp_path: Path)
 def test_without_floats_the_same_bits_and_no_float_instruction(name: str, target: str, tmp_path: Path) -> None:
     need("arm-none-eabi-gcc", "arm-none-eabi-objdump", "qemu-system-arm")
     folder = emitted(name, target, tmp_path / "c", no_float=True)
-    program = firmware(folder, target, tmp_path / "firmware.elf", no_float=True)
-    said = says(["qemu-system-arm", "-M", BOARDS[target].machine, *QEMU, "-kernel", str(program)])
+    said = run(program(folder, target, tmp_path / "firmware.elf", no_float=True), target)
     assert re.search(r"model: 0 of \d+ outputs differ", said), said
     t = target_of(target)
     for source in c_files(folder):
         o = tmp_path / f"{source.stem}.o"
         flags = [*t.cpu_flags(True), *WARNINGS, EXACT, "-O2"]
         subprocess.run([t.compiler, *flags, "-c", str(source), "-o", str(o)], check=True)
-        code = says(["arm-none-eabi-objdump", "-dr", str(o)])
+        code = subprocess.run(["arm-none-eabi-objdump", "-dr", str(o)], check=True, capture_output=True, text=True).stdout
         assert not FLOATS.search(code), source
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_self_tests_on_emulated_aarch64(name: str, tmp_path: Path) -> None:
     need("aarch64-linux-gnu-gcc", "qemu-aarch64")
-    program = compiled(emitted(name, "aarch64", tmp_path / "c"), "aarch64", tmp_path / "selftest", "-static")
-    assert re.search(r"model: 0 of \d+ outputs differ", says(["qemu-aarch64", str(program)]))
+    said = run(program(emitted(name, "aarch64", tmp_path / "c"), "aarch64", tmp_path / "selftest"), "aarch64")
+    assert re.search(r"model: 0 of \d+ outputs differ", said), said
 
 
 @pytest.mark.parametrize("name", ["net", "mlp"])
@@ -148,3 +106,23 @@ def test_projects_compile_for_riscv32(name: str, tmp_path: Path) -> None:
         flags = [*t.cpu_flags(True), *WARNINGS, EXACT, "-O2"]
         done = subprocess.run([t.compiler, *flags, "-c", str(source), "-o", o], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[:3000]
+
+
+LOOP = """
+int main(void) {
+    unsigned long n = TIMES;
+    __asm volatile("1: subs %0, %0, #1\\n bne 1b" : "+r"(n) : : "cc");
+    return (int)n;
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m55", "aarch64"])
+def test_instructions_are_counted_exactly(target: str, tmp_path: Path) -> None:
+    need(target_of(target).compiler, "qemu-aarch64" if target == "aarch64" else "qemu-system-arm", "gcc")
+    main = tmp_path / "main.c"
+    main.write_text(LOOP.replace("%0", "%w0") if target == "aarch64" else LOOP)
+    few, many = (instructions(link([main], target, tmp_path / "a.elf", f"-DTIMES={n}"), target) for n in (1000, 1500))
+    assert many - few == 2 * 500
+    folder = emitted("mlp", target, tmp_path / "c")
+    assert count(folder, target) == count(folder, target) > 1000
