@@ -55,6 +55,7 @@ ALLOWED = {
     ("report", "runtime"): "verifies the sessions",
     ("export", "frontends"): "a file says which nodes spell one op by the digest that the reader checks",
     ("runtime", "plan"): "a session executes plans",
+    ("runtime", "hardware"): "what was measured is remembered for a CPU",
     ("plan", "runtime"): "a plan knows the compiled kernels by name; weights are packed by the kernels' own functions",
     ("codegen", "plan"): "prints plans",
     ("codegen", "runtime"): "contracts and sources of the kernels; the self test's outputs come from the native session",

@@ -153,7 +153,7 @@ class _Builder:
         where: _Where = dict(zip([*map(id, stores), *((i, k) for i, k, _ in spare)], offsets, strict=True))
         steps = []
         for i, (node, call) in enumerate(self.work):
-            parts = 1 if target.threads == 1 else int(max(1, min(call.items, PARTS * target.threads, call.cost / WORTH)))
+            parts = self._parts(node, call, target)
             args = tuple(self._slot(arg, where, (i, k)) for k, arg in enumerate(call.args))
             kernel, macs = call.kernel, _macs(node) if call.macs is None else call.macs
             whole = tuple(v for v in node.inputs if v is not None and v.name not in self.graph.constants)
@@ -172,6 +172,13 @@ class _Builder:
             self.graph.inputs, self.graph.outputs, tuple(steps), tuple(self.constants), arena,
             0 if target.scratch_in_arena else scratch, least(buffers, target.alignment), tuple(ends[0]), tuple(ends[1]), checks,
         )  # fmt: skip
+
+    def _parts(self, node: Node, call: Call, target: Target) -> int:
+        most = min(call.items, PARTS * target.threads)
+        if target.threads == 1 or most == 1:
+            return 1
+        default = int(max(1, min(most, call.cost / WORTH)))
+        return self.ctx.choose(node, "parts", sorted({1, min(most, target.threads), most, default}), default)
 
     def _slot(self, arg: Value | Data | Scratch, where: _Where, at: tuple[int, int] = (-1, 0)) -> Slot:
         if isinstance(arg, Scratch):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from lowbit.ir.graph import Value
+from lowbit.plan.choices import Choices
 from lowbit.types import Array
 
 ALIGNMENT = 64
@@ -92,6 +93,7 @@ class Target:
     alignment         of buffers in the arena
     scratch_in_arena  scratch is a buffer of its step, not memory of its own; one thread only
     io_in_arena       inputs and outputs are buffers of the arena too: what is read before the end makes room for other values
+    choices           what was measured to be faster than what the cost model takes
     """
 
     isa: str | None = None
@@ -100,3 +102,4 @@ class Target:
     alignment: int = ALIGNMENT
     scratch_in_arena: bool = False
     io_in_arena: bool = False
+    choices: Choices = field(default_factory=Choices, compare=False)

@@ -35,7 +35,7 @@ def segments(graph: Graph, target: Target, packed: dict[tuple[str, ...], Array] 
     wanted = {v.name for v in graph.outputs.values()}
     if not parts and all(v.type.dtype.numpy.itemsize in CONTRACTS for v in graph.outputs.values()):
         return (Segment(replace(graph, outputs={v.name: v for v in graph.outputs.values()}), True),)  # copies, in one call like the rest
-    return tuple(Segment(_part(graph, nodes, wanted), at % 2 == 0) for at, nodes in sorted(parts.items()))
+    return tuple(Segment(part(graph, nodes, wanted), at % 2 == 0) for at, nodes in sorted(parts.items()))
 
 
 def unsupported(graph: Graph, target: Target) -> tuple[Node, ...]:
@@ -48,7 +48,8 @@ def _is_view(node: Node) -> bool:
     return view_offset(node) is not None and node.output.type.dtype.numpy.itemsize in CONTRACTS
 
 
-def _part(graph: Graph, nodes: list[Node], wanted: set[str]) -> Graph:
+def part(graph: Graph, nodes: list[Node], wanted: set[str]) -> Graph:
+    """Some nodes as a graph of their own, with the outputs that are wanted or read by others."""
     made = {o.name for n in nodes for o in n.outputs}
     mine = {n.output.name for n in nodes}
     read = {v.name: v for n in nodes for v in n.inputs if v is not None and v.name not in made}

@@ -21,6 +21,7 @@ from lowbit.plan import Target, physical, segments
 from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
+from lowbit.runtime.tune import tuned
 from lowbit.types import Array, shape_text
 
 CACHED_SHAPES = 16
@@ -55,12 +56,13 @@ class _Program:
 class Session:
     """Runs one graph. May be called from several threads at once."""
 
-    def __init__(self, graph: Graph, *, threads: int | None = None, isa: str | None = None) -> None:
+    def __init__(self, graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False) -> None:
         count = threads_of.count() if threads is None else threads
         if count < 1:
             raise InputError(f"threads={threads} is not a number of threads", hint="1 or more, or leave it out")
         self.graph = graph
         self.target = Target(isa, count)
+        self._tune = tune
         self._programs: dict[tuple[int, ...], _Program] = {}
         self._packed: dict[tuple[str, ...], Array] = {}
         self._lock = Lock()
@@ -162,8 +164,9 @@ class Session:
 
     def _compile(self, graph: Graph) -> _Program:
         ready = physical(graph)
-        parts = segments(ready, self.target, self._packed)
-        made = tuple(Native(s.graph, self.target, self._packed) if s.native else Interpreted(s.graph) for s in parts)
+        target = tuned(ready, self.target, self._packed) if self._tune else self.target
+        parts = segments(ready, target, self._packed)
+        made = tuple(Native(s.graph, target, self._packed) if s.native else Interpreted(s.graph) for s in parts)
         values = tuple(v.name for v in ready.outputs.values())
         constants = {name: ready.constants[name].data for name in values if name in ready.constants}
         only = made[0] if len(made) == 1 else None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lowbit.ir.graph import Graph, Node, Value
+from lowbit.plan.choices import O
 from lowbit.plan.plan import Param, Target
 from lowbit.runtime import native, sources
 from lowbit.types import Array
@@ -78,6 +79,10 @@ class Context:
         """The value, or its data if it is a constant."""
         data = self.graph.constant(value)
         return value if data is None else Data(data)
+
+    def choose(self, node: Node, question: str, options: Sequence[O], default: O) -> O:
+        """One of several ways to compute a node: what was measured to be the fastest, or else the default."""
+        return self.target.choices.answer(node, question, options, default)
 
     def once(self, value: Value, *how: str, make: Callable[[], Array]) -> Data:
         """What `make` gives for a constant, kept for other shapes of the same graph."""

@@ -11,13 +11,13 @@ from lowbit.plan.kernels.call import Call, Context, Scratch, aligned, ints, lowe
 from lowbit.plan.kernels.products import (
     MACS_PER_NS,
     PANEL,
+    block_of,
     clamp,
-    few,
     in_integers,
+    layout_of,
     linear_call,
     pack,
     per_channel,
-    row_block,
     sizes,
     two_spatial,
 )
@@ -43,14 +43,19 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
     if depth == 1 and groups == out_c and node.attrs["to"] == "int8":
         return [depthwise(node, ctx, g, wv, w4)]
-    special = (conv_by_tiles(node, ctx, g, wv, w4) or stem(node, ctx, g, wv, w4)) if groups == 1 and node.attrs["to"] == "int8" else None
-    if special is not None:
-        return [special]
+    if groups == 1 and node.attrs["to"] == "int8":
+        default, ways = ways_of(node, ctx, g, w4)
+        way = ctx.choose(node, "way", ways, default)
+        if way in TILES:
+            return [conv_by_tiles(node, ctx, g, wv, w4, TILES[way])]
+        if way == "stem":
+            return [stem(node, ctx, g, wv, w4)]
     kernel = ctx.kernel(f"conv_{short(x, node.output)}")
     k = kernel_h * kernel_w * depth
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
-    data = ctx.once(wv, "conv", kernel.isa, few(pixels), make=lambda: pack(kernel.isa, rows, pixels))
-    block = row_block(pixels, k, ctx.target.threads)
+    layout, packed_for = layout_of(node, ctx, pixels)
+    data = ctx.once(wv, "conv", kernel.isa, layout, make=lambda: pack(kernel.isa, rows, packed_for))
+    block = block_of(node, ctx, pixels, k)
     bias, multiplier = per_channel(node, ctx, out_c)
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
     scratch = Scratch(0 if kernel.isa == "ref" else sizes(kernel.isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
@@ -66,19 +71,31 @@ FEWEST_TILES = 4  # with fewer the weights, eight times as many bytes, cost more
 FEW_TILES = 8  # with fewer the smaller weights of low tiles are worth more than the multiplications that high ones save
 
 
-def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call | None:
-    """conv3x3_s8, where it is proved exact and pays; None elsewhere."""
+TILES = {"tiles of 4": 4, "tiles of 2": 2}
+FEW_CHANNELS = 16  # with more, a row of the window is long enough to be copied
+
+
+def ways_of(node: Node, ctx: Context, g: dict[str, Any], w4: Array) -> tuple[str, list[str]]:
+    """How a convolution without groups may be computed: the way that the cost model takes, and all that are exact."""
+    shape = (g["kernel_h"], g["kernel_w"], g["stride_h"], g["stride_w"], g["dilation_h"], g["dilation_w"])
+    in_c, ways, default = w4.shape[1], ["windows"], "windows"
+    if in_c < FEW_CHANNELS and g["dilation_w"] == 1 and ctx.kernel("stem_s8").isa != "ref":
+        ways, default = ["stem", *ways], "stem"
+    if ctx.kernel("conv3x3_s8").isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or in_c < PANEL:
+        return default, ways
+    largest = largest_sum(w4, ints(node, "x_zero")["x_zero"])
+    exact = [way for way, high in TILES.items() if largest < EXACT[high]]
+    tiles = g["batch"] * -(-g["out_w"] // 4) * -(-g["out_h"] // 4)
+    if exact and tiles >= FEWEST_TILES:
+        default = exact[0] if tiles >= FEW_TILES else exact[-1]
+    return default, [*exact, *ways]
+
+
+def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, high: int) -> Call:
+    """conv3x3_s8 by tiles so high; they must be exact."""
     kernel = ctx.kernel("conv3x3_s8")
     out_c, in_c = w4.shape[:2]
-    shape = (g["kernel_h"], g["kernel_w"], g["stride_h"], g["stride_w"], g["dilation_h"], g["dilation_w"])
     across = g["batch"] * -(-g["out_w"] // 4)
-    tiles = across * -(-g["out_h"] // 4)
-    if kernel.isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or tiles < FEWEST_TILES or in_c < PANEL:
-        return None
-    largest = largest_sum(w4, ints(node, "x_zero")["x_zero"])
-    high = 4 if largest < EXACT[4] and tiles >= FEW_TILES else 2
-    if largest >= EXACT[high]:
-        return None
     tiles, points = across * -(-g["out_h"] // high), 6 * (high + 2)
     depth = -(-in_c // PANEL) * PANEL
     data = ctx.once(wv, "winograd", str(high), make=lambda: pack_tiles(w4, high))
@@ -89,7 +106,7 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
         columns = max(PANEL, -(-out_c // (PANEL * threads * 2)) * PANEL)
     elif threads > 1:
         blocks = -(-blocks // threads) * threads
-    block = -(-tiles // blocks)
+    block = tiles_at_once(node, ctx, -(-tiles // blocks), tiles)
     bias, multiplier = per_channel(node, ctx, out_c)
     names = ("batch", "in_h", "in_w", "out_h", "out_w", "pad_h", "pad_w")
     params: dict[str, Param] = {
@@ -100,6 +117,10 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     assert x is not None
     args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(points * block * (2 * depth + 64)))
     return Call(kernel, params, args, -(-tiles // block) * -(-out_c // columns), tiles * points * in_c * out_c / MACS_PER_NS)
+
+
+def tiles_at_once(node: Node, ctx: Context, block: int, tiles: int) -> int:
+    return ctx.choose(node, "tiles at once", sorted({block, max(6, block // 2), min(tiles, 2 * block)}), block)
 
 
 def largest_sum(w4: Array, x_zero: int) -> int:
@@ -158,16 +179,13 @@ def pack_row_pairs(w: Array) -> Array:
     return packed(np.concatenate([p.reshape(-1).view(np.uint8) for p in parts]))
 
 
-FEW_CHANNELS = 16  # with more, a row of the window is long enough to be copied
 ROWS_AT_ONCE = 12 << 10  # bytes of widened rows that stay in the first-level cache beside the weights
 
 
-def stem(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call | None:
-    """stem_s8, for few channels; None elsewhere."""
+def stem(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+    """stem_s8, for few channels."""
     kernel = ctx.kernel("stem_s8")
     out_c, in_c = w4.shape[:2]
-    if kernel.isa == "ref" or in_c >= FEW_CHANNELS or g["dilation_w"] != 1:
-        return None
     data = ctx.once(wv, "stem", make=lambda: pack_runs(w4))
     bias, multiplier = per_channel(node, ctx, out_c)
     pitch = -(-((g["out_w"] - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 16) * 16 + 16

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
-from lowbit.plan.kernels.convolutions import FEW_CHANNELS, conv_by_tiles
+from lowbit.plan.kernels.convolutions import FEW_CHANNELS, TILES, ways_of
 from lowbit.plan.kernels.dynamic import real_bias
 from lowbit.plan.kernels.products import PANEL, in_integers, per_channel, two_spatial
 from lowbit.plan.plan import Param
@@ -242,7 +242,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         and x.shape[1:-1] == node.output.shape[1:-1]
     ):
         return [linear_call(node, ctx, x, pixels, rows)]
-    if in_c < FEW_CHANNELS or (node.attrs["to"] == "int8" and conv_by_tiles(node, ctx, g, wv, w4) is not None):
+    if in_c < FEW_CHANNELS or (node.attrs["to"] == "int8" and ways_of(node, ctx, g, w4)[0] in TILES):
         return None
     return [conv_call(node, ctx, x, g, pixels, rows, in_c)]
 

@@ -71,6 +71,20 @@ def few(rows: int) -> str:
     return "few rows" if rows < FEW_ROWS else "rows"
 
 
+def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int]:
+    """The layout of the weights by name, and the number of rows that packing is told to get it."""
+    layouts = {"few rows": min(rows, FEW_ROWS - 1), "rows": max(rows, FEW_ROWS)}
+    layout = ctx.choose(node, "layout", tuple(layouts), few(rows))
+    return layout, layouts[layout]
+
+
+def block_of(node: Node, ctx: Context, rows: int, k: int) -> int:
+    """Rows that are done at once, where a measurement may know better than the cost model."""
+    block = row_block(rows, k, ctx.target.threads)
+    options = sorted({4 * max(1, b // 4) for b in (block // 2, block, 3 * block // 2, 2 * block) if b < rows + 4} | {block})
+    return ctx.choose(node, "rows at once", options, block)
+
+
 def row_block(rows: int, k: int, threads: int) -> int:
     """Rows that are done at once: as many as stay in the cache, in blocks of about equal size, some for each thread."""
     depth = max(16, -(-k // 16) * 16)
@@ -84,13 +98,14 @@ def row_block(rows: int, k: int, threads: int) -> int:
 def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array) -> Call:
     kernel = ctx.kernel(f"linear_{short(x, node.output)}")
     threads = ctx.target.threads
-    block = row_block(rows, k, threads)
+    block = block_of(node, ctx, rows, k)
     columns = -(-max(n, 1) // PANEL) * PANEL
     if threads > 1 and rows <= block:  # a single block of rows: the threads share its columns
         columns = max(PANEL, -(-n // (PANEL * threads * 2)) * PANEL)
     w = node.inputs[1]
     assert w is not None
-    data = ctx.once(w, "linear", kernel.isa, few(rows), make=lambda: pack(kernel.isa, weights.reshape(1, n, k), rows))
+    layout, packed_for = layout_of(node, ctx, rows)
+    data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), packed_for))
     bias, multiplier = per_channel(node, ctx, n)
     params: dict[str, Param] = {
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),

@@ -1,0 +1,121 @@
+"""Tuning chooses among ways that all give the same bits, measures a layer once, and never fails for want of a cache."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_plan import CLAMP, conv, inputs, network
+
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.plan import Target, physical
+from lowbit.plan.build import build
+from lowbit.plan.choices import Choices, signature
+from lowbit.runtime import tune
+from lowbit.runtime.program import Native
+from lowbit.runtime.session import Session
+from lowbit.types import TensorType
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, and few rounds: what is fastest is no matter here."""
+    monkeypatch.setenv("LOWBIT_CACHE", str(tmp_path))
+    monkeypatch.setattr(tune, "ROUNDS", 1)
+    return tmp_path
+
+
+def one_convolution(size: int = 18, channels: int = 32, kernel: int = 3) -> Graph:
+    b = Builder("one")
+    x = b.input("x", TensorType((1, channels, size, size), "int8"))
+    return physical(b.finish({"y": conv(b, x, 24, "c", kernel)}))
+
+
+def one_linear(rows: int) -> Graph:
+    b = Builder("one")
+    rng = np.random.default_rng(0)
+    w = b.constant(rng.integers(-128, 128, (40, 70)).astype(np.int8))
+    m = b.constant(rng.uniform(1e-4, 1e-3, 40).astype(np.float32))
+    x = b.input("x", TensorType((rows, 70), "int8"))
+    return b.finish({"y": b.add("q_linear", x, w, m, x_zero=3, y_zero=-5, **CLAMP, bound=1 << 24)})
+
+
+def questions(graph: Graph, target: Target) -> dict[str, tuple[Any, ...]]:
+    asked: dict[str, tuple[Any, ...]] = {}
+    build(graph, Target(target.isa, target.threads, choices=Choices({}, asked)))
+    return asked
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "graph",
+    [one_convolution(), one_convolution(9, 40), one_convolution(7, 3, 5), one_convolution(8, 17, 1), one_linear(1), one_linear(50)],
+    ids=["3x3", "3x3 small", "stem", "1x1", "one row", "rows"],
+)
+def test_every_way_gives_the_bits_of_the_interpreter(graph: Graph, threads: int) -> None:
+    rng = np.random.default_rng(1)
+    x = {v.name: rng.integers(-128, 128, [int(d) for d in v.shape]).astype(np.int8) for v in graph.inputs}
+    want = next(iter(run(graph, x).values()))
+    node = next(n for n in graph.nodes if n.op in ("q_conv_nhwc", "q_linear"))
+    found = questions(graph, Target(threads=threads))
+    assert found
+    for question, options in found.items():
+        for option in options:
+            env: dict[str, Any] = dict(x)
+            Native(graph, Target(threads=threads, choices=Choices({signature(node): {question: option}})), {}).run(env)
+            assert np.array_equal(env[next(iter(graph.outputs.values())).name], want), (question, option)
+
+
+def test_a_tuned_session_gives_the_same_bits_and_remembers_what_it_measured(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    g = network()
+    x = inputs(g)
+    want = run(g, x)
+    got = Session(g, threads=2, tune=True).run(x)
+    assert all(np.array_equal(want[k], got[k]) for k in want)
+    (path,) = (cache / "tuned").iterdir()
+    rows = json.loads(path.read_text())
+    assert any(name.startswith("q_conv_nhwc") and answers for name, answers in rows.items())
+    monkeypatch.setattr(tune, "fastest", lambda *_: pytest.fail("measured again"))
+    got = Session(g, threads=2, tune=True).run(x)
+    assert all(np.array_equal(want[k], got[k]) for k in want)
+
+
+def test_a_layer_is_measured_once_however_often_it_stands_in_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Builder("twins")
+    x = b.input("x", TensorType((1, 8, 6, 6), "int8"))
+    g = b.finish({"y": conv(b, conv(b, x, 8, "one"), 8, "two")})
+    seen: list[str] = []
+    monkeypatch.setattr(tune, "fastest", lambda graph, name, *_: seen.append(name) or {})
+    Session(g, threads=1, tune=True)
+    assert len([name for name in seen if name.startswith("q_conv")]) == 1
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"a": 5}', "{"])
+def test_a_damaged_cache_is_measured_anew(cache: Path, content: str) -> None:
+    path = tune.cache_file(Target())
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    g = network()
+    Session(g, threads=1, tune=True)
+    assert isinstance(json.loads(path.read_text()), dict)
+
+
+def test_without_a_place_to_remember_it_tunes_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LOWBIT_CACHE", str(tmp_path / "file" / "below"))
+    g = network()
+    x = inputs(g)
+    want, got = run(g, x), Session(g, threads=1, tune=True).run(x)
+    assert all(np.array_equal(want[k], got[k]) for k in want)
+
+
+def test_choices_that_do_not_fit_a_layer_are_not_taken() -> None:
+    g = one_convolution()
+    node = next(n for n in g.nodes if n.op == "q_conv_nhwc")
+    plan = build(g, Target(choices=Choices({signature(node): {"way": "by magic", "tiles at once": "6"}})))
+    assert plan.steps == build(g, Target()).steps
