@@ -40,6 +40,7 @@ LAYERS = [
     },
     {"accuracy"},  # tries the stages in turn and keeps what helps
     {"pipeline"},
+    {"torch"},  # walks the road for a module, and writes what it found into it
     {"cli", "demo"},
     {"__main__"},
 ]
@@ -120,6 +121,13 @@ def test_import_is_quick_and_brings_in_neither_torch_nor_onnxruntime() -> None:
         assert loaded == "[]"
         times.append(float(seconds))
     assert min(times) < 0.3
+
+
+def test_lowbit_torch_is_there_when_asked_for_and_torch_is_not_imported_before() -> None:
+    pytest.importorskip("torch", reason="the extra torch is not installed")
+    code = "import lowbit, sys; before = 'torch' in sys.modules; print(before, lowbit.torch.QTensor.__name__, 'torch' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.split() == ["False", "QTensor", "True"]
 
 
 def test_every_public_name_can_be_had() -> None:

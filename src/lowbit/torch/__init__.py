@@ -1,0 +1,18 @@
+"""lowbit in PyTorch: quantized tensors and modules. Needs the extra `torch`.
+
+>>> q = quantize_int8(torch.randn(4, 4))
+>>> quantize_(model, "int8", data=batches)
+"""
+
+from __future__ import annotations
+
+from lowbit.errors import LowbitError
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as e:  # the extra is not installed
+    raise LowbitError("PyTorch is not installed", where="lowbit.torch", hint="pip install 'lowbit[torch]'") from e
+
+from lowbit.torch.qtensor import QTensor, quantize, quantize_int8, quantize_uint8
+
+__all__ = ["QTensor", "quantize", "quantize_int8", "quantize_uint8"]

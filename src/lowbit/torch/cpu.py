@@ -1,0 +1,64 @@
+"""The CPU's kernels for quantized tensors: lowbit's compiled ones, on the tensors' own memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lowbit.matmul import matmul as int_matmul
+from lowbit.matmul import plan_matmul
+from lowbit.quant_params import PerBlock, PerTensor
+from lowbit.torch.kernels import kernel
+from lowbit.torch.layer import Compiled, Layer, dims, run
+from lowbit.torch.qtensor import QTensor
+
+
+def compiled(weight: QTensor) -> Compiled:
+    """The sessions that belong to a weight: it never changes, so they stay right as long as it lives."""
+    found: Compiled | None = weight.__dict__.get("_compiled")
+    if found is None:
+        found = weight.__dict__["_compiled"] = Compiled()
+    return found
+
+
+@kernel("cpu", "matmul")
+def matmul(a: QTensor, b: QTensor) -> Tensor | None:
+    p, q = a.quant_params, b.quant_params
+    if plan_matmul(tuple(a.shape), p, tuple(b.shape), q).kind == "float":
+        return None
+    return torch.from_numpy(np.asarray(int_matmul(a.ints.numpy(), p, b.ints.numpy(), q)))
+
+
+@kernel("cpu", "linear")
+def linear(x: QTensor, weight: QTensor, bias: Tensor | None = None) -> Tensor | None:
+    y = matmul(x, weight.t())
+    return y if y is None or bias is None else y + bias
+
+
+@kernel("cpu", "conv2d")
+def conv2d(x: QTensor, weight: QTensor, bias: Tensor | None = None, **geometry: Any) -> Tensor | None:
+    p, w = x.quant_params, weight.quant_params
+    per_channel = isinstance(w.granularity, PerTensor) or (not isinstance(w.granularity, PerBlock) and w.axis(4) == 0)
+    if not isinstance(p.granularity, PerTensor) or not per_channel or "logarithmic" in (p.scheme, w.scheme):
+        return None
+    attrs = conv_attrs(**geometry)
+    shape = dims("n", int(x.shape[1]), int(x.shape[2]), int(x.shape[3]))
+    layer = Layer("conv", shape, weight, None, p, None, True, attrs)
+    made = compiled(weight).get((p, shape, tuple(attrs.items())), layer.graph)
+    y = run(made, x.ints)
+    return y if bias is None else y + bias.reshape(-1, 1, 1)
+
+
+@kernel("cpu", "linear_rows")
+def linear_rows(x: Tensor, weight: QTensor, bias: Tensor | None = None) -> Tensor | None:
+    layer = Layer("linear", dims("rows", int(weight.shape[1])), weight, bias, "rows")
+    made = compiled(weight).get(("rows", None if bias is None else id(bias)), layer.graph)
+    return run(made, x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], weight.shape[0])
+
+
+def conv_attrs(stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> dict[str, Any]:
+    """torch's geometry in the graph's words: pads before all axes, then after them."""
+    return {"stride": tuple(stride), "pads": (*padding, *padding), "dilation": tuple(dilation), "groups": groups}
