@@ -25,6 +25,7 @@ class Layer:
     bias: Node | None  # dequantize
     source: str  # the float weight
     bias_source: str | None
+    data: int  # the position of the activation among the node's inputs
     input_scale: Value | None  # of the activation's bracket
 
     @property
@@ -45,8 +46,8 @@ def weighted_layers(graph: Graph, quantized: Graph) -> Iterator[Layer]:
         if entry is None or not entry.spec.channel_axis:
             continue
         spec = entry.spec
-        position = next(iter(spec.channel_axis))
-        weight = _stored(quantized, node.input(position))
+        found = ((i, _stored(quantized, node.input(i))) for i in spec.channel_axis)
+        position, weight = next(((i, w) for i, w in found if w is not None), (0, None))
         if weight is None or weight.inputs[0] is None:
             continue
         source = source_name(weight.inputs[0].name, graph)
@@ -54,9 +55,10 @@ def weighted_layers(graph: Graph, quantized: Graph) -> Iterator[Layer]:
             continue
         bias = _stored(quantized, node.input(spec.bias)) if spec.bias is not None else None
         b_source = source_name(bias.inputs[0].name, graph) if bias is not None and bias.inputs[0] is not None else None
-        x = quantized.producers.get(node.inputs[0].name) if node.inputs[0] is not None else None
+        data = 0 if position else 1
+        x = quantized.producers.get(v.name) if (v := node.input(data)) is not None else None
         input_scale = x.input(1) if x is not None and x.op == "dequantize_linear" else None
-        yield Layer(node, weight, bias if b_source is not None else None, source, b_source, input_scale)
+        yield Layer(node, weight, bias if b_source is not None else None, source, b_source, data, input_scale)
 
 
 def _stored(graph: Graph, value: Value | None) -> Node | None:
@@ -69,24 +71,28 @@ def _stored(graph: Graph, value: Value | None) -> Node | None:
     return node if stored in graph.constants and alone else None
 
 
-def rows(op: str, weight: Array) -> Array | None:
+def rows(layer: Layer, weight: Array) -> Array | None:
     """The weight as rows of a matrix product, one for each output channel; None for ops that are none."""
+    op = layer.node.op
     if op == "linear":
         return weight
     if op == "matmul" and weight.ndim == 2:
-        return np.asarray(weight.T)
+        return weight if layer.data else np.asarray(weight.T)
     if op == "conv":
         return np.asarray(weight.reshape(weight.shape[0], -1))
     return None
 
 
-def unrows(op: str, matrix: Array, shape: tuple[int, ...]) -> Array:
+def unrows(layer: Layer, matrix: Array, shape: tuple[int, ...]) -> Array:
     """The inverse of `rows`."""
-    return np.ascontiguousarray(matrix.T if op == "matmul" else matrix.reshape(shape))
+    return np.ascontiguousarray(matrix.T if layer.node.op == "matmul" and not layer.data else matrix.reshape(shape))
 
 
-def columns(node: Node, x: Array, weight_shape: tuple[int, ...], limit: int) -> Array:
+def columns(layer: Layer, x: Array, weight_shape: tuple[int, ...], limit: int) -> Array:
     """Inputs of the matrix product, (groups, inputs of a row, at most about `limit` of the positions, evenly spread)."""
+    node = layer.node
+    if node.op == "matmul" and layer.data:
+        x = np.swapaxes(x, -1, -2) if x.ndim > 1 else x
     if node.op in ("linear", "matmul"):
         flat = x.reshape(-1, x.shape[-1])
         return np.asarray(flat[:: max(1, -(-len(flat) // limit))].T[None])

@@ -74,16 +74,16 @@ def better_weights(
 
 def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: list[Env], changed: dict[str, Array], clip: bool) -> None:
     weight = graph.constants[layer.source].data
-    matrix = rows(layer.node.op, weight)
+    matrix = rows(layer, weight)
     stored, scale = quantized.constants[layer.stored], quantized.constants[layer.scale].data
     dtype = stored.value.type.dtype
     per_row = matrix is not None and scale.size in (1, len(matrix)) and not layer.weight.attrs["block_size"]
     if matrix is None or not per_row or layer.weight.input(2) is not None or dtype.name not in ("int8", "int4"):
         return
-    x = layer.node.inputs[0]
+    x = layer.node.inputs[layer.data]
     assert x is not None
     share = -(-COLUMNS // len(envs))
-    parts = [columns(layer.node, env[x.name], weight.shape, share) for env in envs]
+    parts = [columns(layer, env[x.name], weight.shape, share) for env in envs]
     groups = parts[0].shape[0]
     lo, hi = code_range(dtype, "symmetric_restricted")
     w = matrix.astype(np.float64).reshape(groups, -1, matrix.shape[1])
@@ -94,7 +94,7 @@ def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: list[Env], 
         moments = _moments(cols)
         scales[g] = _clipped(w[g], s[g], cols, lo, hi) if clip and scale.size == len(matrix) else s[g]
         ints[g] = _nearest_or_better(w[g], scales[g], moments, lo, hi)
-    data = unrows(layer.node.op, ints.reshape(matrix.shape), weight.shape).astype(stored.data.dtype)
+    data = unrows(layer, ints.reshape(matrix.shape), weight.shape).astype(stored.data.dtype)
     changed[layer.stored] = data
     if scale.size == len(matrix) and clip:
         changed[layer.scale] = scales.reshape(-1).astype(np.float32).reshape(scale.shape)

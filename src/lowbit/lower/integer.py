@@ -118,9 +118,9 @@ def _check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
 
 def _weights_only(spec: QuantSpec, operands: DynamicOperands) -> Operand | None:
     """The weight, where constant weights are all that is quantized of the operands."""
-    weights = [o for i in spec.channel_axis if i < len(operands) and isinstance(o := operands[i], Operand) and o.data is not None]
-    others = [operands[i] for i in spec.positions(len(operands)) if i not in spec.channel_axis]
-    return weights[0] if weights and all(isinstance(o, FloatOperand | None) for o in others) else None
+    found = {i: o for i in spec.channel_axis if i < len(operands) and isinstance(o := operands[i], Operand) and o.data is not None}
+    others = [operands[i] for i in spec.positions(len(operands)) if i not in found]
+    return next(iter(found.values())) if found and all(isinstance(o, FloatOperand | None) for o in others) else None
 
 
 def _same_as(node: Node) -> Callable[..., Call]:

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -201,7 +202,19 @@ def linear(operands: Operands, result: Result) -> Call:
 
 
 def matmul(operands: Operands, result: Result) -> Call:
-    return lower_blocks(operands, result, 1) if has_blocks(operands[1]) else lower_matmul(operands, result)
+    a, b = operands
+    if isinstance(a, Operand) and isinstance(b, Operand) and a.data is not None and b.data is None and a.type.rank == 2 <= b.type.rank:
+        return weights_on_the_left(a, b, result)
+    return lower_blocks(operands, result, 1) if has_blocks(b) else lower_matmul(operands, result)
+
+
+def weights_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
+    """A·B = (Bᵀ·Aᵀ)ᵀ: the rows of a constant A are the output channels of a linear layer, each with its scale."""
+    rank = b.type.rank
+    turn = {"perm": (*range(rank - 2), rank - 1, rank - 2)}
+    made = linear((replace(b, type=TensorType((*b.type.shape[:-2], b.type.shape[-1], b.type.shape[-2]), b.type.dtype)), a), result)
+    turned = replace(made, args=tuple(Call("transpose", (Ref(1),), turn) if arg == Ref(0) else arg for arg in made.args))
+    return Call("transpose", (turned,), turn)
 
 
 register(Op("q_linear_blocks", infer_blocks, q_linear_blocks, macs_blocks), Op("q_linear_rows", infer_rows, q_linear_rows, macs_rows))
@@ -213,7 +226,7 @@ quantizes(
 )
 quantizes(
     "matmul",
-    QuantSpec((0, 1), {1: -1}, {1: -2}, fuses_clip=True, blocks=True),
+    QuantSpec((0, 1), {0: -2, 1: -1}, {0: -1, 1: -2}, fuses_clip=True, blocks=True),
     matmul,
     dynamic=lambda operands, result: lower_rows(operands, 1),
 )

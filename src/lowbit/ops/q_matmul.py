@@ -158,8 +158,9 @@ def infer_q_matmul(
 ) -> TensorType:
     need_integers(left=a, right=b)
     out = infer_matmul(a.with_dtype("float32"), b.with_dtype("float32"))
-    if multiplier.rank > 1 or (multiplier.rank == 1 and multiplier.shape != out.shape[-1:]):
-        raise ShapeError(f"multiplier {multiplier} given, one or one for each of the {out.shape[-1:]} columns needed")
+    rows = out.shape[-2:-1] if a.rank > 1 < b.rank else a.shape[-2:-1]
+    if multiplier.shape not in ((), out.shape[-1:], (*rows, 1)):
+        raise ShapeError(f"multiplier {multiplier} given, one or one for each of the {out.shape[-1:]} columns or {rows} rows needed")
     return out.with_dtype(to)
 
 
@@ -179,8 +180,10 @@ def macs_matmul(a: TensorType, b: TensorType, multiplier: TensorType, **_: Any) 
 def lower_matmul(operands: Operands, result: Result) -> Call:
     a, b = operands
     assert isinstance(a, Operand) and isinstance(b, Operand)
-    sa, az = a.per_tensor("left operand")
     rank = b.type.rank
+    if a.data is not None and b.data is None and a.type.rank >= 2 <= rank:
+        return rows_on_the_left(a, b, result)
+    sa, az = a.per_tensor("left operand")
     if b.data is not None and rank >= 2:
         if b.params.axis(rank) not in (None, rank - 1):
             raise NotLowered(f"its right operand is quantized {b.params.granularity}, axis {rank - 1} is needed")
@@ -198,6 +201,22 @@ def lower_matmul(operands: Operands, result: Result) -> Call:
     multiplier = np.asarray(grid / sy, np.float32)
     attrs = {"a_zero": az, "b_zero": bz, "y_zero": yz, **result.clamp, "bound": bound}
     return Call("q_matmul", (Ref(0), right, Const(multiplier, "multiplier")), attrs)
+
+
+def rows_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
+    """A constant left operand with a scale for each of its rows, which all of its matrices share."""
+    rank = a.type.rank
+    if a.params.axis(rank) not in (None, rank - 2) or a.params.scale.ndim > 1:
+        raise NotLowered(f"its left operand is quantized {a.params.granularity}, axis {rank - 2} is needed")
+    sb, bz = b.per_tensor("right operand")
+    data, dtype = symmetric_weights(a)
+    bound = int(np.abs(data.astype(np.int64)).sum(axis=-1).max(initial=0)) * largest_magnitude(b)
+    sy, yz = result.target()
+    grid = np.asarray(a.params.scale * sb, np.float32)
+    multiplier = np.asarray(grid / sy, np.float32)
+    multiplier = multiplier[:, None] if multiplier.ndim else multiplier
+    attrs = {"a_zero": 0, "b_zero": bz, "y_zero": yz, **result.clamp, "bound": bound}
+    return Call("q_matmul", (Const(data, "weight", dtype), Ref(1), Const(multiplier, "multiplier")), attrs)
 
 
 register(Op("q_linear", infer_q_linear, q_linear, macs_linear), Op("q_matmul", infer_q_matmul, q_matmul, macs_matmul))

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.ops.quant import NotLowered, QuantSpec, quantizes
-from lowbit.quant_params import QuantParams, quantize
+from lowbit.ops.quant import Call, Const, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.quant_params import PerTensor, QuantParams, quantize, requantize
+from lowbit.types import normalize_axis
 
 _FIRST = "reshape transpose split slice expand tile flip roll depth_to_space space_to_depth identity max_pool adaptive_max_pool"
-_SECOND = "gather gather_elements gather_nd reverse_sequence reduce_max reduce_min"  # further inputs are indices or lengths
+_SECOND = "gather_elements gather_nd reverse_sequence reduce_max reduce_min"  # further inputs are indices or lengths
 _ORDER = "argmax argmin topk max_pool_indices"  # scales are positive: the largest integer is the largest real
 
 
@@ -30,8 +31,29 @@ def scatter_attrs(params: QuantParams, *, reduction: str, **attrs: Any) -> dict[
     return {**attrs, "reduction": reduction}
 
 
+def rows_of_a_table(operands: Operands, result: Result, *, axis: int) -> Call | None:
+    """Rows of a constant table that have a scale each: brought to the result's parameters here and now, or scaled behind the gather."""
+    table = operands[0]
+    if not isinstance(table, Operand) or table.data is None or isinstance(table.params.granularity, PerTensor):
+        return None
+    rank = table.type.rank
+    if table.params.axis(rank) != normalize_axis(axis, rank) or table.params.scale.ndim > 1:
+        raise NotLowered(f"its table is quantized {table.params.granularity}, axis {axis} is needed")
+    if result.params is not None:
+        result.per_tensor()
+        stored = requantize(table.data, table.params, result.params)
+        return Call("gather", (Const(stored, "table", result.params.dtype.name), Ref(1)), {"axis": axis})
+    if np.any(table.params.zero_point):
+        raise NotLowered("the rows of its table have zero points, and its result stays float")
+    one = Const(np.ones((), np.float32), "one")
+    reals = Call("dequantize_linear", (Call("gather", (Ref(0), Ref(1)), {"axis": axis}), one, None), {"axis": 0, "block_size": 0})
+    scales = table.params.scale.reshape([-1 if i == normalize_axis(axis, rank) else 1 for i in range(rank)])
+    return Call("mul", (reals, Call("gather", (Const(scales, "scale"), Ref(1)), {"axis": axis})))
+
+
 for _op in (*_FIRST.split(), *_SECOND.split(), *_ORDER.split()):
     quantizes(_op, QuantSpec((0,), output="same"))
+quantizes("gather", QuantSpec((0,), {0: "axis"}, output="same"), rows_of_a_table)  # a constant table has a scale for each of its rows
 for _op in ("concat", "maximum", "minimum"):
     quantizes(_op, QuantSpec(None, output="same"))
 quantizes("where", QuantSpec((1, 2), output="same"))

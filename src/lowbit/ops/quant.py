@@ -53,7 +53,8 @@ class QuantSpec:
     """Which tensors of a node become integers.
 
     inputs         positions that must be quantized; None: every input
-    channel_axis   of an input that is a weight (when constant): the axis with one scale each, or several that have one together
+    channel_axis   of an input that is a weight (when constant): the axis with one scale each, or several that have one together; a name is
+                   that of the attribute which says it (the axis that a table's rows are gathered along)
     contract_axis  of such an input: the axis that is summed over, where block-wise scales lie
     blocks         whether its integer form takes them; else only weights that are multiplied as floats have them
     bias           position of the bias, which goes on the accumulator's grid
@@ -64,13 +65,18 @@ class QuantSpec:
     """
 
     inputs: tuple[int, ...] | None = (0,)
-    channel_axis: Mapping[int, int | tuple[int, ...]] = field(default_factory=dict)
+    channel_axis: Mapping[int, int | tuple[int, ...] | str] = field(default_factory=dict)
     contract_axis: Mapping[int, int] = field(default_factory=dict)
     bias: int | None = None
     output: Output = "own"
     fuses_clip: bool = False
     states: Mapping[int, State] = field(default_factory=dict)
     blocks: bool = False
+
+    def axis(self, position: int, attrs: Mapping[str, Any]) -> int | tuple[int, ...]:
+        """The channel axis of a weight, in a node with these attributes."""
+        found = self.channel_axis[position]
+        return int(attrs[found]) if isinstance(found, str) else found
 
     def positions(self, count: int) -> tuple[int, ...]:
         """Positions that must be quantized, of a node with `count` inputs."""

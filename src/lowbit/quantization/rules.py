@@ -261,7 +261,7 @@ class RuleMatcher:
         for what, chosen, legal in (("activations", decided.activation, ACTIVATIONS), ("weights", decided.weight, WEIGHTS)):
             if chosen is not None and chosen.name not in legal:
                 raise DTypeError(f"{what} cannot be {chosen} ({decided.because})", where=node.where, hint="one of " + ", ".join(legal))
-        if decided.mode in ("dynamic", "weights") and not entry.spec.channel_axis:
+        if decided.mode in ("dynamic", "weights") and (not entry.spec.channel_axis or entry.spec.output == "same"):
             return _float(f"{node.op} has no weights")
         unfit = None if entry.unfit is None else entry.unfit(tuple(v is not None for v in node.inputs), **node.attrs)
         if unfit is not None and decided.mode == "static":

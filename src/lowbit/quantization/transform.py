@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.dtypes import DType
+from lowbit.dtypes import DType, dtype
 from lowbit.errors import CalibrationError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value
 from lowbit.ir.rewrite import Editor
@@ -130,7 +130,8 @@ class _Apply:
         inputs: list[Value | None] = list(now.inputs)
         input_scale: Array | None = None
         weight_scale: Array | None = None
-        for i in spec.positions(len(node.inputs)):
+        # Activations first: the grid of a layer's bias is that of its input and its weight, wherever they stand.
+        for i in sorted(spec.positions(len(node.inputs)), key=lambda i: self.graph.constant(node.inputs[i]) is not None):
             v = node.inputs[i]
             if v is None or not v.type.dtype.is_float:
                 continue
@@ -207,8 +208,10 @@ class _Apply:
     ) -> tuple[Value, QuantParams]:
         """The constant as integers behind a dequantize: per channel or block where it is a weight, per tensor where it is data."""
         spec = QUANTIZABLE[node.op].spec
-        if i in spec.channel_axis:
-            params = weight_params(data, decided, spec.channel_axis[i], spec.contract_axis.get(i))
+        if i in spec.channel_axis and (spec.output != "same" or decided.granularity != "tensor"):
+            if spec.output == "same" and decided.weight is not None and decided.weight.bits < 8:
+                decided = replace(decided, weight=dtype("int8"))  # rows of a table are activations: few bits are for what is summed
+            params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             if input_scale is not None and decided.activation is not None:
                 bias = None if spec.bias is None else self.graph.constant(node.input(spec.bias))
                 params = holding(params, bias, input_scale, 30 if decided.activation.bits <= 8 else 50)
@@ -241,14 +244,14 @@ class _Apply:
         """Weights become integers, activations stay what they are (float), or are quantized at run time, row by row."""
         spec = QUANTIZABLE[node.op].spec
         inputs: list[Value | None] = list(self.current(node).inputs)
-        for i, axis in spec.channel_axis.items():
+        for i in spec.channel_axis:
             v = node.input(i)
             data = self.graph.constant(v)
             if v is None or data is None or data.ndim < 2:
                 continue
-            params = weight_params(data, decided, axis, spec.contract_axis.get(i))
+            params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             inputs[i] = self.integers(v, data, params)
-            if decided.mode == "dynamic":
+            if decided.mode == "dynamic" and i:  # rows of what stands right of its weights are no rows of the contraction: it stays float
                 inputs[0] = self.rows(node)
         self.editor.set_inputs(self.current(node), inputs)
 
@@ -301,6 +304,8 @@ def weight_params(data: Array, decided: QuantNode, axis: int | tuple[int, ...], 
     if decided.weight_scale is not None:
         return given_weight_params(data, decided, axes)
     granularity: PerTensor | PerAxis | PerBlock = PerTensor()
+    if contract is not None and contract % data.ndim in axes:  # a vector: all of it is summed
+        return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
     if isinstance(decided.granularity, int) and contract is not None:
         granularity = PerBlock(contract % data.ndim, decided.granularity)
     elif decided.granularity != "tensor":

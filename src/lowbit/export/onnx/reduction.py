@@ -9,7 +9,7 @@ import numpy as np
 from lowbit.dims import Dim
 from lowbit.export.onnx.movement import ints, source
 from lowbit.export.onnx.writer import Writer, spells
-from lowbit.ir.graph import Node
+from lowbit.ir.graph import Graph, Node, Value
 
 REDUCE = {
     "reduce_sum": "ReduceSum",
@@ -75,7 +75,24 @@ def softmax(w: Writer, node: Node) -> None:
 
 @spells("matmul")
 def matmul(w: Writer, node: Node) -> None:
-    w.node(node, "MatMul", *node.inputs)
+    a, b = source(node), source(node, 1)
+    if not has_row_scales(w.graph, a) or a.type.rank < 2 or b.type.rank < 2:
+        w.node(node, "MatMul", a, b)
+        return
+    # Runtimes make one integer product of it, and have scales for the columns of the right factor only: A·B = (Bᵀ·Aᵀ)ᵀ.
+    right, left = (w.step(node, "Transpose", v, perm=turned(v.type.rank)) for v in (b, a))
+    w.node(node, "Transpose", w.step(node, "MatMul", right, left), perm=turned(node.output.type.rank))
+
+
+def turned(rank: int) -> tuple[int, ...]:
+    return (*range(rank - 2), rank - 1, rank - 2)
+
+
+def has_row_scales(graph: Graph, value: Value) -> bool:
+    """Whether a value is dequantized by more scales than one."""
+    before = graph.producers.get(value.name)
+    scale = before.input(1) if before is not None and before.op == "dequantize_linear" else None
+    return scale is not None and scale.type.rank > 0 and scale.type.size != 1
 
 
 @spells("einsum")
