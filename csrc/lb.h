@@ -45,6 +45,7 @@
 #include "contracts/mixed.h"
 #include "contracts/movement.h"
 #include "contracts/norm.h"
+#include "contracts/peak.h"
 #include "contracts/pool.h"
 #include "contracts/quantize.h"
 #include "contracts/softmax.h"

@@ -103,6 +103,8 @@
     X(norm_s16, test_norm_s16) \
     X(norm_s8, test_norm_s8) \
     X(not_b8, test_not_b8) \
+    X(peak_f32, test_peak_f32) \
+    X(peak_s16, test_peak_s16) \
     X(prelu_f32, test_binary_f32) \
     X(quantize_f32_s16, test_quantize_f32_s16) \
     X(quantize_f32_s8, test_quantize_f32_s8) \

@@ -370,7 +370,8 @@ def test_a_profile_names_layers_kernels_and_speeds() -> None:
     node = next(n for n in g.nodes if n.name == "stem")
     assert stem.bound == node.attrs["bound"] and stem.proof == f"|sum| ≤ {stem.bound:,} < 2^{stem.bound.bit_length()}"
     assert stem.proof in str(profile)
-    assert "GMAC/s" in str(profile) and "stem" in str(profile) and profile.ms > 0
+    assert stem.peak is not None and stem.share == stem.gmacs / stem.peak
+    assert "GMAC/s  % of peak" in str(profile) and "stem" in str(profile) and profile.ms > 0
 
 
 def test_threads_and_instruction_sets_that_do_not_exist_are_refused() -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
+from lowbit.plan.plan import Step
+from lowbit.runtime.peak import peak
 from lowbit.runtime.program import Native, Part
 
 
@@ -14,7 +16,9 @@ from lowbit.runtime.program import Native, Part
 class Row:
     """One kernel call, or one node in the interpreter. `gmacs` are billions of multiply-adds a second, where there are any.
 
-    `bound` is the largest sum that any input can give with the layer's weights, from which the kernel was proved exact.
+    `peak` is what the session's threads can do at most (runtime/peak.py), `share` what of it the layer reaches: above 1 where a method
+    saves multiplications. `bound` is the largest sum that any input can give with the layer's weights, from which the kernel was proved
+    exact.
     """
 
     layer: str
@@ -23,6 +27,11 @@ class Row:
     ms: float
     macs: int = 0
     bound: int | None = None
+    peak: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        return self.gmacs / self.peak if self.gmacs is not None and self.peak else None
 
     @property
     def proof(self) -> str:
@@ -47,11 +56,13 @@ class Profile:
     def __str__(self) -> str:
         wide = max([len(r.layer) for r in self.rows] + [5])
         name = max([len(r.kernel) for r in self.rows] + [6])
-        lines = [f"{'layer':{wide}}  {'kernel':{name}}  {'ms':>8}  {'%':>5}  GMAC/s  proof"]
+        lines = [f"{'layer':{wide}}  {'kernel':{name}}  {'ms':>8}  {'%':>5}  GMAC/s  % of peak  proof"]
         total = self.ms or 1.0
         for r in self.rows:
             speed = "" if r.gmacs is None else f"{r.gmacs:.1f}"
-            lines.append(f"{r.layer:{wide}}  {r.kernel:{name}}  {r.ms:8.4f}  {100 * r.ms / total:5.1f}  {speed:>6}  {r.proof}".rstrip())
+            share = "" if r.share is None else f"{100 * r.share:.0f}"
+            time = f"{r.ms:8.4f}  {100 * r.ms / total:5.1f}"
+            lines.append(f"{r.layer:{wide}}  {r.kernel:{name}}  {time}  {speed:>6}  {share:>9}  {r.proof}".rstrip())
         return "\n".join([*lines, f"{'all':{wide}}  {'':{name}}  {self.ms:8.4f}"])
 
 
@@ -62,7 +73,7 @@ def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profil
         if isinstance(part, Native):
             runs = [part.run(env, True) for _ in range(max(1, repeats))]
             times = [min(t) for t in zip(*(r for r in runs if r is not None), strict=True)]
-            rows += [Row(s.layer, s.op, s.kernel, t / 1e6, s.macs, s.bound) for s, t in zip(part.plan.steps, times, strict=True)]
+            rows += [row(s, t / 1e6, part.threads) for s, t in zip(part.plan.steps, times, strict=True)]
         else:
             start = perf_counter_ns()
             part.run(env)
@@ -70,3 +81,10 @@ def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profil
             ops = ", ".join(dict.fromkeys(n.op for n in part.graph.nodes))
             rows.append(Row(part.graph.nodes[0].name or part.graph.nodes[0].output.name, ops, "interpreter", ms))
     return Profile(tuple(rows))
+
+
+def row(step: Step, ms: float, threads: int) -> Row:
+    """A step and its time."""
+    kind = "float" if "f32" in step.contract.split("_")[1:2] else "integer"
+    most = peak(kind, step.isa) * threads if step.macs else None
+    return Row(step.layer, step.op, step.kernel, ms, step.macs, step.bound, most)
