@@ -62,6 +62,9 @@ def _read(
     """The graph, and whether it comes from a .lowbit file."""
     given = checked_shapes(shapes)
     kind = type(source)
+    held = getattr(source, "lowbit_graph", None)
+    if held is not None and held.ready:  # a module that lowbit.torch has converted: its graph is what it runs
+        return bind_shapes(held.graph(source), given), True
     if kind.__module__.split(".")[0] == "torch" or hasattr(source, "forward"):
         from lowbit.frontends.torch import load_torch
 

@@ -13,6 +13,25 @@ try:
 except ImportError as e:  # the extra is not installed
     raise LowbitError("PyTorch is not installed", where="lowbit.torch", hint="pip install 'lowbit[torch]'") from e
 
+from lowbit.torch.calibrate import calibrate
+from lowbit.torch.convert import convert
+from lowbit.torch.modules import Conv1d, Conv2d, ConvTranspose2d, Embedding, Linear
 from lowbit.torch.qtensor import QTensor, quantize, quantize_int8, quantize_uint8
+from lowbit.torch.swap import dequantize_, quantize_, restore_
 
-__all__ = ["QTensor", "quantize", "quantize_int8", "quantize_uint8"]
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "ConvTranspose2d",
+    "Embedding",
+    "Linear",
+    "QTensor",
+    "calibrate",
+    "convert",
+    "dequantize_",
+    "quantize",
+    "quantize_",
+    "quantize_int8",
+    "quantize_uint8",
+    "restore_",
+]

@@ -1,0 +1,75 @@
+"""calibrate(model, data): the model runs over batches while its layers observe; the batches are kept for the graph that convert makes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from lowbit.errors import CalibrationError, InputError
+from lowbit.quantization.rules import QuantRule
+from lowbit.torch.modules.base import Quantized
+
+
+@dataclass
+class Pending:
+    """What quantize_ was told, until convert does it."""
+
+    recipe: str | None
+    rules: tuple[QuantRule, ...]
+    method: str
+    guard: bool
+    dynamic: Mapping[str, Mapping[int, str]] | None
+    batches: list[tuple[tuple[Any, ...], dict[str, Any]]] = field(default_factory=list)
+
+
+def pending(model: nn.Module) -> Pending:
+    found = model.__dict__.get("_lowbit_pending")
+    if not isinstance(found, Pending):
+        raise InputError("the model waits for no calibration", where=type(model).__name__, hint='quantize_(model, "int8") comes first')
+    return found
+
+
+def calibrate(model: nn.Module, data: Iterable[Any], *, method: str | None = None) -> nn.Module:
+    """The model, with observers that have seen `data`; call it again for more. `convert` makes it static."""
+    waiting = pending(model)
+    if method is not None:
+        waiting.method = method
+    layers = [m for m in model.modules() if isinstance(m, Quantized) and m.plan.mode == "static"]
+    for m in layers:
+        if m.input_observer is None:
+            m.start_calibration(waiting.method)
+    before = {m: m.training for m in model.modules()}
+    count = len(waiting.batches)
+    model.eval()
+    try:
+        with torch.no_grad():
+            for batch in data:
+                args, options = call_of(model, batch)
+                model(*args, **options)
+                waiting.batches.append(tree_map_only(Tensor, lambda t: t.detach().clone(), (args, options)))
+    finally:
+        for each, training in before.items():
+            each.training = training
+    if len(waiting.batches) == count:
+        raise CalibrationError("there is no data to calibrate with", hint="an iterable of batches: tensors, tuples or dicts")
+    return model
+
+
+def call_of(model: nn.Module, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A batch as arguments of forward: a tuple's first ones, as many as forward takes; labels behind them are left out."""
+    if isinstance(batch, Mapping):
+        return (), {str(k): torch.as_tensor(v) for k, v in batch.items()}
+    parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+    parameters = inspect.signature(model.forward).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return parts, {}
+    need = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = sum(p.default is p.empty for p in need)
+    taken = parts[: max(required, 1)] if len(parts) > required else parts
+    return tuple(x if isinstance(x, Tensor | tuple | list | None) else torch.as_tensor(x) for x in taken), {}

@@ -1,0 +1,309 @@
+"""What all quantized modules have in common: modes, observers, weights that become integers and floats again, and their state.
+
+    mode         forward, in eval
+    float        as the module it was made from; weights that are integers are dequantized
+    calibration  the same, and observers see input and output
+    weights      the same: weights are stored in few bits and multiplied as floats
+    dynamic      on integers: activations get a scale for each row at run time
+    static       on integers: input and output have the parameters that calibration found
+
+In training the module is always float. Gradients pass an integer forward as if it were the float one (straight through).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lowbit.calibration.observers import Observer, make_observer
+from lowbit.dtypes import dtype as dtype_of
+from lowbit.errors import InputError, QuantError
+from lowbit.ir.graph import Node, Value
+from lowbit.ir.rewrite import Editor
+from lowbit.lower.integer import find_result, operand
+from lowbit.ops.quant import QUANTIZABLE, Operand, RowsOperand
+from lowbit.quant_params import PerBlock, QuantParams
+from lowbit.quantization.rules import DynamicQuantRule, QuantNode, WeightGranularity
+from lowbit.quantization.transform import weight_params
+from lowbit.torch.layer import Compiled, array
+from lowbit.torch.qtensor import QTensor, quantize
+from lowbit.types import TensorType
+
+Mode = Literal["float", "calibration", "weights", "dynamic", "static"]
+MODES: tuple[Mode, ...] = ("float", "calibration", "weights", "dynamic", "static")
+ADDED = ("mode", "plan", "input_params", "output_params", "input_observer", "output_observer")  # what a module has more than its float twin
+Q = TypeVar("Q", bound="Quantized")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a rule decided for a layer, in plain words that a state dict can hold."""
+
+    mode: Mode = "dynamic"
+    activation: str | None = None
+    weight: str | None = "int8"
+    granularity: WeightGranularity = "channel"
+    activation_scheme: Any = "asymmetric"
+    weight_scheme: Any = "symmetric_restricted"
+    because: str = "quantized by hand"
+
+    @staticmethod
+    def of(decided: QuantNode) -> Plan:
+        a, w = decided.activation, decided.weight
+        return Plan(
+            decided.mode, None if a is None else a.name, None if w is None else w.name, decided.granularity,
+            decided.activation_scheme, decided.weight_scheme, decided.because,
+        )  # fmt: skip
+
+    def decided(self) -> QuantNode:
+        a, w = (None if d is None else dtype_of(d) for d in (self.activation, self.weight))
+        mode: Any = "float" if self.mode == "calibration" else self.mode
+        return QuantNode(mode, a, w, self.granularity, self.activation_scheme, self.weight_scheme, self.because)
+
+
+class Quantized(nn.Module):
+    """The part of a module that lowbit adds. It stands before the float module among the bases."""
+
+    op: ClassVar[str]  # the graph's op that the module is
+    weights: ClassVar[tuple[str, ...]] = ("weight",)
+
+    mode: Mode
+    plan: Plan
+    input_params: QuantParams | None
+    output_params: QuantParams | None
+    input_observer: Observer | None
+    output_observer: Observer | None
+    _compiled: Compiled
+    _exact: Callable[..., Any]  # the layer on integers, without gradients
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._begin()
+
+    def _begin(self) -> None:
+        self.mode, self.plan = "float", Plan()
+        self.input_params = self.output_params = None
+        self.input_observer = self.output_observer = None
+        self.__dict__["_compiled"] = Compiled()
+
+    @classmethod
+    def from_float(cls: type[Q], module: nn.Module) -> Q:
+        """The same layer, with the same parameters, as one that can be quantized."""
+        base = cls.float_type()
+        if type(module) is not base:
+            raise InputError(f"{type(module).__name__} given, {base.__name__} needed", where=f"{cls.__name__}.from_float")
+        made = base.__new__(base)
+        made.__dict__ = {k: v.copy() if isinstance(v, dict) else v for k, v in module.__dict__.items()}
+        return cls.swapped(made)
+
+    @classmethod
+    def float_type(cls) -> type[nn.Module]:
+        """The module that it is made from: the base behind Quantized."""
+        return next(b for b in cls.__mro__ if b.__module__.startswith("torch.nn"))
+
+    @classmethod
+    def swapped(cls: type[Q], module: nn.Module) -> Q:
+        """The module itself, which is one of this class from now on: its hooks, its place and its name stay."""
+        module.__class__ = cls
+        assert isinstance(module, cls)
+        module._begin()
+        return module
+
+    def unswapped(self) -> nn.Module:
+        """The module itself, which is plain again."""
+        for name in (*ADDED, "_compiled"):
+            self.__dict__.pop(name, None)
+        self.__class__ = self.float_type()  # type: ignore[assignment]
+        return self
+
+    # --- weights ---
+
+    def quantize_weights(self: Q, dtype: str | None = None, granularity: WeightGranularity | None = None) -> Q:
+        """Weights are integers from now on: by the layer's rule, or as said. They get no gradient."""
+        plan = self.plan
+        if dtype is not None or granularity is not None:
+            rule = DynamicQuantRule(".*", weights=dtype or plan.weight, granularity=granularity or plan.granularity)  # which checks them
+            plan = self.plan = Plan.of(rule.create_quant_node(self.node("layer")))
+        for name in self.weights:
+            self._quantize(name, plan)
+        self._compiled.clear()
+        return self
+
+    def _quantize(self, name: str, plan: Plan) -> None:
+        w = getattr(self, name)
+        if w is None or isinstance(w, QTensor) or plan.weight is None:
+            return
+        params = self._weight_params(name, w.detach(), plan)
+        setattr(self, name, nn.Parameter(quantize(w.detach(), params=params), requires_grad=False))
+
+    def _weight_params(self, name: str, weight: Tensor, plan: Plan) -> QuantParams:
+        spec = QUANTIZABLE[self.op].spec
+        position = min(spec.channel_axis)
+        return weight_params(array(weight), plan.decided(), spec.channel_axis[position], spec.contract_axis.get(position))
+
+    def dequantize_weights(self: Q) -> Q:
+        """Weights are floats again: those that the integers stand for. They get gradients again."""
+        for name, p in list(self._parameters.items()):
+            if isinstance(p, QTensor):
+                setattr(self, name, nn.Parameter(p.dequantize()))
+        self.mode = "float"
+        self._compiled.clear()
+        return self
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether its weights are integers."""
+        return any(isinstance(getattr(self, n), QTensor) for n in self.weights)
+
+    def node(self, path: str) -> Node:
+        """The layer as rules see it."""
+        x, path = Value("x", TensorType((1,), "float32")), path or self.op
+        w = Value("w", TensorType(tuple(getattr(self, self.weights[0]).shape), "float32"))
+        return Node(self.op, self._inputs(x, w), self.attrs(), path, (Value(path, x.type),))
+
+    def _inputs(self, x: Value, w: Value) -> tuple[Value, ...]:
+        return (x, w)
+
+    def attrs(self) -> dict[str, Any]:
+        """The attributes of the op."""
+        return {}
+
+    # --- modes ---
+
+    def start_calibration(self: Q, method: str = "minmax") -> Q:
+        """Observers see input and output from now on; the layer computes in float."""
+        self.mode = "calibration"
+        self.input_observer, self.output_observer = make_observer(method), make_observer(method)
+        return self
+
+    def finish_calibration(self: Q) -> Q:
+        """Static, with what the observers saw: its input and output have these parameters, its weights are integers."""
+        if self.input_observer is None or self.output_observer is None:
+            raise QuantError("it has not been calibrated", where=type(self).__name__, hint=".start_calibration(), then run it on data")
+        d = self.plan.activation or "int8"
+        self.input_params = self.input_observer.params(d, self.plan.activation_scheme)
+        self.output_params = self.output_observer.params(d, self.plan.activation_scheme)
+        return self.quantize_weights().to_mode("static")
+
+    def take(self, editor: Editor, node: Node) -> dict[str, str]:
+        """Becomes the layer that a quantized graph has at this node; which of its constants are which parameters here."""
+        x, w, b = (operand(editor, node.input(i)) for i in range(3))
+        self.output_params = find_result(editor, node, QUANTIZABLE[node.op].spec.fuses_clip)[1].params
+        self.input_params = x.params if isinstance(x, Operand) else None
+        owned = {self._take(editor, node.inputs[1], w, self.weights[0]): self.weights[0]}
+        if b is not None:
+            owned[self._take(editor, node.input(2), b, "bias")] = "bias"
+        quantized = isinstance(w, Operand)
+        self.mode = (
+            "float" if not quantized else "static" if isinstance(x, Operand) else "dynamic" if isinstance(x, RowsOperand) else "weights"
+        )
+        self._compiled.clear()
+        return owned
+
+    def _take(self, editor: Editor, value: Value | None, given: Any, name: str) -> str:
+        """A parameter from a constant of the graph: its integers, or its reals. The constant's name."""
+        assert value is not None and given.data is not None
+        data = torch.from_numpy(np.array(given.data))
+        if isinstance(given, Operand):
+            before = editor.producer(value)
+            assert before is not None and before.inputs[0] is not None
+            setattr(self, name, nn.Parameter(QTensor.of(data, given.params), requires_grad=False))
+            return before.inputs[0].name
+        setattr(self, name, nn.Parameter(data))
+        return value.name
+
+    def to_mode(self: Q, mode: Mode) -> Q:
+        """Another mode; weights become integers where it needs them."""
+        if mode not in MODES:
+            raise QuantError(f"mode {mode!r} does not exist", hint="one of " + ", ".join(MODES))
+        if mode == "static" and self.input_params is None:
+            raise QuantError("static needs the parameters of its input", where=type(self).__name__, hint="calibrate it, or mode 'dynamic'")
+        if mode in ("weights", "dynamic", "static"):
+            self.quantize_weights()
+        self.mode = mode
+        self._compiled.clear()
+        return self
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        if self.training or self.mode in ("float", "weights"):
+            return super().forward(*args, **options)
+        if self.mode == "calibration":
+            return self._observed(*args, **options)
+        return self._on_integers(*args, **options)
+
+    def _observed(self, x: Tensor, *args: Any, **options: Any) -> Any:
+        assert self.input_observer is not None and self.output_observer is not None
+        y = super().forward(x, *args, **options)
+        if x.dtype.is_floating_point:
+            self.input_observer.observe(array(x))
+        self.output_observer.observe(array(y[0] if isinstance(y, tuple) else y))
+        return y
+
+    def _on_integers(self, *args: Any, **options: Any) -> Any:
+        """The layer in dynamic and static mode."""
+        raise NotImplementedError
+
+    def _real(self, *args: Any) -> Any:
+        """The layer in float."""
+        return super().forward(*args)
+
+    # --- state ---
+
+    def get_extra_state(self) -> dict[str, Any]:
+        p = self.plan
+        params = [None if q is None else q.to_dict() for q in (self.input_params, self.output_params)]
+        return {"mode": self.mode, "plan": dict(p.__dict__), "input": params[0], "output": params[1]}
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        mode: Mode = state["mode"]
+        self.mode, self.plan = mode, Plan(**state["plan"])
+        self.input_params, self.output_params = (None if s is None else QuantParams.from_dict(s) for s in (state["input"], state["output"]))
+        self._compiled.clear()
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **options: Any) -> None:
+        """A parameter that is quantized there or here becomes what the state holds; others are copied as always."""
+        for name, mine in list(self._parameters.items()):
+            theirs = state_dict.get(prefix + name)
+            if theirs is None or (mine is not None and mine.shape != theirs.shape):
+                continue
+            if mine is None or isinstance(mine, QTensor) or isinstance(theirs, QTensor):
+                self._parameters[name] = nn.Parameter(theirs.detach().clone(), requires_grad=not isinstance(theirs, QTensor))
+        super()._load_from_state_dict(state_dict, prefix, *args, **options)
+        self._compiled.clear()
+
+    def extra_repr(self) -> str:
+        said = super().extra_repr()
+        w = getattr(self, self.weights[0], None)
+        kind = f"weights {w._layout.dtype}" if isinstance(w, QTensor) else "float weights"
+        return f"{said}, {self.mode}, {kind}" if said else f"{self.mode}, {kind}"
+
+
+class StraightThrough(torch.autograd.Function):
+    """Forward on integers, backward as the float layer with the dequantized weights."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, module: Any) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.module = module
+        return module._exact(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None]:
+        with torch.enable_grad():
+            x = ctx.saved_tensors[0].detach().requires_grad_()
+            return torch.autograd.grad(ctx.module._real(x), x, grad)[0], None
+
+
+def faked(x: Tensor, p: QuantParams | None) -> Tensor:
+    """Quantized and dequantized again: what an integer layer sees, where its kernels do not run."""
+    return x if p is None else quantize(x, params=p).dequantize()
+
+
+def row_blocks(p: QuantParams) -> bool:
+    """Whether there is one scale for each row, spelled as a block of the row's length."""
+    return isinstance(p.granularity, PerBlock) and p.scale.shape[-1] == 1

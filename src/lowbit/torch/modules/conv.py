@@ -1,0 +1,81 @@
+"""Conv1d, Conv2d, ConvTranspose2d on integers. Padding holds the zero point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lowbit.torch.layer import Layer, dims, run
+from lowbit.torch.modules.base import Quantized, StraightThrough, faked
+from lowbit.torch.qtensor import QTensor
+
+
+class _Conv(Quantized):
+    """What the convolutions share."""
+
+    op = "conv"
+    weight: Tensor
+    bias: Tensor | None
+    in_channels: int
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    padding: Any
+    padding_mode: Any
+    _reversed_padding_repeated_twice: list[int]
+
+    def attrs(self) -> dict[str, Any]:
+        """torch's geometry in the graph's words: pads before all axes, then after them. Other paddings than zeros come before the layer."""
+        n = len(self.stride)
+        flat = self._reversed_padding_repeated_twice  # last axis first, before and after
+        pads = [flat[2 * (n - 1 - i) + side] for side in (0, 1) for i in range(n)] if self.padding_mode == "zeros" else [0] * (2 * n)
+        return {"stride": tuple(self.stride), "pads": tuple(pads), "dilation": tuple(self.dilation), "groups": self.groups}
+
+    def _on_integers(self, x: Tensor) -> Tensor:
+        if x.requires_grad and torch.is_grad_enabled():
+            return StraightThrough.apply(x, self)  # type: ignore[no-untyped-call]
+        return self._exact(x)
+
+    def _exact(self, x: Tensor) -> Tensor:
+        if self.mode == "dynamic":  # a window has no row with a scale of its own: only the weights are integers
+            return self._real(x)
+        if x.device.type != "cpu" or x.dtype != torch.float32:
+            return faked(self._real(faked(x, self.input_params)), self.output_params).to(x.dtype)
+        if self.padding_mode != "zeros":
+            x = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        alone = x.dim() == len(self.stride) + 1
+        spatial = tuple(x.shape[-len(self.stride) :])
+        made = self._compiled.get(spatial, lambda: self.layer(spatial))
+        y = run(made, x[None] if alone else x)
+        return y[0] if alone else y
+
+    def layer(self, spatial: tuple[int, ...]) -> Any:
+        """The graph of the layer alone, on images of this size."""
+        assert isinstance(self.weight, QTensor)
+        shape = dims("n", self.in_channels, *spatial)
+        return Layer(self.op, shape, self.weight, self.bias, self.input_params, self.output_params, attrs=self.attrs()).graph()
+
+
+class Conv1d(_Conv, nn.Conv1d):
+    """nn.Conv1d that can be quantized."""
+
+
+class Conv2d(_Conv, nn.Conv2d):
+    """nn.Conv2d that can be quantized."""
+
+
+class ConvTranspose2d(_Conv, nn.ConvTranspose2d):
+    """nn.ConvTranspose2d that can be quantized."""
+
+    op = "conv_transpose"
+
+    def attrs(self) -> dict[str, Any]:
+        return super().attrs() | {"output_padding": tuple(self.output_padding)}
+
+    def _on_integers(self, x: Tensor, output_size: list[int] | None = None) -> Tensor:
+        if output_size is not None:  # asks for a padding that depends on the input: in float
+            return nn.ConvTranspose2d.forward(self, x, output_size)
+        return super()._on_integers(x)

@@ -1,0 +1,88 @@
+"""Linear on integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lowbit.ir.graph import Node, Value
+from lowbit.ir.rewrite import Editor
+from lowbit.lower.integer import operand
+from lowbit.quant_params import PerAxis, PerTensor
+from lowbit.ranges import params_from_data
+from lowbit.torch import kernels
+from lowbit.torch.layer import Layer, dims, run
+from lowbit.torch.modules.base import Quantized, StraightThrough, faked
+from lowbit.torch.qtensor import QTensor
+
+
+class Linear(Quantized, nn.Linear):
+    """nn.Linear that can be quantized: y = x Wᵀ + b, docs/arithmetic.md §2."""
+
+    op = "linear"
+
+    def _on_integers(self, x: Tensor) -> Tensor:
+        if x.requires_grad and torch.is_grad_enabled():
+            return StraightThrough.apply(x, self)  # type: ignore[no-untyped-call]
+        return self._exact(x)
+
+    def _exact(self, x: Tensor) -> Tensor:
+        if x.device.type != "cpu" or x.dtype != torch.float32:
+            return self._elsewhere(x)
+        made = self._compiled.get(self.mode, self.layer)
+        if x.dim() == 2:
+            return run(made, x)
+        return run(made, x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)
+
+    def layer(self) -> Any:
+        """The graph of the layer alone."""
+        assert isinstance(self.weight, QTensor)
+        static = self.mode == "static"
+        given = self.input_params if static else "rows"
+        return Layer(
+            "linear", dims("rows", self.in_features), self.weight, self.bias, given, self.output_params if static else None
+        ).graph()
+
+    def _elsewhere(self, x: Tensor) -> Tensor:
+        """On another device, by its kernels; where there are none, or for another dtype, in float with the same quantized numbers."""
+        if self.mode == "dynamic":
+            y = kernels.run("linear_rows", x, self.weight, self.bias) if x.dtype == torch.float32 else None
+            return super()._real(x) if y is None else y
+        return faked(super()._real(faked(x, self.input_params).to(x.dtype)), self.output_params).to(x.dtype)
+
+
+class Embedding(Quantized, nn.Embedding):
+    """nn.Embedding whose table is integers: rows are dequantized as they are looked up."""
+
+    op = "gather"
+
+    def attrs(self) -> dict[str, Any]:
+        return {"axis": 0}
+
+    def _inputs(self, x: Value, w: Value) -> tuple[Value, ...]:
+        return (w, x)
+
+    def _weight_params(self, name: str, weight: Tensor, plan: Any) -> Any:
+        whole = plan.granularity == "tensor" or plan.mode == "static"
+        return params_from_data(weight.cpu().numpy(), plan.weight, plan.weight_scheme, PerTensor() if whole else PerAxis(0))
+
+    def take(self, editor: Editor, node: Node) -> dict[str, str]:
+        table = operand(editor, node.inputs[0])
+        owned = {self._take(editor, node.inputs[0], table, "weight"): "weight"}
+        self.mode = "weights" if isinstance(self.weight, QTensor) else "float"
+        return owned
+
+    def _observed(self, x: Tensor, *args: Any, **options: Any) -> Any:
+        y = nn.Embedding.forward(self, x)
+        assert self.output_observer is not None
+        self.output_observer.observe(y.detach().cpu().numpy())
+        return y
+
+    def finish_calibration(self) -> Embedding:
+        """Its table has the range of the table: nothing needs to be seen."""
+        return self.quantize_weights().to_mode("weights")
+
+    def _on_integers(self, x: Tensor) -> Tensor:
+        return nn.Embedding.forward(self, x)  # the dispatch of F.embedding moves integers, and dequantizes what it moved

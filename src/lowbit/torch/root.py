@@ -1,0 +1,212 @@
+"""A converted model's own graph: in eval its forward runs it, so that it gives the bits of the interpreter, the session and the C.
+
+What happens between modules (sums, activations, reshapes) is quantized too in a static network, and only the graph knows how. So the root
+holds it, as a submodule named `lowbit_graph`, whose state is the graph's text and the constants that no module has.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten, treespec_dumps, treespec_loads
+
+from lowbit.errors import InputError, ShapeError
+from lowbit.ir.graph import Graph
+from lowbit.ir.text import parse_graph, print_graph, stands_in_text
+from lowbit.packing import is_packed, pack, unpack
+from lowbit.runtime.session import Session
+from lowbit.torch.layer import array, session
+from lowbit.torch.qtensor import QTensor
+
+NAME = "lowbit_graph"
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A constant of the graph that a module has: the parameter of that name, whose integers it is."""
+
+    module: str
+    parameter: str
+
+
+class QuantizedGraph(nn.Module):
+    """The quantized graph of a model and how its inputs and outputs are spelled there."""
+
+    _held: _Held
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.__dict__["_held"] = _Held()
+        self.owned: dict[str, Owned] = {}
+        self.folded: tuple[str, ...] = ()  # batch norms that are part of a convolution now
+        self.outputs = ""  # the tree of the model's result, as torch writes it
+        self.because = ""  # why there is no graph, where there is none
+
+    def set_graph(self, graph: Graph, owned: Mapping[str, Owned], folded: tuple[str, ...], outputs: TreeSpec) -> None:
+        self.__dict__["_held"] = _Held(graph)
+        self.owned, self.folded, self.outputs = dict(owned), folded, treespec_dumps(outputs)
+
+    def graph(self, model: nn.Module) -> Graph:
+        """The graph; after loading a state it is put together with the constants that the model's modules have."""
+        held: _Held = self._held
+        if held.graph is None:
+            held.graph = self._whole(model, held.state)
+        return held.graph
+
+    @property
+    def ready(self) -> bool:
+        return self._held.graph is not None or bool(self._held.state)
+
+    def run(self, model: nn.Module, leaves: list[Any]) -> Any:
+        held: _Held = self._held
+        if held.session is None:
+            held.session = session(self.graph(model))
+            held.spec = treespec_loads(self.outputs)
+        arrays = [x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in leaves]
+        try:
+            made = held.session(*arrays)
+        except ShapeError as e:
+            hint = "quantize_(…, dynamic={argument: {axis: name}}) keeps a dimension open"
+            raise ShapeError(e.message, where=e.where, hint=hint) from None
+        assert held.spec is not None
+        return tree_unflatten([torch.from_numpy(y) for y in (made if isinstance(made, tuple) else (made,))], held.spec)
+
+    # --- state: what no module has ---
+
+    def get_extra_state(self) -> dict[str, Any]:
+        held: _Held = self._held
+        if held.graph is None:
+            return dict(held.state)
+        tensors = {}
+        for name, c in held.graph.constants.items():
+            if not stands_in_text(c.data) and name not in self.owned:
+                d = c.value.type.dtype
+                tensors[name] = torch.from_numpy(np.array(pack(c.data, d) if is_packed(d) else c.data))
+        return {
+            "graph": print_graph(held.graph),
+            "notes": dict(held.graph.notes),
+            "tensors": tensors,
+            "owned": {k: [o.module, o.parameter] for k, o in self.owned.items()},
+            "folded": list(self.folded),
+            "outputs": self.outputs,
+        }
+
+    def set_extra_state(self, state: Mapping[str, Any]) -> None:
+        self.__dict__["_held"] = held = _Held()
+        held.state = dict(state)
+        if state:
+            self.owned = {k: Owned(*v) for k, v in state["owned"].items()}
+            self.folded, self.outputs = tuple(state["folded"]), state["outputs"]
+
+    def _whole(self, model: nn.Module, state: Mapping[str, Any]) -> Graph:
+        if not state:
+            raise InputError("the model has no quantized graph yet", hint="calibrate(model, data), then convert(model)")
+        data = {name: t.numpy() for name, t in state["tensors"].items()}
+        for name, o in self.owned.items():
+            data[name] = stored(model, o)
+        text = state["graph"]
+        for name, dtype, shape in packed_constants(text):
+            if name in data and data[name].shape != shape:
+                data[name] = unpack(data[name], dtype, shape)
+        return replace(parse_graph(text, data), notes=dict(state["notes"]))
+
+
+class _Held:
+    """The graph and its session. A graph is a value: copies share it."""
+
+    def __init__(self, graph: Graph | None = None) -> None:
+        self.graph = graph
+        self.session: Session | None = None
+        self.spec: TreeSpec | None = None
+        self.state: dict[str, Any] = {}
+
+    def __deepcopy__(self, memo: Any) -> _Held:
+        made = _Held(self.graph)
+        made.state = self.state
+        return made
+
+    def __getstate__(self) -> Any:
+        return {"graph": self.graph, "session": None, "spec": None, "state": self.state}
+
+
+def stored(model: nn.Module, o: Owned) -> Any:
+    """The integers of a module's parameter as the graph has them."""
+    module = model.get_submodule(o.module)
+    spelled = getattr(module, "graph_constant", None)
+    if spelled is not None and o.parameter not in module._parameters:
+        return spelled(o.parameter)
+    q = getattr(module, o.parameter)
+    return np.array(array(q.ints if isinstance(q, QTensor) else q))
+
+
+def packed_constants(text: str) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Constants of a graph's text that are stored in bytes of several."""
+    import re
+
+    rows = re.findall(r'^const "([^"]+)": (int4|uint4|binary)\[([^\]]*)\] sha256', text, re.MULTILINE)
+    return [(name, dtype, tuple(int(d) for d in shape.split(",") if d.strip())) for name, dtype, shape in rows]
+
+
+class RootForward:
+    """The forward of a converted model: its graph in eval, its modules in training and where a gradient is wanted."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.__signature__ = inspect.signature(type(model).forward.__get__(model))
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        model = self.model
+        leaves = arguments(model, args, options)
+        if model.training or not integers(leaves):
+            return type(model).forward(model, *args, **options)
+        held: QuantizedGraph = getattr(model, NAME)
+        if torch.compiler.is_compiling():
+            return _opaque(held, model, leaves)
+        return held.run(model, leaves)
+
+
+@torch._dynamo.disable(reason="a quantized graph runs in lowbit's session, outside of compiled code")  # type: ignore[untyped-decorator, no-untyped-call]
+def _opaque(held: QuantizedGraph, model: nn.Module, leaves: list[Any]) -> Any:
+    return held.run(model, leaves)
+
+
+def integers(leaves: list[Any]) -> bool:
+    """Whether the graph can run on these: tensors of the CPU, none of which wants a gradient."""
+    grad = torch.is_grad_enabled()
+    return all(not isinstance(x, Tensor) or (x.device.type == "cpu" and not (grad and x.requires_grad)) for x in leaves)
+
+
+def arguments(model: nn.Module, args: tuple[Any, ...], options: Mapping[str, Any]) -> list[Any]:
+    """The tensors of a call, in the order of forward's arguments."""
+    if not options:
+        return [x for x in tree_leaves(args) if x is not None]
+    bound = inspect.signature(type(model).forward.__get__(model)).bind(*args, **options)
+    return [x for x in tree_leaves(list(bound.arguments.values())) if x is not None]
+
+
+def attach(model: nn.Module) -> QuantizedGraph:
+    """The model's graph module, put in place: its forward asks it from now on."""
+    found = model._modules.get(NAME)
+    if isinstance(found, QuantizedGraph):
+        return found
+    made = QuantizedGraph()
+    model.add_module(NAME, made)
+    model.__dict__["forward"] = RootForward(model)
+    return made
+
+
+def detach(model: nn.Module) -> None:
+    """The model without its graph: its forward is its class's again."""
+    model._modules.pop(NAME, None)
+    if isinstance(model.__dict__.get("forward"), RootForward):
+        del model.__dict__["forward"]
+
+
+def spec_of(result: Any) -> TreeSpec:
+    return tree_flatten(result)[1]

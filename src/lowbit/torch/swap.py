@@ -1,0 +1,115 @@
+"""quantize_: the layers of a model become quantized ones, in place, by the same rules as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from lowbit.errors import InputError, QuantError
+from lowbit.quantization.recipes import recipe as rules_of
+from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
+from lowbit.torch.calibrate import Pending, calibrate
+from lowbit.torch.convert import convert
+from lowbit.torch.modules import SWAPS
+from lowbit.torch.modules.base import Plan, Quantized
+from lowbit.torch.root import NAME, attach, detach
+
+
+def quantize_(
+    model: nn.Module,
+    recipe: str | Sequence[QuantRule] = "int8",
+    *,
+    data: Iterable[Any] | None = None,
+    method: str = "minmax",
+    guard: bool = True,
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+) -> nn.Module:
+    """The model, quantized in place by a recipe or by rules (first match wins, by the module's path).
+
+    Dynamic and weight-only layers are ready at once. Static ones need data: given here, or by `calibrate(model, data)` and
+    `convert(model)` after.
+
+    data     batches as the model takes them: a tensor, a tuple (what forward has no argument for is left out: labels), or a dict
+    method   how ranges are found, guard: whether outputs are measured and mended, as in lowbit.quantize
+    dynamic  dimensions of the inputs that stay open, by forward's argument names; by default the first of each is the batch
+    """
+    if not isinstance(model, nn.Module):
+        raise InputError(f"{type(model).__name__} given, a torch.nn.Module needed", hint="lowbit.quantize takes graphs")
+    rules = rules_of(recipe) if isinstance(recipe, str) else list(recipe)
+    matcher = RuleMatcher(rules)
+    restore_float(model)
+    found: list[tuple[Quantized, QuantNode]] = []
+    said: dict[str, str] = {}
+    for path, module in list(model.named_modules()):
+        kind = SWAPS.get(type(module))
+        if kind is None:
+            continue
+        decided = matcher.decide(kind.from_float(module).node(path))
+        said[path or type(module).__name__] = decided.because
+        if decided.mode != "float":
+            found.append((kind.swapped(module), decided))
+    if not found:
+        kinds = "the layers are " + ", ".join(t.__name__ for t in SWAPS)
+        reasons = [f"{path}: {because}" for path, because in said.items()]
+        raise QuantError(
+            "nothing in the model is quantized" + (f" ({reasons[0]})" if reasons else ", for it has no layer that can be"),
+            where=type(model).__name__,
+            hint="rules that match its layers' paths" if reasons else kinds,
+        )
+    for layer, decided in found:
+        layer.plan = Plan.of(decided)
+        if decided.mode in ("dynamic", "weights"):
+            layer.to_mode(decided.mode)
+    if any(decided.mode == "static" for _, decided in found):
+        name = recipe if isinstance(recipe, str) else None
+        model.__dict__["_lowbit_pending"] = Pending(name, tuple(rules), method, guard, dynamic)
+        if data is not None:
+            calibrate(model, data)
+            convert(model)
+    return model
+
+
+def dequantize_(model: nn.Module) -> nn.Module:
+    """The model with plain float layers again, in place: the weights are those that the integers stand for."""
+    model.__dict__.pop("_lowbit_pending", None)
+    restore_float(model)
+    return model
+
+
+def restore_float(model: nn.Module) -> None:
+    """Layers that were swapped before are plain ones again, with the weights that their integers stand for."""
+    detach(model)
+    for module in model.modules():
+        if isinstance(module, Quantized):
+            module.dequantize_weights().unswapped()
+
+
+def restore_(model: nn.Module, state: Mapping[str, Any]) -> nn.Module:
+    """A float model, made into the quantized one whose state_dict this is.
+
+    state = torch.load("model.pt", weights_only=True)
+    restore_(Net(), state)
+    """
+    marks = {key.removesuffix("_extra_state").rstrip(".") for key in state if key.endswith("_extra_state")}
+    modules = dict(model.named_modules())
+    graph = state.get(f"{NAME}._extra_state", {})
+    for path in graph.get("folded", ()):
+        model.set_submodule(path, nn.Identity())
+    for path in marks - {NAME}:
+        module = modules.get(path)
+        kind = SWAPS.get(type(module)) if module is not None else None
+        if isinstance(module, Quantized):
+            continue
+        if module is None or kind is None:
+            raise InputError(f"the state has a quantized layer {path!r}, the model has none", hint="the model that was saved")
+        layer = kind.swapped(module)
+        for name, mine in list(layer._parameters.items()):
+            theirs = state.get(f"{path}.{name}" if path else name)
+            if mine is None and theirs is not None:  # a bias that came with a batch norm
+                layer._parameters[name] = nn.Parameter(theirs.detach().clone(), requires_grad=False)
+    if graph or f"{NAME}._extra_state" in state:
+        attach(model)
+    model.load_state_dict(state)
+    return model.eval()
