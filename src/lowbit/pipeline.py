@@ -39,14 +39,14 @@ def load(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     simplify: bool | None = None,
 ) -> Graph:
-    """The network as a Graph: from an .onnx or .lowbit file or its bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
+    """The network as a Graph: from an .onnx, .gguf or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
 
     shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol. For every kind of
               model a number must be equal to a size that the model fixes, and a name in a shape calls an open dimension so
     inputs    example inputs of a torch module
     dynamic   dimensions of a torch module's inputs that stay symbols, by forward's argument names: {"x": {0: "batch"}}
     simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written, which is
-              also the default for .lowbit files: they hold what lowbit made
+              also the default for .lowbit files, which hold what lowbit made, and .gguf files
     """
     from lowbit.passes import simplify as simplify_graph
 
@@ -59,7 +59,7 @@ def load(
 def _read(
     source: Any, shapes: Shapes | None, inputs: Sequence[Any] | None, dynamic: Mapping[str, Mapping[int, str]] | None
 ) -> tuple[Graph, bool]:
-    """The graph, and whether it comes from a .lowbit file."""
+    """The graph, and whether lowbit wrote it: then it is as simple as it gets."""
     given = checked_shapes(shapes)
     kind = type(source)
     held = getattr(source, "lowbit_graph", None)
@@ -80,10 +80,14 @@ def _read(
     elif isinstance(source, str | PathLike):
         place = path = Path(source)
         if "\0" in str(path) or not path.is_file():
-            raise FormatError("there is no such file", where=repr(str(path))[1:-1], hint="the path of an .onnx or a .lowbit file")
+            raise FormatError("there is no such file", where=repr(str(path))[1:-1], hint="the path of an .onnx, .gguf or .lowbit file")
         is_lowbit = path.suffix == ".lowbit"
+        if path.suffix == ".gguf":
+            from lowbit.frontends.gguf import load_gguf
+
+            return bind_shapes(load_gguf(path), given), True
         if path.suffix not in (".lowbit", ".onnx"):
-            hint = ".onnx, .lowbit, or a torch module in memory"
+            hint = ".onnx, .gguf, .lowbit, or a torch module in memory"
             raise FormatError(f"files of kind '{path.suffix}' are not read", where=path.name, hint=hint)
     else:
         hint = "the path of an .onnx or .lowbit file, or a torch.nn.Module with inputs="

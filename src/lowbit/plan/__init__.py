@@ -6,8 +6,23 @@ from lowbit.plan.fuse import fuse
 from lowbit.plan.layout import channels_last
 from lowbit.plan.plan import Place, Plan, Slot, Step, Target
 from lowbit.plan.segments import Segment, segments, unsupported
+from lowbit.plan.stored import real_weights
 
-__all__ = ["Place", "Plan", "Segment", "Slot", "Step", "Target", "build", "channels_last", "fuse", "physical", "segments", "unsupported"]
+__all__ = [
+    "Place",
+    "Plan",
+    "Segment",
+    "Slot",
+    "Step",
+    "Target",
+    "build",
+    "channels_last",
+    "fuse",
+    "physical",
+    "real_weights",
+    "segments",
+    "unsupported",
+]
 
 
 def physical(graph: Graph) -> Graph:

@@ -17,7 +17,7 @@ from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import check_inputs
-from lowbit.plan import Target, physical, segments
+from lowbit.plan import Target, physical, real_weights, segments
 from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
@@ -61,6 +61,7 @@ class Session:
         if count < 1:
             raise InputError(f"threads={threads} is not a number of threads", hint="1 or more, or leave it out")
         self.graph = graph
+        self._real = graph = real_weights(graph)
         self.target = Target(isa, count)
         self._tune = tune
         self._programs: dict[tuple[int, ...], _Program] = {}
@@ -156,7 +157,7 @@ class Session:
         with self._lock:
             found = self._programs.get(key)
             if found is None:
-                found = self._compile(bind(self.graph, binding))
+                found = self._compile(bind(self._real, binding))
                 while len(self._programs) >= CACHED_SHAPES:
                     self._programs.pop(next(iter(self._programs)))
                 self._programs[key] = found
