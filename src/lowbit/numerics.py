@@ -138,6 +138,12 @@ def round_clamp(t: F32, zero_point: NDArray[Any], dtype: DType, *, qmin: int | N
     return r.astype(dtype.numpy)
 
 
+def sums_of_magnitudes(ints: NDArray[Any], axis: int | tuple[int, ...]) -> NDArray[np.int64]:
+    """Σ|q| along the axes, exactly, without a wide copy of what may be a large weight: the bound of every sum over it follows from this."""
+    up, down = (side(ints, 0).sum(axis=axis, dtype=np.int64) for side in (np.maximum, np.minimum))
+    return np.asarray(up - down, np.int64)
+
+
 def quantize_binary(x: ArrayLike) -> NDArray[np.int8]:
     """-1 where x < 0, +1 elsewhere (zeros and NaN too)."""
     return np.asarray(np.where(as_float32(x) < 0, np.int8(-1), np.int8(1)))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.dims import Dim
+from lowbit.numerics import sums_of_magnitudes
 from lowbit.ops.conv_transpose import infer as infer_real
 from lowbit.ops.conv_transpose import macs as real_macs
 from lowbit.ops.conv_transpose import real
@@ -79,8 +80,7 @@ def macs(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType 
 
 def lower(operands: Operands, result: Result, *, groups: int, **geometry: Any) -> Call:
     def sums(w: Array) -> Array:  # (C, O/g, *K) → Σ |w| over the channels of a group and the taps: (O)
-        grouped = np.abs(w.astype(np.int64)).reshape(groups, w.shape[0] // groups, w.shape[1], -1)
-        return grouped.sum(axis=(1, 3)).reshape(-1)
+        return sums_of_magnitudes(w.reshape(groups, w.shape[0] // groups, w.shape[1], -1), (1, 3)).reshape(-1)
 
     call = weighted(operands, result, 1, sums, groups)
     return Call("q_conv_transpose", call["args"], call["attrs"] | geometry | {"groups": groups})

@@ -19,7 +19,7 @@ import numpy as np
 from lowbit.dims import Dim
 from lowbit.dtypes import dtype
 from lowbit.errors import ShapeError
-from lowbit.numerics import F32, round_clamp
+from lowbit.numerics import F32, round_clamp, sums_of_magnitudes
 from lowbit.ops.linear import infer as infer_linear
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import exact_product, lower_linear, lower_matmul, need_integers
@@ -156,7 +156,7 @@ def block_weights(w: Operand, channel: int, magnitude: int) -> tuple[Array, str,
         scale = np.broadcast_to(scale, (data.shape[channel],))[:, None]
     if channel == 1:
         data = data.T
-    sums = [np.abs(data[:, part].astype(np.int64)).sum(axis=1).max(initial=0) for part in blocks_of(data.shape[1], block)]
+    sums = [sums_of_magnitudes(data[:, part], 1).max(initial=0) for part in blocks_of(data.shape[1], block)]
     return np.ascontiguousarray(data), name, np.ascontiguousarray(scale, np.float32), block, int(max(sums)) * magnitude
 
 

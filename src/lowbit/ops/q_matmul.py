@@ -16,7 +16,7 @@ import numpy as np
 from lowbit.dims import Dim
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, ShapeError
-from lowbit.numerics import requantize_with, round_clamp
+from lowbit.numerics import requantize_with, round_clamp, sums_of_magnitudes
 from lowbit.ops.linear import infer as infer_linear
 from lowbit.ops.matmul import infer as infer_matmul
 from lowbit.ops.op import Op, register
@@ -108,7 +108,7 @@ def macs_linear(x: TensorType, w: TensorType, multiplier: TensorType, bias: Tens
 
 def row_sums(weights: Array) -> Array:
     """Σ |w| for each output channel, which is the first axis."""
-    return np.abs(weights.astype(np.int64)).sum(axis=tuple(range(1, weights.ndim)))
+    return sums_of_magnitudes(weights, tuple(range(1, weights.ndim)))
 
 
 def weighted(operands: Operands, result: Result, axis: int, sums: Callable[[Array], Array] = row_sums, groups: int = 1) -> dict[str, Any]:
@@ -190,7 +190,7 @@ def lower_matmul(operands: Operands, result: Result) -> Call:
         data, dtype = symmetric_weights(b)
         right: Ref | Const = Const(data, "weight", dtype)
         bz, sb = 0, b.params.scale
-        bound = int(np.abs(data.astype(np.int64)).sum(axis=-2).max(initial=0)) * largest_magnitude(a)
+        bound = int(sums_of_magnitudes(data, -2).max(initial=0)) * largest_magnitude(a)
     else:
         sb, bz = b.per_tensor("right operand")
         right = Ref(1)
@@ -210,7 +210,7 @@ def rows_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
         raise NotLowered(f"its left operand is quantized {a.params.granularity}, axis {rank - 2} is needed")
     sb, bz = b.per_tensor("right operand")
     data, dtype = symmetric_weights(a)
-    bound = int(np.abs(data.astype(np.int64)).sum(axis=-1).max(initial=0)) * largest_magnitude(b)
+    bound = int(sums_of_magnitudes(data, -1).max(initial=0)) * largest_magnitude(b)
     sy, yz = result.target()
     grid = np.asarray(a.params.scale * sb, np.float32)
     multiplier = np.asarray(grid / sy, np.float32)

@@ -18,7 +18,7 @@ import numpy as np
 from lowbit.dims import Dim
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, ShapeError
-from lowbit.numerics import F32, round_clamp
+from lowbit.numerics import F32, round_clamp, sums_of_magnitudes
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import exact_product, need_integers
 from lowbit.ops.q_rnn_rows import dynamic_gru, dynamic_lstm
@@ -283,7 +283,7 @@ def weighted(operands: Operands, h0: Operand, hidden: int) -> tuple[list[Const],
         if not np.all(np.isfinite(grid) & (grid > 0)):
             raise NotLowered("the scale of its products leaves the range of float32")
         args += [Const(data, what, name), Const(grid, f"{what}:scale")]
-        bounds.append(int(np.abs(data.astype(np.int64)).sum(axis=2).max(initial=0)) * magnitude)
+        bounds.append(int(sums_of_magnitudes(data, 2).max(initial=0)) * magnitude)
     lo, hi = h0.params.code_range
     attrs = {"x_zero": xz, "h_zero": hz, "lo": lo, "hi": hi, "bound_x": bounds[0], "bound_h": bounds[1]}
     return [*args, Const(tanh_table(), "tanh", "int16")], attrs

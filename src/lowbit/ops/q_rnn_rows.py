@@ -14,7 +14,7 @@ import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.errors import ShapeError
-from lowbit.numerics import F32, lb_sigmoid, lb_tanh
+from lowbit.numerics import F32, lb_sigmoid, lb_tanh, sums_of_magnitudes
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_linear import ROW_MAGNITUDE
 from lowbit.ops.q_matmul import exact_product, need_integers
@@ -176,7 +176,7 @@ def weighted(operands: DynamicOperands) -> tuple[list[Const], dict[str, Any]]:
             raise NotLowered(f"its {what} is not quantized")
         data, name, scales = per_row(operand, what)
         args += [Const(data, what, name), Const(scales, f"{what}:scale")]
-        bounds.append(int(np.abs(data.astype(np.int64)).sum(axis=2).max(initial=0)) * ROW_MAGNITUDE)
+        bounds.append(int(sums_of_magnitudes(data, 2).max(initial=0)) * ROW_MAGNITUDE)
     return args, {"bound_x": bounds[0], "bound_h": bounds[1]}
 
 

@@ -283,16 +283,19 @@ def largest_magnitude(operand: Operand) -> int:
 
 
 def symmetric_weights(operand: Operand) -> tuple[Array, str]:
-    """Weights with their zero points taken off, and the dtype that holds them: an asymmetric uint8 weight may need 16 bits."""
-    data = operand.constant("weight").astype(np.int32)
+    """Weights with their zero points taken off, and the dtype that holds them: an asymmetric uint8 weight may need 16 bits.
+
+    Where nothing is taken off they are the same array: weights are large.
+    """
+    data = operand.constant("weight")
     kept = operand.params.dtype.name
     if kept == "binary":
-        return data.astype(np.int8), kept
+        return data.astype(np.int8, copy=False), kept
     if np.any(operand.params.zero_point):
-        data = data - operand.params.expand(data.shape)[1]
+        data = data.astype(np.int32) - operand.params.expand(data.shape)[1]
     limits = [
         (d, n) for d, n in (("int4", 8), ("int8", 128), ("int16", 1 << 15)) if data.size == 0 or (data.min() >= -n and data.max() < n)
     ]
     names = [d for d, _ in limits]
     name = kept if kept in names else next(d for d in names if d != "int4" or kept == "uint4")
-    return data.astype(np.int16 if name == "int16" else np.int8), name
+    return data.astype(np.int16 if name == "int16" else np.int8, copy=False), name

@@ -125,8 +125,8 @@ def tiles_at_once(node: Node, ctx: Context, block: int, tiles: int) -> int:
 
 def largest_sum(w4: Array, x_zero: int) -> int:
     """The largest |Σ (x - x_zero)·w| of any int8 input and any output channel."""
-    wide = w4.astype(np.int64)
-    up, down = np.maximum(wide, 0).sum(axis=(1, 2, 3)), np.maximum(-wide, 0).sum(axis=(1, 2, 3))
+    up = np.maximum(w4, 0).sum(axis=(1, 2, 3), dtype=np.int64)
+    down = up - w4.sum(axis=(1, 2, 3), dtype=np.int64)
     most, least = 127 - x_zero, 128 + x_zero
     return int(np.maximum(most * up + least * down, least * up + most * down).max(initial=0))
 
@@ -135,11 +135,15 @@ def pack_tiles(w4: Array, high: int) -> Array:
     """Winograd's weights H w G' as conv3x3_s8 wants them: (panels, points, channels / 2, 16 outputs, 2 inputs)."""
     out_c, in_c = w4.shape[:2]
     points = 6 * (high + 2)
-    u = np.einsum("ij,ocjk,lk->oilc", H[high], w4.astype(np.int32), G, optimize=True).reshape(out_c, points, in_c)
     panels, depth = -(-out_c // PANEL), -(-in_c // PANEL) * PANEL
-    full = np.zeros((panels * PANEL, points, depth), np.int16)
-    full[:out_c, :, :in_c] = u
-    return packed(full.reshape(panels, PANEL, points, depth // 2, 2).transpose(0, 2, 3, 1, 4))
+    out = aligned(2 * panels * PANEL * points * depth)
+    full = np.zeros((PANEL, points, depth), np.int16)
+    for i, panel in enumerate(out.view(np.int16).reshape(panels, points, depth // 2, PANEL, 2)):  # one by one: the wide products are large
+        w = w4[PANEL * i : PANEL * (i + 1)].astype(np.int32)
+        full[len(w) :] = 0
+        full[: len(w), :, :in_c] = np.einsum("ij,ocjk,lk->oilc", H[high], w, G, optimize=True).reshape(len(w), points, in_c)
+        panel[:] = full.reshape(PANEL, points, depth // 2, 2).transpose(1, 2, 0, 3)
+    return out
 
 
 RING = 16 << 10  # bytes of interleaved rows that stay in the first-level cache
