@@ -65,6 +65,8 @@ def _read(
     held = getattr(source, "lowbit_graph", None)
     if held is not None and held.ready:  # a module that lowbit.torch has converted: its graph is what it runs
         return bind_shapes(held.graph(source), given), True
+    if hasattr(source, "__lowbit_graph__") and not isinstance(source, type):
+        return bind_shapes(source.__lowbit_graph__(inputs, dynamic), given), True
     if kind.__module__.split(".")[0] == "torch" or hasattr(source, "forward"):
         from lowbit.frontends.torch import load_torch
 

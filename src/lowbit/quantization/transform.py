@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lowbit.calibration.record import CalibrationRecord
+from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import CalibrationError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value
@@ -46,10 +46,18 @@ class QuantizationTransform:
         for name, text in self.matcher.remarks(graph).items():
             raise QuantError(text, where=name, hint="lowbit inspect shows the layers' names; strict=False only warns")
 
-    def apply(self, graph: Graph, record: CalibrationRecord | None = None, *, strict: bool = False) -> Graph:
+    def apply(
+        self,
+        graph: Graph,
+        record: CalibrationRecord | None = None,
+        *,
+        strict: bool = False,
+        weights: Mapping[str, QuantParams] | None = None,
+    ) -> Graph:
         """The graph with brackets, and in its notes the reason of every decision. `record` must know every tap that needs data.
 
-        Rules that decide nothing are warned of and noted; with `strict` they are an error.
+        Rules that decide nothing are warned of and noted; with `strict` they are an error. `weights` are parameters of constants, by
+        name, where they are known already (training learned them); the others follow from the constants' values.
         """
         remarks = self.matcher.remarks(graph)
         if strict:
@@ -57,8 +65,26 @@ class QuantizationTransform:
         for name, text in remarks.items():
             warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
         decisions = self.decisions(graph)
-        made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({})).run()
+        made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({}), weights or {}).run()
         return replace(made, notes={**made.notes, **{name: noted(d) for name, d in decisions.items()}, **remarks})
+
+    def parameters(self, graph: Graph, record: CalibrationRecord | None = None) -> Parameters:
+        """The parameters that `apply` gives to values and constants, without the graph."""
+        decisions = self.decisions(graph)
+        work = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({}), {})
+        work.run()
+        constants: dict[str, tuple[QuantParams, ...]] = {}
+        for name, params in work.constants:
+            constants[name] = (*constants.get(name, ()), params)
+        return Parameters(work.params, constants)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a graph's brackets hold: for each tap one set of parameters, for each quantized constant all that it is read with."""
+
+    taps: Mapping[str, QuantParams]
+    constants: Mapping[str, tuple[QuantParams, ...]]
 
 
 def noted(decided: QuantNode) -> str:
@@ -66,8 +92,15 @@ def noted(decided: QuantNode) -> str:
 
 
 class _Apply:
-    def __init__(self, graph: Graph, decisions: Mapping[str, QuantNode], taps: Taps, record: CalibrationRecord) -> None:
-        self.graph, self.decisions, self.taps, self.record = graph, decisions, taps, record
+    def __init__(
+        self,
+        graph: Graph,
+        decisions: Mapping[str, QuantNode],
+        taps: Taps,
+        record: CalibrationRecord,
+        weights: Mapping[str, QuantParams],
+    ) -> None:
+        self.graph, self.decisions, self.taps, self.record, self.weights = graph, decisions, taps, record, weights
         self.editor = Editor(graph)
         self.params: dict[str, QuantParams] = {}
         self.brackets: dict[tuple[str, DType], Value] = {}
@@ -109,7 +142,10 @@ class _Apply:
         unseen = [p for m in observed if m not in self.record.taps and (p := self.taps.taps[m].decided.params) is not None]
         if unseen:
             return unseen[0]
-        return widened(self.record.shared_params(observed, tap.dtype, tap.scheme), self.constant_sides(group))
+        params = self.record.shared_params(observed, tap.dtype, tap.scheme)
+        if any(isinstance(self.record.taps[m], CalibrationEntry) for m in observed):
+            return params  # fixed: constants beside it are clipped to it, as training saw them
+        return widened(params, self.constant_sides(group))
 
     def constant_sides(self, group: tuple[str, ...]) -> list[Array]:
         """The constants that share the parameters of a group: tables that are gathered from, constant parts of a concat."""
@@ -208,7 +244,9 @@ class _Apply:
     ) -> tuple[Value, QuantParams]:
         """The constant as integers behind a dequantize: per channel or block where it is a weight, per tensor where it is data."""
         spec = QUANTIZABLE[node.op].spec
-        if i in spec.channel_axis and (spec.output != "same" or decided.granularity != "tensor"):
+        if value.name in self.weights:
+            params = self.weights[value.name]
+        elif i in spec.channel_axis and (spec.output != "same" or decided.granularity != "tensor"):
             if spec.output == "same" and decided.weight is not None and decided.weight.bits < 8:
                 decided = replace(decided, weight=dtype("int8"))  # rows of a table are activations: few bits are for what is summed
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
@@ -249,7 +287,7 @@ class _Apply:
             data = self.graph.constant(v)
             if v is None or data is None or data.ndim < 2:
                 continue
-            params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
+            params = self.weights.get(v.name) or weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             inputs[i] = self.integers(v, data, params)
             if decided.mode == "dynamic" and i:  # rows of what stands right of its weights are no rows of the contraction: it stays float
                 inputs[0] = self.rows(node)

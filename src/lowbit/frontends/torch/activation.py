@@ -115,6 +115,7 @@ def log_softmax(c: Importer, x: Value, dim: int, dtype: Any = None) -> Value:
 
 @aten(
     "dropout",
+    "lowbit.dropout",
     "feature_dropout",
     "alpha_dropout",
     "feature_alpha_dropout",

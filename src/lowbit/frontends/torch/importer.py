@@ -104,6 +104,11 @@ class Importer(FoldingBuilder):
         assert self._node is not None
         return self._node
 
+    @property
+    def values(self) -> Mapping[FxNode, Any]:
+        """What each torch node became: a Value, several of them, a size or an option."""
+        return self._scope
+
     def _result(self, i: int) -> Any:
         val = self.node.meta["val"]
         return val[i] if isinstance(val, tuple | list) else val

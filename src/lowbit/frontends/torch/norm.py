@@ -45,6 +45,14 @@ def batch_norm(
     return statistics_norm(c, x, w, b, mean, var, eps)
 
 
+@aten("lowbit.batch_norm")
+def batch_norm_as_op(
+    c: Importer, x: Value, w: Value | None, b: Value | None, mean: Value, var: Value, momentum: float, eps: float
+) -> Value:
+    """Batch norm of a program that will be trained on (`opaque.training_layers_as_ops`)."""
+    return statistics_norm(c, x, w, b, mean, var, eps)
+
+
 @aten("_native_batch_norm_legit_no_training")
 def batch_norm_no_training(
     c: Importer, x: Value, w: Value | None, b: Value | None, mean: Value, var: Value, momentum: float, eps: float
