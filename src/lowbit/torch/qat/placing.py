@@ -155,7 +155,7 @@ def _layer(
     bn = batch_norm_of(traced, model, last) if last is not call else None
     arguments = getattr(getattr(call.target, "_schema", None), "arguments", ())
     takes_bias = len(arguments) > 2 and arguments[2].name == "bias"
-    bias_node = (*call.args, None)[2] if takes_bias else None
+    bias_node = next(iter(call.args[2:]), None) if takes_bias else None
     if bias_node is not None and (not isinstance(bias_node, FxNode) or bias_node.op != "placeholder"):
         return "its bias is computed"
     axis = 1 if node.op == "conv_transpose" else 0
