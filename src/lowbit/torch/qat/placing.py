@@ -153,7 +153,7 @@ def _layer(
     behind = next(iter(call.users)) if len(call.users) == 1 else None
     last = behind if behind is not None and schema_name(behind) == "lowbit::batch_norm" else call
     bn = batch_norm_of(traced, model, last) if last is not call else None
-    arguments = getattr(getattr(call.target, "_schema", None), "arguments", ())
+    arguments: tuple[Any, ...] = getattr(getattr(call.target, "_schema", None), "arguments", ())
     takes_bias = len(arguments) > 2 and arguments[2].name == "bias"
     bias_node = next(iter(call.args[2:]), None) if takes_bias else None
     if bias_node is not None and (not isinstance(bias_node, FxNode) or bias_node.op != "placeholder"):
