@@ -15,16 +15,19 @@ except ImportError as e:  # the extra is not installed
 
 from lowbit.torch.calibrate import calibrate
 from lowbit.torch.convert import convert
-from lowbit.torch.modules import Conv1d, Conv2d, ConvTranspose2d, Embedding, Linear
+from lowbit.torch.modules import GRU, LSTM, Conv1d, Conv2d, ConvTranspose2d, Embedding, Linear, MultiheadAttention
 from lowbit.torch.qtensor import QTensor, quantize, quantize_int8, quantize_uint8
 from lowbit.torch.swap import dequantize_, quantize_, restore_
 
 __all__ = [
+    "GRU",
+    "LSTM",
     "Conv1d",
     "Conv2d",
     "ConvTranspose2d",
     "Embedding",
     "Linear",
+    "MultiheadAttention",
     "QTensor",
     "calibrate",
     "convert",

@@ -33,7 +33,7 @@ def convert(model: nn.Module) -> nn.Module:
     layers = {path: m for path, m in model.named_modules() if isinstance(m, Quantized)}
     for m in layers.values():
         if m.plan.mode == "static":
-            m.mode = "float"
+            m.quant_mode = "float"
     training = {m: m.training for m in model.modules()}
     model.eval()
     try:
@@ -108,7 +108,7 @@ def write(graph: Graph, layers: Mapping[str, Quantized]) -> dict[str, Owned]:
         seen.add(path)
     for path, layer in layers.items():
         if path not in seen:
-            layer.mode, layer.plan = "float", Plan("float", because="its node is not in the graph")
+            layer.quant_mode, layer.plan = "float", Plan("float", because="its node is not in the graph")
     return owned
 
 

@@ -1,7 +1,8 @@
 """A converted model's own graph: in eval its forward runs it, so that it gives the bits of the interpreter, the session and the C.
 
 What happens between modules (sums, activations, reshapes) is quantized too in a static network, and only the graph knows how. So the root
-holds it, as a submodule named `lowbit_graph`, whose state is the graph's text and the constants that no module has.
+holds it, as its attribute `lowbit_graph`; in state dicts it is the graph's text and the constants that no module has. It is no submodule:
+an nn.Sequential would run it.
 """
 
 from __future__ import annotations
@@ -35,21 +36,17 @@ class Owned:
     parameter: str
 
 
-class QuantizedGraph(nn.Module):
+class QuantizedGraph:
     """The quantized graph of a model and how its inputs and outputs are spelled there."""
 
-    _held: _Held
-
     def __init__(self) -> None:
-        super().__init__()
-        self.__dict__["_held"] = _Held()
+        self._held = _Held()
         self.owned: dict[str, Owned] = {}
         self.folded: tuple[str, ...] = ()  # batch norms that are part of a convolution now
         self.outputs = ""  # the tree of the model's result, as torch writes it
-        self.because = ""  # why there is no graph, where there is none
 
     def set_graph(self, graph: Graph, owned: Mapping[str, Owned], folded: tuple[str, ...], outputs: TreeSpec) -> None:
-        self.__dict__["_held"] = _Held(graph)
+        self._held = _Held(graph)
         self.owned, self.folded, self.outputs = dict(owned), folded, treespec_dumps(outputs)
 
     def graph(self, model: nn.Module) -> Graph:
@@ -79,7 +76,7 @@ class QuantizedGraph(nn.Module):
 
     # --- state: what no module has ---
 
-    def get_extra_state(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         held: _Held = self._held
         if held.graph is None:
             return dict(held.state)
@@ -97,8 +94,8 @@ class QuantizedGraph(nn.Module):
             "outputs": self.outputs,
         }
 
-    def set_extra_state(self, state: Mapping[str, Any]) -> None:
-        self.__dict__["_held"] = held = _Held()
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self._held = held = _Held()
         held.state = dict(state)
         if state:
             self.owned = {k: Owned(*v) for k, v in state["owned"].items()}
@@ -139,9 +136,9 @@ def stored(model: nn.Module, o: Owned) -> Any:
     """The integers of a module's parameter as the graph has them."""
     module = model.get_submodule(o.module)
     spelled = getattr(module, "graph_constant", None)
-    if spelled is not None and o.parameter not in module._parameters:
+    if spelled is not None and ":" in o.parameter:
         return spelled(o.parameter)
-    q = getattr(module, o.parameter)
+    q = module.get_parameter(o.parameter)
     return np.array(array(q.ints if isinstance(q, QTensor) else q))
 
 
@@ -191,21 +188,38 @@ def arguments(model: nn.Module, args: tuple[Any, ...], options: Mapping[str, Any
 
 
 def attach(model: nn.Module) -> QuantizedGraph:
-    """The model's graph module, put in place: its forward asks it from now on."""
-    found = model._modules.get(NAME)
+    """The model's graph, put in place: its forward asks it from now on, and its state dicts have it."""
+    found = model.__dict__.get(NAME)
     if isinstance(found, QuantizedGraph):
         return found
-    made = QuantizedGraph()
-    model.add_module(NAME, made)
+    made = model.__dict__[NAME] = QuantizedGraph()
     model.__dict__["forward"] = RootForward(model)
+    model.register_state_dict_post_hook(save_graph)  # type: ignore[no-untyped-call]
+    model.register_load_state_dict_pre_hook(load_graph)  # type: ignore[no-untyped-call]
     return made
+
+
+def save_graph(model: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    held = model.__dict__.get(NAME)
+    if held is not None:
+        state[prefix + NAME] = held.get_state()
+
+
+def load_graph(model: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    held = model.__dict__.get(NAME)
+    if held is not None and prefix + NAME in state:
+        held.set_state(state.pop(prefix + NAME))
 
 
 def detach(model: nn.Module) -> None:
     """The model without its graph: its forward is its class's again."""
-    model._modules.pop(NAME, None)
+    model.__dict__.pop(NAME, None)
     if isinstance(model.__dict__.get("forward"), RootForward):
         del model.__dict__["forward"]
+    for hooks, mine in ((model._state_dict_hooks, save_graph), (model._load_state_dict_pre_hooks, load_graph)):
+        for key, hook in list(hooks.items()):
+            if getattr(hook, "hook", hook) is mine:
+                del hooks[key]
 
 
 def spec_of(result: Any) -> TreeSpec:

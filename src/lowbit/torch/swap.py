@@ -94,10 +94,10 @@ def restore_(model: nn.Module, state: Mapping[str, Any]) -> nn.Module:
     """
     marks = {key.removesuffix("_extra_state").rstrip(".") for key in state if key.endswith("_extra_state")}
     modules = dict(model.named_modules())
-    graph = state.get(f"{NAME}._extra_state", {})
+    graph = state.get(NAME, {})
     for path in graph.get("folded", ()):
         model.set_submodule(path, nn.Identity())
-    for path in marks - {NAME}:
+    for path in marks:
         module = modules.get(path)
         kind = SWAPS.get(type(module)) if module is not None else None
         if isinstance(module, Quantized):
@@ -109,7 +109,7 @@ def restore_(model: nn.Module, state: Mapping[str, Any]) -> nn.Module:
             theirs = state.get(f"{path}.{name}" if path else name)
             if mine is None and theirs is not None:  # a bias that came with a batch norm
                 layer._parameters[name] = nn.Parameter(theirs.detach().clone(), requires_grad=False)
-    if graph or f"{NAME}._extra_state" in state:
+    if NAME in state:
         attach(model)
     model.load_state_dict(state)
     return model.eval()

@@ -36,7 +36,14 @@ from lowbit.types import TensorType
 
 Mode = Literal["float", "calibration", "weights", "dynamic", "static"]
 MODES: tuple[Mode, ...] = ("float", "calibration", "weights", "dynamic", "static")
-ADDED = ("mode", "plan", "input_params", "output_params", "input_observer", "output_observer")  # what a module has more than its float twin
+ADDED = (
+    "quant_mode",
+    "plan",
+    "input_params",
+    "output_params",
+    "input_observer",
+    "output_observer",
+)  # what a module has more than its float twin
 Q = TypeVar("Q", bound="Quantized")
 
 
@@ -72,7 +79,7 @@ class Quantized(nn.Module):
     op: ClassVar[str]  # the graph's op that the module is
     weights: ClassVar[tuple[str, ...]] = ("weight",)
 
-    mode: Mode
+    quant_mode: Mode
     plan: Plan
     input_params: QuantParams | None
     output_params: QuantParams | None
@@ -86,7 +93,7 @@ class Quantized(nn.Module):
         self._begin()
 
     def _begin(self) -> None:
-        self.mode, self.plan = "float", Plan()
+        self.quant_mode, self.plan = "float", Plan()
         self.input_params = self.output_params = None
         self.input_observer = self.output_observer = None
         self.__dict__["_compiled"] = Compiled()
@@ -98,7 +105,7 @@ class Quantized(nn.Module):
         if type(module) is not base:
             raise InputError(f"{type(module).__name__} given, {base.__name__} needed", where=f"{cls.__name__}.from_float")
         made = base.__new__(base)
-        made.__dict__ = {k: v.copy() if isinstance(v, dict) else v for k, v in module.__dict__.items()}
+        made.__dict__ = {k: v.copy() if isinstance(v, dict | list) else v for k, v in module.__dict__.items()}
         return cls.swapped(made)
 
     @classmethod
@@ -116,7 +123,7 @@ class Quantized(nn.Module):
 
     def unswapped(self) -> nn.Module:
         """The module itself, which is plain again."""
-        for name in (*ADDED, "_compiled"):
+        for name in (*ADDED, "_compiled", "layers", "params"):
             self.__dict__.pop(name, None)
         self.__class__ = self.float_type()  # type: ignore[assignment]
         return self
@@ -144,14 +151,16 @@ class Quantized(nn.Module):
     def _weight_params(self, name: str, weight: Tensor, plan: Plan) -> QuantParams:
         spec = QUANTIZABLE[self.op].spec
         position = min(spec.channel_axis)
-        return weight_params(array(weight), plan.decided(), spec.channel_axis[position], spec.contract_axis.get(position))
+        axis = spec.channel_axis[position]
+        assert not isinstance(axis, str)
+        return weight_params(array(weight), plan.decided(), axis, spec.contract_axis.get(position))
 
     def dequantize_weights(self: Q) -> Q:
         """Weights are floats again: those that the integers stand for. They get gradients again."""
         for name, p in list(self._parameters.items()):
             if isinstance(p, QTensor):
                 setattr(self, name, nn.Parameter(p.dequantize()))
-        self.mode = "float"
+        self.quant_mode = "float"
         self._compiled.clear()
         return self
 
@@ -177,7 +186,7 @@ class Quantized(nn.Module):
 
     def start_calibration(self: Q, method: str = "minmax") -> Q:
         """Observers see input and output from now on; the layer computes in float."""
-        self.mode = "calibration"
+        self.quant_mode = "calibration"
         self.input_observer, self.output_observer = make_observer(method), make_observer(method)
         return self
 
@@ -199,7 +208,7 @@ class Quantized(nn.Module):
         if b is not None:
             owned[self._take(editor, node.input(2), b, "bias")] = "bias"
         quantized = isinstance(w, Operand)
-        self.mode = (
+        self.quant_mode = (
             "float" if not quantized else "static" if isinstance(x, Operand) else "dynamic" if isinstance(x, RowsOperand) else "weights"
         )
         self._compiled.clear()
@@ -225,14 +234,14 @@ class Quantized(nn.Module):
             raise QuantError("static needs the parameters of its input", where=type(self).__name__, hint="calibrate it, or mode 'dynamic'")
         if mode in ("weights", "dynamic", "static"):
             self.quantize_weights()
-        self.mode = mode
+        self.quant_mode = mode
         self._compiled.clear()
         return self
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        if self.training or self.mode in ("float", "weights"):
+        if self.training or self.quant_mode in ("float", "weights"):
             return super().forward(*args, **options)
-        if self.mode == "calibration":
+        if self.quant_mode == "calibration":
             return self._observed(*args, **options)
         return self._on_integers(*args, **options)
 
@@ -257,11 +266,11 @@ class Quantized(nn.Module):
     def get_extra_state(self) -> dict[str, Any]:
         p = self.plan
         params = [None if q is None else q.to_dict() for q in (self.input_params, self.output_params)]
-        return {"mode": self.mode, "plan": dict(p.__dict__), "input": params[0], "output": params[1]}
+        return {"mode": self.quant_mode, "plan": dict(p.__dict__), "input": params[0], "output": params[1]}
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         mode: Mode = state["mode"]
-        self.mode, self.plan = mode, Plan(**state["plan"])
+        self.quant_mode, self.plan = mode, Plan(**state["plan"])
         self.input_params, self.output_params = (None if s is None else QuantParams.from_dict(s) for s in (state["input"], state["output"]))
         self._compiled.clear()
 
@@ -272,7 +281,7 @@ class Quantized(nn.Module):
             if theirs is None or (mine is not None and mine.shape != theirs.shape):
                 continue
             if mine is None or isinstance(mine, QTensor) or isinstance(theirs, QTensor):
-                self._parameters[name] = nn.Parameter(theirs.detach().clone(), requires_grad=not isinstance(theirs, QTensor))
+                setattr(self, name, nn.Parameter(theirs.detach().clone(), requires_grad=not isinstance(theirs, QTensor)))
         super()._load_from_state_dict(state_dict, prefix, *args, **options)
         self._compiled.clear()
 
@@ -280,7 +289,7 @@ class Quantized(nn.Module):
         said = super().extra_repr()
         w = getattr(self, self.weights[0], None)
         kind = f"weights {w._layout.dtype}" if isinstance(w, QTensor) else "float weights"
-        return f"{said}, {self.mode}, {kind}" if said else f"{self.mode}, {kind}"
+        return f"{said}, {self.quant_mode}, {kind}" if said else f"{self.quant_mode}, {kind}"
 
 
 class StraightThrough(torch.autograd.Function):

@@ -40,7 +40,7 @@ class _Conv(Quantized):
         return self._exact(x)
 
     def _exact(self, x: Tensor) -> Tensor:
-        if self.mode == "dynamic":  # a window has no row with a scale of its own: only the weights are integers
+        if self.quant_mode == "dynamic":  # a window has no row with a scale of its own: only the weights are integers
             return self._real(x)
         if x.device.type != "cpu" or x.dtype != torch.float32:
             return faked(self._real(faked(x, self.input_params)), self.output_params).to(x.dtype)

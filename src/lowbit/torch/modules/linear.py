@@ -31,7 +31,7 @@ class Linear(Quantized, nn.Linear):
     def _exact(self, x: Tensor) -> Tensor:
         if x.device.type != "cpu" or x.dtype != torch.float32:
             return self._elsewhere(x)
-        made = self._compiled.get(self.mode, self.layer)
+        made = self._compiled.get(self.quant_mode, self.layer)
         if x.dim() == 2:
             return run(made, x)
         return run(made, x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)
@@ -39,7 +39,7 @@ class Linear(Quantized, nn.Linear):
     def layer(self) -> Any:
         """The graph of the layer alone."""
         assert isinstance(self.weight, QTensor)
-        static = self.mode == "static"
+        static = self.quant_mode == "static"
         given = self.input_params if static else "rows"
         return Layer(
             "linear", dims("rows", self.in_features), self.weight, self.bias, given, self.output_params if static else None
@@ -47,7 +47,7 @@ class Linear(Quantized, nn.Linear):
 
     def _elsewhere(self, x: Tensor) -> Tensor:
         """On another device, by its kernels; where there are none, or for another dtype, in float with the same quantized numbers."""
-        if self.mode == "dynamic":
+        if self.quant_mode == "dynamic":
             y = kernels.run("linear_rows", x, self.weight, self.bias) if x.dtype == torch.float32 else None
             return super()._real(x) if y is None else y
         return faked(super()._real(faked(x, self.input_params).to(x.dtype)), self.output_params).to(x.dtype)
@@ -71,7 +71,7 @@ class Embedding(Quantized, nn.Embedding):
     def take(self, editor: Editor, node: Node) -> dict[str, str]:
         table = operand(editor, node.inputs[0])
         owned = {self._take(editor, node.inputs[0], table, "weight"): "weight"}
-        self.mode = "weights" if isinstance(self.weight, QTensor) else "float"
+        self.quant_mode = "weights" if isinstance(self.weight, QTensor) else "float"
         return owned
 
     def _observed(self, x: Tensor, *args: Any, **options: Any) -> Any:
