@@ -169,3 +169,22 @@ def test_networks_run_natively_and_keep_their_weights_packed(how: str) -> None:
     weights = sum(c.data.size for c in graph.constants.values() if c.value.type.dtype.name == "int4")
     packed = {id(c): c.nbytes for c in build(graph, Target(threads=2)).constants if c.dtype == np.uint8}
     assert weights / 2 <= sum(packed.values()) <= weights / 2 + 16 * 128  # the last layer's ten channels stand in a panel of 16
+
+
+def test_layers_that_share_their_weights_have_each_its_own_zero_point_and_bias() -> None:
+    rng = np.random.default_rng(0)
+    b = Builder()
+    x = b.input("x", TensorType((5, 64), "int8"))
+    w = b.constant(weights(rng, 64, 64, "any"), name="w", dtype="int4")
+    m = b.constant(rng.uniform(1e-3, 1e-2, 64).astype(np.float32), name="m")
+    scale, float_bias = b.constant(rng.uniform(1e-3, 1e-2, (64, 2)).astype(np.float32)), b.constant(np.zeros(64, np.float32))
+    outputs = {}
+    for zero in (0, 77, -128):
+        bias = b.constant(rng.integers(-5000, 5000, 64).astype(np.int32), name=f"bias{zero}")
+        attrs = {"x_zero": zero, "y_zero": 0, "lo": -128, "hi": 127, "to": "int8", "bound": 255 * 8 * 64 + 5000}
+        outputs[f"y{zero}"] = b.add("q_linear", x, w, m, bias, **attrs)
+        outputs[f"z{zero}"] = b.add("q_linear_blocks", x, w, scale, float_bias, block=32, y_scale=0.25, **attrs)
+        outputs[f"v{zero}"] = b.add(
+            "q_linear_blocks", x, w, b.constant(np.ones((64, 4), np.float32)), float_bias, block=16, y_scale=9.0, **attrs
+        )
+    check(b.finish(outputs), [{"x": v} for v in activations(rng, (5, 64), -128)], "linear_w4_s8")

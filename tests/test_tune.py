@@ -13,7 +13,7 @@ from test_plan import CLAMP, conv, inputs, network
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
-from lowbit.plan import Target, physical
+from lowbit.plan import Packed, Target, physical
 from lowbit.plan.build import build
 from lowbit.plan.choices import Choices, signature
 from lowbit.runtime import tune
@@ -67,7 +67,7 @@ def test_every_way_gives_the_bits_of_the_interpreter(graph: Graph, threads: int)
     for question, options in found.items():
         for option in options:
             env: dict[str, Any] = dict(x)
-            Native(graph, Target(threads=threads, choices=Choices({signature(node): {question: option}})), {}).run(env)
+            Native(graph, Target(threads=threads, choices=Choices({signature(node): {question: option}})), Packed()).run(env)
             assert np.array_equal(env[next(iter(graph.outputs.values())).name], want), (question, option)
 
 

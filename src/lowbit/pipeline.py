@@ -197,7 +197,7 @@ def float_layers(graph: Graph) -> frozenset[str]:
     return frozenset(n.output.name for n in graph.nodes if (n.name or n.output.name, n.op) in islands)
 
 
-def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False) -> Session:
+def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False, trust_packed: bool = False) -> Session:
     """The graph, ready to run: `session(x)` for one array in and one out, `session.run({name: array})` in general.
 
     What stands between Q/DQ brackets runs on integers, by the arithmetic of docs/arithmetic.md.
@@ -206,10 +206,12 @@ def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None,
     isa      no better instruction set than this one ("ref": portable C); the result does not depend on it either
     tune     measures for each layer the ways to compute it on this machine and takes the fastest; remembered in the user's cache
              (LOWBIT_CACHE, or ~/.cache/lowbit), so that it takes its seconds once
+    trust_packed  uses the packed weights of a file that `session.save` wrote. Kernels follow them without checks: only for your own files
     """
     if not isinstance(graph, Graph):
         raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.compile(lowbit.load(...))")
-    return Session(lower(graph).graph, threads=threads, isa=isa, tune=tune)
+    ready = replace(lower(graph).graph, packed=graph.packed if trust_packed else None)
+    return Session(ready, threads=threads, isa=isa, tune=tune)
 
 
 def emit_c(

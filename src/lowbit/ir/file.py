@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -13,12 +14,14 @@ import numpy as np
 from lowbit.dtypes import dtype
 from lowbit.errors import FormatError
 from lowbit.files import write_whole
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Graph, PackedConstants, bits
 from lowbit.ir.text import parse_graph, print_graph, stands_in_text
 from lowbit.ir.verify import verify
 from lowbit.packing import is_packed, pack, unpack
+from lowbit.types import Array
 
 VERSION = 1
+PACKED = "packed "  # how the names of tensors begin that are no constants of the graph, but their copies for the kernels of some build
 
 
 def save(graph: Graph, path: str | PathLike[str]) -> None:
@@ -44,8 +47,12 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
                     c.value.type.dtype.name,
                     list(c.data.shape),
                 ]  # bfloat16, float8, complex: NumPy's safetensors cannot name them, bytes can
+    kept = graph.packed.arrays if graph.packed is not None else {}
+    tensors |= {PACKED + name: array for name, array in kept.items()}
     text = print_graph(graph)
     rows = {"version": VERSION, "bytes": views, "packed": packed, "notes": dict(graph.notes), "graph": text, "sha256": digest(text)}
+    if graph.packed is not None:
+        rows |= {"kernels": graph.packed.kernels, "packed sha256": packed_digest(kept)}
     meta = json.dumps(rows, sort_keys=True)
     write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
 
@@ -53,6 +60,15 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
 def digest(text: str) -> str:
     """Of the graph's text: small constants stand in it, where a flipped bit would be another number. Large ones have their own in it."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def packed_digest(kept: Mapping[str, Array]) -> str:
+    """Of packed weights, whose digests do not stand in the graph's text."""
+    found = hashlib.sha256()
+    for name in sorted(kept):
+        found.update(f"{name} {kept[name].dtype} {kept[name].shape}".encode())
+        found.update(bits(np.ascontiguousarray(kept[name])).data)
+    return found.hexdigest()
 
 
 def is_lowbit_file(data: bytes) -> bool:
@@ -83,6 +99,10 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
         for name, (element, shape) in meta["packed"].items():
             data[name] = unpack(data[name], element, shape)
         notes = {str(k): str(v) for k, v in meta.get("notes", {}).items()}
-        return replace(verify(parse_graph(meta["graph"], data)), notes=notes)
+        kept = {name.removeprefix(PACKED): data.pop(name) for name in list(data) if name.startswith(PACKED)}
+        packed = PackedConstants(str(meta["kernels"]), kept) if "kernels" in meta else None
+        if packed is not None and meta.get("packed sha256") != packed_digest(kept):
+            raise ValueError("its packed weights have another digest")
+        return replace(verify(parse_graph(meta["graph"], data)), notes=notes, packed=packed)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, MemoryError) as e:
         raise FormatError(f"the graph in it is damaged ({e})", where=where) from e

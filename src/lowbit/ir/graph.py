@@ -91,6 +91,14 @@ class Constant:
 
 
 @dataclass(frozen=True)
+class PackedConstants:
+    """Constants as some build's kernels (by its digest) want them, which that build need not pack again."""
+
+    kernels: str
+    arrays: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
 class Graph:
     """A network. Two graphs are equal when names, nodes, types and every bit of the constants are."""
 
@@ -102,6 +110,7 @@ class Graph:
     # What reports tell and no result depends on: why a node (by its first output's name) is what it is, or remarks on the whole.
     notes: Mapping[str, str] = field(default_factory=dict, compare=False)
     assumed: tuple[Assumption, ...] = ()  # what the types take for granted about the symbols; checked when they are bound
+    packed: PackedConstants | None = field(default=None, compare=False)  # found by content: an edited graph finds what is still true
 
     @cached_property
     def values(self) -> Mapping[str, Value]:

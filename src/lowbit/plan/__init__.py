@@ -3,12 +3,14 @@
 from lowbit.ir.graph import Graph
 from lowbit.plan.build import build
 from lowbit.plan.fuse import fuse
+from lowbit.plan.kernels import Packed
 from lowbit.plan.layout import channels_last
 from lowbit.plan.plan import Place, Plan, Slot, Step, Target
 from lowbit.plan.segments import Segment, segments, unsupported
 from lowbit.plan.stored import real_weights
 
 __all__ = [
+    "Packed",
     "Place",
     "Plan",
     "Segment",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowbit.ir.graph import Graph, Node, Value
-from lowbit.plan.kernels import KERNELS, VIEWS, Call, Context, Data, Scratch
+from lowbit.plan.kernels import KERNELS, VIEWS, Call, Context, Data, Packed, Scratch
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.memory import Buffer, least, place
 from lowbit.plan.plan import Check, Place, Plan, Slot, Step, Target
@@ -210,6 +210,6 @@ def _macs(node: Node) -> int:
     return int(macs(*(v.type if v is not None else None for v in node.inputs), **node.attrs)) if macs is not None else 0
 
 
-def build(graph: Graph, target: Target, packed: dict[tuple[str, ...], Array] | None = None) -> Plan:
+def build(graph: Graph, target: Target, packed: Packed | None = None) -> Plan:
     """The plan of a graph without symbols whose nodes all have kernels. `packed` keeps weights in the kernels' layout between plans."""
-    return _Builder(graph, Context(graph, target, packed if packed is not None else {})).run(target)
+    return _Builder(graph, Context(graph, target, packed if packed is not None else Packed())).run(target)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 
 from lowbit.ir.graph import Graph, Node
 from lowbit.plan.build import kernel_calls, view_offset
-from lowbit.plan.kernels import Context
+from lowbit.plan.kernels import Context, Packed
 from lowbit.plan.kernels.movement import CONTRACTS
 from lowbit.plan.plan import Target
-from lowbit.types import Array
 
 
 @dataclass(frozen=True)
@@ -20,9 +19,9 @@ class Segment:
     native: bool
 
 
-def segments(graph: Graph, target: Target, packed: dict[tuple[str, ...], Array] | None = None) -> tuple[Segment, ...]:
+def segments(graph: Graph, target: Target, packed: Packed | None = None) -> tuple[Segment, ...]:
     """The parts in order. Views run with what they belong to."""
-    ctx = Context(graph, target, packed if packed is not None else {})
+    ctx = Context(graph, target, packed if packed is not None else Packed())
     level: dict[str, int] = {}  # of a value: its segment; even ones are native
     parts: dict[int, list[Node]] = {}
     for node in graph.nodes:

@@ -10,7 +10,7 @@ from lowbit import _native
 from lowbit.errors import InputError
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import evaluate
-from lowbit.plan import Place, Plan, Target, build
+from lowbit.plan import Packed, Place, Plan, Target, build
 from lowbit.plan.plan import Check
 from lowbit.runtime import native
 from lowbit.types import Array
@@ -33,7 +33,7 @@ class Native:
 
     native = True
 
-    def __init__(self, graph: Graph, target: Target, packed: dict[tuple[str, ...], Array]) -> None:
+    def __init__(self, graph: Graph, target: Target, packed: Packed) -> None:
         self.plan = build(graph, target, packed)
         self.threads = target.threads
         made = executable(self.plan, target.threads)

@@ -7,7 +7,8 @@ same either way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from os import PathLike
 from threading import Lock
 from typing import Any
 
@@ -15,9 +16,10 @@ import numpy as np
 
 from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
-from lowbit.ir.graph import Graph, Value
+from lowbit.ir.graph import Graph, PackedConstants, Value
 from lowbit.ir.interp import check_inputs
-from lowbit.plan import Target, physical, real_weights, segments
+from lowbit.plan import Packed, Target, physical, real_weights, segments
+from lowbit.runtime import sources
 from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
@@ -65,7 +67,8 @@ class Session:
         self.target = Target(isa, count)
         self._tune = tune
         self._programs: dict[tuple[int, ...], _Program] = {}
-        self._packed: dict[tuple[str, ...], Array] = {}
+        kept = graph.packed
+        self._packed = Packed(kept.arrays if kept is not None and kept.kernels == sources.digest() else None)
         self._lock = Lock()
         self._symbols = graph.symbols
         self._names = tuple(v.name for v in graph.inputs)
@@ -141,6 +144,14 @@ class Session:
         """Bytes that activations take at the fullest moment, for inputs of these shapes; interpreted parts are not counted."""
         parts = self._for_shapes(check_inputs(self.graph, dict(zip(self._names, arrays, strict=True)))).parts
         return max((part.plan.arena_bytes for part in parts if isinstance(part, Native)), default=0)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the graph as a .lowbit file together with its weights as this session's kernels want them.
+
+        `lowbit.compile(lowbit.load(path), trust_packed=True)` packs nothing again, on machines with the same build of lowbit and the same
+        instruction set; any other packs anew. The file is larger by the packed weights.
+        """
+        replace(self.graph, packed=PackedConstants(sources.digest(), self._packed.to_store())).save(path)
 
     def profile(self, *arrays: Array, repeats: int = 20) -> Profile:
         """How long each kernel takes: the least of some repeats."""

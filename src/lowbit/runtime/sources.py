@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,15 @@ from lowbit.runtime import native
 def folder() -> Path:
     """Where lb.h, contracts/ and kernels/ are: beside the compiled kernels, from the same build."""
     return Path(_native.__file__).parent / "csrc"
+
+
+@cache
+def digest() -> str:
+    """A name for the kernels: what is packed for these, or measured with them, is no use to others."""
+    found = hashlib.sha256()
+    for source in sorted([*folder().glob("*.h"), *folder().glob("contracts/*.h"), *folder().glob("kernels/*.c")]):
+        found.update(source.read_bytes())
+    return found.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from lowbit.errors import LowbitError
 from lowbit.files import write_whole
 from lowbit.ir.graph import Graph, Node
-from lowbit.plan import Target
+from lowbit.plan import Packed, Target
 from lowbit.plan.build import build, kernel_calls, view_offset
 from lowbit.plan.choices import Answers, Choices, Option, signature
 from lowbit.plan.kernels import Context
@@ -30,7 +30,6 @@ from lowbit.types import Array
 ROUNDS = 15  # in which all ways of a layer run in turn; the least time of each counts
 BETTER = 0.97  # a way must be this much faster than the cost model's to be taken: less is noise
 CLEARED = 4 << 20  # bytes touched between runs: in a network the layers before have taken the caches
-Packed = dict[tuple[str, ...], Array]
 
 
 def tuned(graph: Graph, target: Target, packed: Packed) -> Target:
@@ -108,10 +107,7 @@ def machine() -> str:
     """A name for the CPU and the kernels of this build: what is fastest depends on both."""
     from lowbit.hardware import Hardware
 
-    digest = hashlib.sha256(f"{Hardware.detect().cpu} {native.cpu_features()}".encode())
-    for source in sorted([*sources.folder().glob("*.h"), *sources.folder().glob("kernels/*.c")]):
-        digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+    return hashlib.sha256(f"{Hardware.detect().cpu} {native.cpu_features()} {sources.digest()}".encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> dict[str, Answers]:

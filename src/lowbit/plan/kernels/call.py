@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.graph import Constant, Graph, Node, Value
 from lowbit.plan.choices import O
 from lowbit.plan.plan import Param, Target
 from lowbit.runtime import native, sources
@@ -59,13 +59,41 @@ class Call:
     macs: int | None = None
 
 
+class Packed(dict[tuple[str, ...], Array]):
+    """Constants in the kernels' layouts: by the constant's name and how it was packed.
+
+    `stored` has those of a file (`Graph.packed`), by the constant's content.
+    """
+
+    def __init__(self, stored: Mapping[str, Array] | None = None) -> None:
+        super().__init__()
+        self.stored = stored or {}
+        self.sources: dict[tuple[str, ...], Constant] = {}
+
+    def keep(self, constant: Constant, how: tuple[str, ...], make: Callable[[], Array]) -> Array:
+        key = (constant.value.name, *how)
+        if key not in self:
+            found = self.stored.get(stored_name(constant, how)) if self.stored else None
+            self[key] = make() if found is None else at_line(found)
+            self.sources[key] = constant
+        return self[key]
+
+    def to_store(self) -> dict[str, Array]:
+        """What a file keeps."""
+        return {stored_name(self.sources[key], key[1:]): array for key, array in self.items()}
+
+
+def stored_name(constant: Constant, how: tuple[str, ...]) -> str:
+    return " ".join([constant.digest, constant.value.type.dtype.name, "x".join(map(str, constant.data.shape)), *how])
+
+
 @dataclass(frozen=True)
 class Context:
     """What a family may ask: the graph's constants, the kernels of the target, and packed weights, which are made once."""
 
     graph: Graph
     target: Target
-    packed: dict[tuple[str, ...], Array] = field(default_factory=dict)
+    packed: Packed = field(default_factory=Packed)
 
     def kernel(self, contract: str) -> native.Kernel:
         if self.target.isas is not None:
@@ -86,10 +114,7 @@ class Context:
 
     def once(self, value: Value, *how: str, make: Callable[[], Array]) -> Data:
         """What `make` gives for a constant, kept for other shapes of the same graph."""
-        key = (value.name, *how)
-        if key not in self.packed:
-            self.packed[key] = make()
-        return Data(self.packed[key])
+        return Data(self.packed.keep(self.graph.constants[value.name], how, make))
 
 
 Lowering = Callable[[Node, Context], "list[Call] | None"]
@@ -138,6 +163,15 @@ def aligned(size: int) -> NDArray[np.uint8]:
     block = np.empty(size + 64, np.uint8)
     start = -block.ctypes.data % 64
     return block[start : start + size]
+
+
+def at_line(x: Array) -> Array:
+    """The array at a multiple of 64 bytes, where it is or as a copy."""
+    if x.ctypes.data % 64 == 0:
+        return x
+    out = aligned(x.nbytes).view(x.dtype).reshape(x.shape)
+    out[...] = x
+    return out
 
 
 def is_int8(*values: Value | None) -> bool:

@@ -42,7 +42,7 @@ def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
             rows = rows[:, :, order]
         return pack(kernel.isa, rows.reshape(groups, n, taps * depth))
 
-    data = ctx.once(wv, "transposed panels", kernel.isa, make=packed)
+    data = ctx.once(wv, "transposed panels", kernel.isa, str(groups), make=packed)
     params: dict[str, Param] = {
         **g, "in_c": in_c, "out_c": n * groups, "kernel_h": kernel_h, "kernel_w": kernel_w, "groups": groups, **bounds(node),
     }  # fmt: skip

@@ -121,7 +121,7 @@ def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, gr
     out_c, depth, kernel_h, kernel_w = w4.shape
     k, taps, n = kernel_h * kernel_w * depth, kernel_h * kernel_w, out_c // groups
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, n, k)
-    data = ctx.once(wv, "conv panels", kernel.isa, make=lambda: pack(kernel.isa, rows))
+    data = ctx.once(wv, "conv panels", kernel.isa, str(groups), make=lambda: pack(kernel.isa, rows))
     seen = 4 * depth * groups * g["stride_h"] * g["stride_w"] * 2 if depth >= SHALLOW else 4 * k  # of the input, for each pixel
     block, columns = blocks(pixels, n, seen, ctx.target.threads)
     params: dict[str, Param] = {

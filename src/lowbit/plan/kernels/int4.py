@@ -145,11 +145,10 @@ def folded_bias(bias: Array, w: Array, x_zero: int) -> Array:
 def channels(node: Node, ctx: Context, isa: str, wv: Value, w: Array) -> tuple[Data, int, Data, Data]:
     """Of a layer with a scale for each channel, for weights (n, k): weights, chunk, bias and multiplier."""
     segment = max(w.shape[1], 1)
-    data = ctx.once(wv, "w4", isa, make=lambda: pack(isa, w, segment))
-    chunk = ctx.once(wv, "w4 chunk", make=lambda: np.asarray(chunk_of(w, segment, -128, 0)))
+    data = ctx.once(wv, "w4", isa, str(segment), make=lambda: pack(isa, w, segment))
+    chunk = ctx.once(wv, "w4 chunk", str(segment), "-128", "0", make=lambda: np.asarray(chunk_of(w, segment, -128, 0)))
     bias, multiplier = per_channel(node, ctx, w.shape[0])
-    start = ctx.once(wv, "w4 bias", make=lambda: folded_bias(bias.array, w, ints(node, "x_zero")["x_zero"]))
-    return data, int(chunk.array), start, multiplier
+    return data, int(chunk.array), Data(folded_bias(bias.array, w, ints(node, "x_zero")["x_zero"])), multiplier
 
 
 def linear_call(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> Call:
@@ -189,8 +188,9 @@ def scaled_call(
     rows = prod(int(d) for d in x.shape[:-1])
     x_zero, least = (0, -127) if x_scale is not None else (ints(node, "x_zero")["x_zero"], -128)
     block, columns, items = blocks(rows, k, n, ctx.target.threads)
-    data = ctx.once(wv, "w4", kernel.isa, make=lambda: pack(kernel.isa, w, segment))
-    chunk = ctx.once(wv, "w4 chunk", make=lambda: np.asarray(chunk_of(w, segment, least, x_zero)))
+    data = ctx.once(wv, "w4", kernel.isa, str(segment), make=lambda: pack(kernel.isa, w, segment))
+    how = ("w4 chunk", str(segment), str(least), str(x_zero))
+    chunk = ctx.once(wv, *how, make=lambda: np.asarray(chunk_of(w, segment, least, x_zero)))
     params: dict[str, Param] = {
         "rows": rows, "k": k, "n": n, "segment": segment, "block_rows": block, "block_columns": columns, "out_stride": n,
         "chunk": int(chunk.array), "x_zero": x_zero, "y_scale": 1.0, "y_zero": 0, "lo": 0, "hi": 0,
