@@ -38,8 +38,10 @@ static void fill_channels(int32_t n) {
     }
 }
 
-static int is_ref(const lb_kernel *k) {
-    return strcmp(k->isa->name, "ref") == 0;
+/* Whether it takes weights as `ref` does. */
+static int is_plain(const lb_kernel *k) {
+    const char *isa = k->isa->name;
+    return strcmp(isa, "ref") == 0 || strcmp(isa, "armdsp") == 0 || strcmp(isa, "mve") == 0;
 }
 
 /* Both kernels with their own weights; the tested one does its items in two parts. */
@@ -53,7 +55,7 @@ static void expect_same_weights(const lb_kernel *ref, const lb_kernel *k, const 
     void *args[6] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, bias, multiplier, want, scratch};
     ref->call(p, args, 0, items);
     const int32_t cut = items ? random_int(0, items) : 0;
-    args[1] = is_ref(k) ? args[1] : packed, args[4] = got;
+    args[1] = is_plain(k) ? args[1] : packed, args[4] = got;
     k->call(p, args, cut, items);
     k->call(p, args, 0, cut);
     expect_equal(k, want, got, bytes + 64, 0);

@@ -35,6 +35,21 @@ static const lb_kernel *kernel_of(const char *contract, const lb_isa *isa) {
     return NULL;
 }
 
+/* That of an instruction set which takes weights as `ref` does is the one of `ref`, which stands first. */
+static const lb_kernel *packing(const char *contract, const lb_isa *isa) {
+    const lb_kernel *own = kernel_of(contract, isa);
+    for (int i = 0; !own; i++)
+        own = strcmp(lb_kernels[i].contract->name, contract) == 0 ? &lb_kernels[i] : NULL;
+    return own;
+}
+
+/* Scratch of linear_s8 and conv_s8, of which `said` are those of linear_s8_sizes. */
+static int64_t room(const lb_isa *isa, int64_t said, int32_t k, int32_t out_c) {
+    if (strcmp(isa->name, "armdsp") == 0)
+        return 2 * k;
+    return strcmp(isa->name, "mve") == 0 ? 4 * out_c + k : said + (k + 63) / 64 * 64;
+}
+
 static void *aligned(int64_t bytes) {
     void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
     if (!block)
@@ -55,18 +70,21 @@ static void fill_weights(int32_t n, int32_t k) {
         }
 }
 
-/* Weights (n, k) as a kernel of `isa` wants them for products of about `rows` rows, `groups` times; and scratch for `m` rows. The caller
- * frees both. Where there is one group, only what it used is left, so that a sanitizer sees a step too far. */
-static void *packed(const lb_isa *isa, int32_t rows, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch) {
+enum { BEHIND = 64 }; /* bytes that stay as they are */
+
+/* Weights (n, k) as a kernel of `isa` wants them for products of about `rows` rows, `groups` times; and scratch for `m` rows, with 0x5A
+ * behind it. The caller frees both. Where there is one group, only what it used is left, so that a sanitizer sees a step too far. */
+static void *packed(const lb_isa *isa, int32_t rows, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch,
+                    int64_t *scratch_bytes) {
     int64_t bytes[3], used = 0;
     const lb_linear_s8_sizes_params sizes = {m, k, n}, p = {rows, k, n};
     void *size_args[1] = {bytes};
-    kernel_of("linear_s8_sizes", isa)->call(&sizes, size_args, 0, 0);
-    *scratch = aligned(bytes[1] + (k + 63) / 64 * 64);
+    packing("linear_s8_sizes", isa)->call(&sizes, size_args, 0, 0);
+    *scratch_bytes = room(isa, bytes[1], k, n * groups), *scratch = aligned(*scratch_bytes + BEHIND);
     char *all = aligned(bytes[0] * groups), *work = aligned(bytes[2]);
     for (int32_t g = 0; g < groups; g++) {
         void *args[4] = {w + (ptrdiff_t)g * n * k, all + bytes[0] * g, &used, work};
-        kernel_of("linear_s8_pack", isa)->call(&p, args, 0, 0);
+        packing("linear_s8_pack", isa)->call(&p, args, 0, 0);
         expect(used <= bytes[0], "packed weights need no more than they were said to");
     }
     free(work);
@@ -85,14 +103,15 @@ static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const v
                                size_t bytes, int32_t items) {
     static _Alignas(64) unsigned char want[1 << 16];
     const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100;
-    void *scratch, *weights = packed(ref->isa, about, m, depth, n, groups, &scratch);
+    int64_t scratch_bytes;
+    void *scratch, *weights = packed(ref->isa, about, m, depth, n, groups, &scratch, &scratch_bytes);
     void *args[6] = {x + 1, weights, bias, multiplier, want, scratch};
     if (bytes + 64 > sizeof want)
         abort();
     memset(want, 0xA5, bytes + 64);
     ref->call(p, args, 0, items);
     free(weights), free(scratch);
-    weights = packed(k->isa, about, m, depth, n, groups, &scratch);
+    weights = packed(k->isa, about, m, depth, n, groups, &scratch, &scratch_bytes);
     unsigned char *got = malloc(bytes + 64);
     if (!got)
         abort();
@@ -102,6 +121,10 @@ static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const v
     k->call(p, args, cut, items);
     k->call(p, args, 0, cut);
     expect_equal(k, want, got, bytes + 64, 0);
+    int kept = 1;
+    for (int64_t i = 0; i < BEHIND; i++)
+        kept &= ((const char *)scratch)[scratch_bytes + i] == 0x5A;
+    expect(kept, "a kernel writes no further than its scratch");
     free(weights), free(scratch), free(got);
 }
 
@@ -129,7 +152,7 @@ static void test_conv(const lb_kernel *ref, const lb_kernel *k, size_t element) 
         if (round % 2)
             p.lo = -128, p.hi = 127;
         const int32_t depth = p.kernel_h * p.kernel_w * p.in_c / p.groups, pixels = p.batch * p.out_h * p.out_w;
-        fill(x, MAX_X), fill_weights(p.out_c, depth), fill_channels(p.out_c);
+        fill(x, 1 + p.batch * p.in_h * p.in_w * p.in_c), fill_weights(p.out_c, depth), fill_channels(p.out_c);
         expect_same_packed(ref, k, &p, p.block, depth, p.out_c / p.groups, p.groups, element * (size_t)(pixels * p.out_stride),
                            (pixels + p.block - 1) / p.block);
     }
@@ -151,7 +174,7 @@ static void check_linear(const lb_kernel *ref, const lb_kernel *k, size_t elemen
     lb_linear_s8_params p = {.rows = rows, .k = depth, .n = n, .out_stride = n + random_int(0, 3)};
     p.block_rows = random_int(1, 12), p.block_columns = 16 * random_int(1, 3);
     p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
-    fill(x, MAX_X), fill_weights(p.n, p.k), fill_channels(p.n);
+    fill(x, 1 + p.rows * p.k), fill_weights(p.n, p.k), fill_channels(p.n);
     const int32_t items = (p.rows + p.block_rows - 1) / p.block_rows * ((p.n + p.block_columns - 1) / p.block_columns);
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
 }

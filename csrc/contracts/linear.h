@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /* ---- linear_s8_sizes, linear_s8_pack: int8 weights (n, k), made ready once for linear_s8, conv_s8 and their other results ----------
- * The layout belongs to the instruction set, which has both of these and all of those contracts or none. It may depend on the weights
+ * The layout belongs to the instruction set, which has both of these and all of those contracts, or neither of these and takes weights as
+ * `ref` does (armdsp, mve): then "of the same isa" means those of `ref`. It may depend on the weights
  * themselves: a method that is exact for these weights, and fast. `rows` is about how many rows one product will have, which decides
  * what is fast; what was packed is right for any number. The weights' scales and zero points play no part.
  *

@@ -11,14 +11,14 @@
 
 #include "kernels/lb_numerics.h"
 
-#define MODEL_ARENA_BYTES 80 /* RAM that the network needs while it runs */
+#define MODEL_ARENA_BYTES 120 /* RAM that the network needs while it runs */
 #define MODEL_ARENA_ALIGNMENT 8
 #define MODEL_WEIGHT_BYTES 78
 
 /* Input image: int8[1, 4, 4, 2]. */
 #define MODEL_IN_COUNT 32
 #define MODEL_IN_BYTES 32
-#define MODEL_IN(arena) ((int8_t *)(void *)((uint8_t *)(arena) + 48))
+#define MODEL_IN(arena) ((int8_t *)(void *)((uint8_t *)(arena) + 88))
 
 /* Output y: int8[1, 3, 2, 2]. */
 #define MODEL_OUT_COUNT 12

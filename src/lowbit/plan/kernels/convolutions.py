@@ -11,6 +11,7 @@ from lowbit.plan.kernels.call import Call, Context, Scratch, aligned, ints, lowe
 from lowbit.plan.kernels.products import (
     MACS_PER_NS,
     PANEL,
+    PLAIN,
     block_of,
     clamp,
     in_integers,
@@ -58,9 +59,15 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     block = block_of(node, ctx, pixels, k)
     bias, multiplier = per_channel(node, ctx, out_c)
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
-    scratch = Scratch(0 if kernel.isa == "ref" else sizes(kernel.isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
+    scratch = window_scratch(kernel.isa, block, k, out_c, groups)
     cost = pixels * out_c * k / MACS_PER_NS
     return [Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), -(-pixels // block), cost)]
+
+
+def window_scratch(isa: str, block: int, k: int, out_c: int, groups: int) -> Scratch:
+    """The memory in which windows become rows of k elements, as contracts/conv.h says."""
+    cortex = {"ref": 0, "armdsp": 2 * k, "mve": 4 * out_c + k}
+    return Scratch(cortex[isa] if isa in cortex else sizes(isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
 
 
 G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as contracts/conv.h says
@@ -153,13 +160,13 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     kernel = ctx.kernel("dwconv_s8")
     channels, high, wide = w4.shape[0], g["kernel_h"], g["kernel_w"]
     plain = np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0))
-    data = ctx.once(wv, "depthwise", kernel.isa, make=lambda: plain if kernel.isa == "ref" else pack_row_pairs(plain))
+    data = ctx.once(wv, "depthwise", kernel.isa, make=lambda: plain if kernel.isa in PLAIN else pack_row_pairs(plain))
     bias, multiplier = per_channel(node, ctx, channels)
     pixel, edge = 128 * (high // 2 + 1), (wide - 1) * g["dilation_w"] + 1
     most = max(8, (RING // pixel - edge) // g["stride_w"] + 1)
     parts = max(1, -(-g["out_w"] // most))
     block = max(1, -(-g["out_w"] // (4 * parts)) * 4)  # of about equal width
-    scratch = Scratch(0 if kernel.isa == "ref" else pixel * ((block - 1) * g["stride_w"] + edge))
+    scratch = Scratch(0 if kernel.isa in PLAIN else pixel * ((block - 1) * g["stride_w"] + edge))
     params: dict[str, Param] = {**g, "channels": channels, "block": block, "out_stride": channels, **clamp(node)}
     items = g["batch"] * g["out_h"]
     x = node.inputs[0]

@@ -1,0 +1,68 @@
+"""Kernels for microcontrollers, on emulated cores: csrc's own tests, every byte against `ref`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from boards import Board, link, run
+
+from lowbit.codegen.targets import TARGETS
+from lowbit.runtime.kernel_table import kernel_of, parse_contracts, parse_isas, table, with_includes
+
+CSRC = Path(__file__).parents[2] / "csrc"
+PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights
+TESTS = ("test_kernels.c", "test_layers.c", "test_images.c")  # that test contracts of microcontrollers
+DDR = {"cortex-m55": Board("mps3-an547", 0, 0x60000000, 16 << 20, 512 << 10)}  # its tightly coupled memory is too small for the tests
+OTHERS = """\
+#include "test_support.h"
+#include <malloc.h>
+#include <stdlib.h>
+
+int posix_memalign(void **out, size_t alignment, size_t bytes); /* aligned_alloc calls it, and newlib has none */
+
+int posix_memalign(void **out, size_t alignment, size_t bytes) {
+    *out = memalign(alignment, bytes);
+    return *out == NULL;
+}
+
+void test_soft(void) {
+}
+"""
+
+
+def others() -> str:
+    """The tests of contracts that are not in the table: nobody calls them."""
+    named = set(re.findall(r"X\(\w+, (test_\w+)\)", (CSRC / "test_list.h").read_text()))
+    here = set(re.findall(r"^void (test_\w+)\(", "".join((CSRC / t).read_text() for t in TESTS), re.M))
+    assert here < named
+    return OTHERS + "".join(
+        f"void {t}(const lb_kernel *ref, const lb_kernel *k) {{\n    (void)ref, (void)k;\n    abort();\n}}\n" for t in sorted(named - here)
+    )
+
+
+def kernels_for(isa: str) -> list[Path]:
+    return sorted((CSRC / "kernels").glob(f"*__{isa}.c"))
+
+
+@pytest.mark.parametrize("target", ["cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"])
+def test_kernels_give_the_bytes_of_ref(target: str, tmp_path: Path) -> None:
+    missing = [p for p in ("arm-none-eabi-gcc", "qemu-system-arm") if shutil.which(p) is None]
+    if missing:
+        pytest.skip(f"NOT TESTED: {', '.join(missing)} not installed")
+    isas = TARGETS[target].isas or ()
+    own = [k for isa in isas if isa != "ref" for k in kernels_for(isa)]
+    names = PACKING | {kernel_of(k)[0] for k in own}
+    files = [CSRC / "kernels" / f"{name}__ref.c" for name in sorted(names)] + own
+    contracts = {n: c for n, c in parse_contracts(with_includes(CSRC / "lb.h")).items() if n in names}
+    made = tmp_path / "lb_table.c"
+    made.write_text(table(contracts, parse_isas((CSRC / "isas.txt").read_text()), [kernel_of(f) for f in files]))
+    (tmp_path / "others.c").write_text(others())
+    sources = [*(CSRC / t for t in TESTS), CSRC / "lb_cpu.c", tmp_path / "others.c", made, *files]
+    said = run(link(sources, target, tmp_path / "tests.elf", f"-I{CSRC}", "-lm", board=DDR.get(target)), target)
+    for k in own:
+        contract, isa = kernel_of(k)
+        assert f"\n{contract:28} {isa:12} " in said, said
+    assert "\nok: " in said and "not on this CPU" not in said, said[-2000:]
