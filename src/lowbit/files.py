@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
@@ -23,14 +24,18 @@ def check_target(path: str | PathLike[str]) -> None:
         raise FormatError(f"cannot be written ({wrong})", where=str(path), hint=_HINT)
 
 
-def write_whole(path: str | PathLike[str], data: bytes) -> None:
-    """Writes the bytes; when anything fails, the old file (or none) is there as before. Links are followed, and rights stay."""
+def write_whole(path: str | PathLike[str], data: bytes | Iterable[bytes | memoryview]) -> None:
+    """Writes the bytes, or pieces of them in order. When anything fails, the old file (or none) is there as before.
+
+    Links are followed, and rights stay.
+    """
     target = _target(path)
     beside = None
     try:
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as f:
             beside = f.name
-            f.write(data)
+            for piece in (data,) if isinstance(data, bytes) else data:
+                f.write(piece)
             f.flush()
             os.fsync(f.fileno())
         os.chmod(beside, _rights(target))  # the temporary file is private

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lowbit.codegen import EmittedC
 
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
+SMALL = 64 << 20  # bytes of samples that are held in memory for any network; beyond a quarter of a larger one's own they go to a file
 
 
 def load(
@@ -143,8 +144,9 @@ def quantize(
     """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one.
 
     strict   rules that decide nothing are an error, not a warning
-    guard    with data and a static 8-bit recipe: part of the data is held back, the outputs are measured with it, and what is not good
-             enough is mended (see `lowbit.accuracy.guard`); False leaves the recipe's rules as they are
+    guard    with data and a static 8-bit recipe: part of the data is held back, every layer and the outputs are measured with it, and what
+             is not good enough is mended (see `lowbit.accuracy.guard`); False leaves the recipe's rules as they are. Where it is off, for
+             that reason or because there are rules or a record, a note says so
     on_step  is told each thing the guard tried
     """
     chosen = list(rules) if rules is not None else rules_of(recipe)
@@ -161,7 +163,19 @@ def quantize(
     if calibration is not None and not isinstance(calibration, CalibrationRecord):
         record = calibrate(graph, calibration, method=method, rules=chosen, executor=executor)
     assert record is None or isinstance(record, CalibrationRecord)
-    return QuantizationTransform(chosen).apply(graph, record, strict=strict)
+    transform = QuantizationTransform(chosen)
+    made = transform.apply(graph, record, strict=strict)
+    if not transform.taps(graph).observed:
+        return made  # no range was learned: there is nothing that it would have looked at
+    if not guard:
+        why = "guard=False"
+    elif rules is not None:
+        why = "the rules are your own"
+    elif isinstance(calibration, CalibrationRecord):
+        why = "a record is given, and no data to measure with"
+    else:
+        why = f"it does not look after recipe {recipe}"
+    return replace(made, notes={**made.notes, "guard": f"off ({why}): what the layers lose was not measured; lowbit compare tells"})
 
 
 def guarded(
@@ -177,9 +191,10 @@ def guarded(
 ) -> Guarded:
     """`quantize` with its guard: the graph, the steps that were tried, and the outputs' signal to noise ratio before and after."""
     from lowbit.accuracy.guard import guard
+    from lowbit.accuracy.held import Kept
 
-    samples = list(as_samples(graph, data))
-    if not samples:
+    samples = Kept(as_samples(graph, data), max(SMALL, graph.parameter_bytes // 4))
+    if not len(samples):
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     found = guard(graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step, executor=executor)
     if strict:
@@ -187,8 +202,7 @@ def guarded(
     if len(samples) == 1:
         text = "one sample alone is calibrated and measured with: the guard cannot see what others would lose"
         warnings.warn(text, LowbitWarning, stacklevel=2)
-    steps = {f"guard {i + 1}": str(step) for i, step in enumerate(found.steps)}
-    return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **steps}))
+    return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **found.told}))
 
 
 def float_layers(graph: Graph) -> frozenset[str]:

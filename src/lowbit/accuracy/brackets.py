@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +21,7 @@ from lowbit.types import Array
 
 Sample = Mapping[str, Array]
 Env = dict[str, Array]
+BRACKETS = ("quantize_linear", "dequantize_linear")
 
 
 @dataclass(frozen=True)
@@ -141,10 +142,11 @@ def noise_of(reference: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[
 
 @dataclass(frozen=True)
 class Measured:
-    """Signal and noise of each output over some samples."""
+    """Signal and noise over some samples: of each output, and of what each layer gives, by the name of the value."""
 
     signal: Mapping[str, float]
     noise: Mapping[str, float]
+    layers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def db(self) -> float:
@@ -156,27 +158,59 @@ class Measured:
         """The largest noise of an output, as a share of its signal."""
         return max((n / max(self.signal[k], 1e-300) for k, n in self.noise.items()), default=0.0)
 
+    @property
+    def weakest(self) -> tuple[str, float]:
+        """The value with the most noise for its signal, and its dB; what is all zeros says nothing."""
+        found = {k: decibels(n / s) for k, (s, n) in self.layers.items() if s > 0}
+        return min(found.items(), key=lambda item: (item[1], item[0]), default=("", float("inf")))
+
+    def by_layer(self, names: Mapping[str, str]) -> dict[str, float]:
+        """dB of each layer by its name, that of the worst of its values."""
+        found: dict[str, float] = {}
+        for value, (s, n) in self.layers.items():
+            if s > 0 and value in names:
+                found[names[value]] = min(found.get(names[value], float("inf")), decibels(n / s))
+        return found
+
 
 def decibels(relative: float) -> float:
     return float("inf") if relative == 0 else -10 * float(np.log10(relative))
 
 
-def measure(
-    quantized: Graph, samples: Sequence[Sample], references: Iterable[Mapping[str, Array]], executor: Executor | None = None
-) -> Measured:
-    """The quantized graph's outputs against the float graph's (`references`, one for each sample)."""
+def measure(graph: Graph, quantized: Graph, samples: Iterable[Sample], executor: Executor | None = None) -> Measured:
+    """The quantized graph's outputs and layers against the float graph's, on the samples."""
     signal: dict[str, float] = {}
     noise: dict[str, float] = {}
-    tasks = zip(samples, references, strict=True)
-    found = spread(executor, (quantized,), noise_on, tasks) if executor is not None else (noise_on(quantized, *task) for task in tasks)
-    for s, n in found:
-        for k in s:
-            signal[k], noise[k] = signal.get(k, 0.0) + s[k], noise.get(k, 0.0) + n[k]
-    return Measured(signal, noise)
+    layers: dict[str, tuple[float, float]] = {}
+    tasks = ((sample,) for sample in samples)
+    graphs = graph, quantized
+    parts = spread(executor, graphs, measure_one, tasks) if executor is not None else (measure_one(*graphs, *task) for task in tasks)
+    for part in parts:
+        for k in part.signal:
+            signal[k], noise[k] = signal.get(k, 0.0) + part.signal[k], noise.get(k, 0.0) + part.noise[k]
+        for k, (s, n) in part.layers.items():
+            before = layers.get(k, (0.0, 0.0))
+            layers[k] = before[0] + s, before[1] + n
+    return Measured(signal, noise, layers)
 
 
-def noise_on(quantized: Graph, sample: Sample, reference: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, float]]:
-    return noise_of(reference, outputs(quantized, sample))
+def measure_one(graph: Graph, quantized: Graph, sample: Sample) -> Measured:
+    """One sample through both graphs side by side, so that no more than one layer of each is held at a time."""
+    pair = Pair.bound(graph, quantized, sample)
+    rounded, plain = pair.start(sample), pair.start(sample)
+    layers: dict[str, tuple[float, float]] = {}
+    for i, node in enumerate(pair.quantized.nodes):
+        pair.step(i, rounded, None)
+        pair.step(i, plain, ())
+        if node.op not in BRACKETS:
+            for o in node.outputs:
+                if o.type.dtype.is_float and o.name in pair.float.producers:
+                    s, n = noise_of({"": plain[o.name]}, {"": rounded[o.name]})
+                    layers[o.name] = s[""], n[""]
+        pair.free(i, rounded)
+        pair.free(i, plain)
+    ends = [{name: env[v.name] for name, v in pair.quantized.outputs.items()} for env in (plain, rounded)]
+    return Measured(*noise_of(*ends), layers)
 
 
 def outputs(graph: Graph, sample: Sample) -> dict[str, Array]:

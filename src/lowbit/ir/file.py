@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from lowbit.dtypes import dtype
 from lowbit.errors import FormatError
 from lowbit.files import write_whole
 from lowbit.ir.graph import Graph, PackedConstants, bits
+from lowbit.ir.tensors import chunks, read
 from lowbit.ir.text import parse_graph, print_graph, stands_in_text
 from lowbit.ir.verify import verify
 from lowbit.packing import is_packed, pack, unpack
@@ -26,8 +28,6 @@ PACKED = "packed "  # how the names of tensors begin that are no constants of th
 
 def save(graph: Graph, path: str | PathLike[str]) -> None:
     """Writes the graph; the same graph gives the same bytes. The old file stays whole until the new one is."""
-    from safetensors.numpy import save as to_bytes
-
     if not str(path).endswith(".lowbit"):  # what load would not read again
         raise FormatError("a graph is written as .lowbit", where=str(path), hint=f"{Path(path).with_suffix('.lowbit').name or 'm.lowbit'}")
     tensors = {}
@@ -54,7 +54,7 @@ def save(graph: Graph, path: str | PathLike[str]) -> None:
     if graph.packed is not None:
         rows |= {"kernels": graph.packed.kernels, "packed sha256": packed_digest(kept)}
     meta = json.dumps(rows, sort_keys=True)
-    write_whole(path, to_bytes(tensors, metadata={"lowbit": meta}))
+    write_whole(path, chunks(tensors, {"lowbit": meta}))
 
 
 def digest(text: str) -> str:
@@ -78,16 +78,12 @@ def is_lowbit_file(data: bytes) -> bool:
 
 def load(source: str | PathLike[str] | bytes) -> Graph:
     """The graph that `save` wrote, from the file or its bytes, verified; a FormatError when it is anything else."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as from_bytes
-
     where = "bytes" if isinstance(source, bytes) else Path(source).name
     try:
-        raw = source if isinstance(source, bytes) else Path(source).read_bytes()
-        data = from_bytes(raw)
-        header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-        meta = json.loads(header.get("__metadata__", {}).get("lowbit", "null"))
-    except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as e:
+        with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
+            data, metadata = read(file)
+        meta = json.loads(metadata.get("lowbit", "null"))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError) as e:
         raise FormatError(f"not a .lowbit file ({e})", where=where, hint="lowbit.load reads .onnx, .lowbit and torch modules") from e
     if not isinstance(meta, dict) or meta.get("version") != VERSION or not isinstance(meta.get("graph"), str):
         raise FormatError(f"not a .lowbit file of version {VERSION}", where=where, hint="save it again with this version of lowbit")

@@ -1,0 +1,163 @@
+"""A way to quantize (`State`) made into a Q/DQ graph and measured: the workshop of the guard, which decides what is tried."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from lowbit.accuracy.brackets import Measured, Pair, Sample, measure, noise_shares
+from lowbit.accuracy.costs import Effort, mac_counts, peak_bytes
+from lowbit.accuracy.held import split
+from lowbit.accuracy.layers import weighted_layers
+from lowbit.accuracy.ranges import ClippedRecord
+from lowbit.accuracy.rounding import better_weights
+from lowbit.accuracy.widths import Widths, rule_for
+from lowbit.calibration.run import calibrate
+from lowbit.errors import LowbitWarning
+from lowbit.ir.graph import Graph
+from lowbit.ops.quant import is_clamp
+from lowbit.progress import progress
+from lowbit.quantization.rules import QuantRule
+from lowbit.quantization.transform import QuantizationTransform
+
+MEMORY = 0.5  # of the network's own bytes that samples side by side may take
+SMALL = 256 << 20  # or this, for small networks
+
+Islands = Callable[[Graph], frozenset[str]]  # the layers (by first output) of a Q/DQ graph that would not become integers
+
+
+@dataclass(frozen=True)
+class State:
+    """A way to quantize: everything a Q/DQ graph is made of."""
+
+    graph: Graph
+    method: str  # of the observers
+    clipped: frozenset[str] = frozenset()  # taps with the observers' ranges; the others have all that was seen
+    widths: Widths = field(default_factory=Widths)
+    biases: bool = False
+    rounding: bool = False
+    clip: bool = False
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip
+
+
+class Workshop:
+    """Makes and measures states of one network."""
+
+    def __init__(
+        self, graph: Graph, samples: Sequence[Sample], rules: Sequence[QuantRule], islands: Islands | None, executor: Executor | None
+    ) -> None:
+        self.source, self.rules, self.islands, self.executor = graph, list(rules), islands, executor
+        self.macs = mac_counts(graph, samples[0])
+        self.every = max(1, sum(self.macs.values()))
+        self.effort = Effort.of(self.every)
+        self.calibration, self.held = split(samples, self.effort.measured)
+        self.side_by_side = self._side_by_side()
+        self._records: dict[tuple[int, str], ClippedRecord] = {}
+        self._graphs: dict[int, Graph] = {}  # kept alive, because states are known by their ids
+        self._last: dict[tuple[object, ...], Graph] = {}
+        self._shares: dict[tuple[object, ...], dict[str, float]] = {}
+
+    def transform(self, state: State) -> QuantizationTransform:
+        plain = QuantizationTransform(self.rules)
+        rule = rule_for(state.graph, plain.taps(state.graph), state.widths, self.rules[0])
+        return QuantizationTransform([rule, *self.rules]) if rule is not None else plain
+
+    def record(self, state: State) -> ClippedRecord:
+        self._graphs[id(state.graph)] = state.graph
+        key = id(state.graph), state.method
+        if key not in self._records:
+            seen = calibrate(state.graph, self.calibration, self.seen(state.graph), method=state.method, executor=self.executor)
+            self._records[key] = ClippedRecord(seen.taps)
+        return self._records[key].at(state.clipped)
+
+    def seen(self, graph: Graph) -> list[str]:
+        """What calibration looks at: every tap, and what a clamp hides that would be a tap if one of the two layers stayed float."""
+        transform = QuantizationTransform(self.rules)
+        static = {k for k, d in transform.decisions(graph).items() if d.mode == "static"}
+        between = [
+            n.output.name
+            for n in graph.nodes
+            if n.output.name in static and any(u.output.name in static and is_clamp(u.op) for u in graph.users.get(n.output.name, ()))
+        ]
+        return list(dict.fromkeys([*transform.taps(graph).observed, *between]))
+
+    def apply(self, state: State) -> Graph:
+        with warnings.catch_warnings():  # the widths' rule may leave nothing to the recipe's, and that is as it should be
+            warnings.simplefilter("ignore", LowbitWarning)
+            return self.transform(state).apply(state.graph, self.record(state))
+
+    def make(self, state: State) -> Graph:
+        if state.key not in self._last:
+            quantized = self.apply(state)
+            if state.biases or state.rounding:
+                quantized = better_weights(
+                    state.graph, quantized, self.side_by_side, rounding=state.rounding, clip=state.clip, biases=state.biases
+                )
+            while len(self._last) > 1:  # the best so far and the one on trial
+                del self._last[next(iter(self._last))]
+            self._last[state.key] = quantized
+        return self._last[state.key]
+
+    def measure(self, state: State) -> Measured:
+        return measure(state.graph, self.make(state), self.held, self.executor)
+
+    def _side_by_side(self) -> list[Sample]:
+        """Samples for rounding: those of calibration's that fit into memory beside each other, and that there is time for."""
+        live = max(1, peak_bytes(self.source, self.calibration[0]))
+        room = max(SMALL, int(MEMORY * self.source.parameter_bytes))
+        count = max(1, min(len(self.calibration), room // (2 * live), self.effort.side_by_side))
+        step = len(self.calibration) / count
+        return [self.calibration[int(i * step)] for i in range(count)]
+
+    def refused(self, now: State, then: State) -> frozenset[str]:
+        """Layers that become integers in the one state and would not in the other."""
+        if self.islands is None:
+            return frozenset()
+        a, b = (self.islands(self.apply(s)) for s in (now, then))
+        return b - a
+
+    def wide_share(self, state: State) -> float:
+        """The share of the multiplications that read 16 bits."""
+        return sum(self.macs.get(k, 0) for k in state.widths.layers | state.widths.weights) / self.every
+
+    def shares(self, state: State, kind: str = "", wide: bool = False) -> dict[str, float]:
+        """The noise of each tap (`tap NAME`), of each layer's input (`layer NAME`) and of its weights (`weights NAME`), alone."""
+        key = (*state.key, kind, wide)
+        if key not in self._shares:
+            quantized = self.make(state)
+            units = {k: v for k, v in self.units(state, quantized, wide).items() if k.startswith(kind)}
+            samples = self.held[: self.effort.shares]
+            done = iter(progress(range(len(units) * len(samples)), "guard: where the noise comes from"))
+
+            def step(_: str) -> None:
+                next(done, None)
+
+            self._shares[key] = noise_shares(state.graph, quantized, samples, units, step, self.executor)
+        return self._shares[key]
+
+    def units(self, state: State, quantized: Graph, wide: bool) -> dict[str, tuple[str, ...]]:
+        """The roundings to measure; with `wide` those to 16 bits too."""
+        graph = state.graph
+        taps = self.transform(state).taps(graph)
+        pair = Pair(graph, quantized)
+        units: dict[str, tuple[str, ...]] = {}
+        chained = {b.real for b in pair.brackets.values() if b.of in pair.brackets}  # a second bracket: 16 bits read as 8
+        for real, bracket in pair.brackets.items():
+            if bracket.constant or (bracket.dtype == "int16" and not wide):
+                continue
+            if real in chained:
+                for user in quantized.users.get(real, ()):
+                    units[f"layer {user.output.name}"] = (*units.get(f"layer {user.output.name}", ()), real)
+            elif bracket.of in taps.groups:
+                root = taps.groups[bracket.of][0]
+                units[f"tap {root}"] = (*units.get(f"tap {root}", ()), real)
+        for layer in weighted_layers(graph, quantized):
+            stored = quantized.constants[layer.stored].value.type.dtype
+            if stored.bits <= 8:
+                units[f"weights {layer.node.output.name}"] = (layer.weight.output.name,)
+        return units
