@@ -115,8 +115,8 @@ def test_demo_reaches_the_accuracy_it_was_trained_to(capsys: pytest.CaptureFixtu
     rows = {r["network"]: r for r in report["rows"]}
     assert list(rows) == ["float32", "int8", "w4a8"]
     assert rows["float32"]["top1"] >= 0.9
-    assert rows["int8"]["top1"] >= rows["float32"]["top1"] - 0.02
-    assert rows["w4a8"]["top1"] >= rows["float32"]["top1"] - 0.05
+    assert rows["int8"]["top1"] >= rows["float32"]["top1"] - 0.01
+    assert rows["w4a8"]["top1"] >= rows["float32"]["top1"] - 0.03
     assert rows["w4a8"]["bytes"] < rows["int8"]["bytes"] < rows["float32"]["bytes"] / 3
     assert report["coverage"]["int8"] == "19 of 19 layers integer"
 

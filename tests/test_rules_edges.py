@@ -160,7 +160,7 @@ def test_scales_of_weights_in_another_number_than_channels_name_the_layer() -> N
         ({"scale": []}, "scale has 0 numbers"),
         ({"scale": "a"}, "scale='a' is not a number.\n  Try: scale=0.1"),
         ({"scale": None}, "scale=None is not a number"),
-        ({"scale": [[1.0], [1.0, 2.0]]}, "is not a number"),
+        ({"scale": [[1.0], [1.0, 2.0]]}, "scale cannot become a NumPy array"),
         ({"offset": "3"}, "offset='3' is not a number"),
         ({"offset": 0.5}, "zero point is float64, integers are needed"),
         ({"weight_scale": [0.1, -1.0]}, "is not a finite positive number"),
@@ -170,7 +170,7 @@ def test_scales_of_weights_in_another_number_than_channels_name_the_layer() -> N
     ],
 )
 def test_own_scales_that_cannot_be_meant_are_refused_when_the_rule_is_made(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(QuantError, match=r"StaticQuantRule\('x'\): .*" + said):
+    with pytest.raises(LowbitError, match=r"StaticQuantRule\('x'\): .*" + said):
         StaticQuantRule("x", **arguments)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +95,199 @@ def test_what_is_no_dtype_is_said_so(dtype: Any) -> None:
 def test_memory_is_estimated_for_shapes_only(shape: Any) -> None:
     with pytest.raises(ShapeError, match="is no shape: sizes are integers, 0 or more"):
         lowbit.estimate_memory_savings("int4", shape)
+
+
+# -- every public function, every argument ---------------------------------------------------------------------------------------
+
+
+@cache
+def linear() -> lowbit.Graph:
+    b = Builder("net")
+    x = b.input("x", TensorType((2, 8), "float32"))
+    return b.finish({"y": b.add("linear", x, b.constant(np.eye(8, dtype=np.float32)), name="layer")})
+
+
+X = np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8)
+
+
+@cache
+def made() -> tuple[lowbit.Graph, lowbit.CalibrationRecord]:
+    record = lowbit.calibrate(linear(), [X])
+    return lowbit.quantize(linear(), record), record
+
+
+def wrong_objects() -> Iterator[tuple[str, Any]]:
+    import torch
+
+    named = {
+        "None": None, "int": 5, "negative": -1, "huge": 10**30, "float": 1.5, "nan": float("nan"), "true": True, "text": "x", "nul": "a\0b",
+        "bytes": b"x", "list": [1], "texts": ["int8"], "empty": [], "ragged": [[1.0], [1.0, 2.0]], "tuple": (1, 2), "dict": {},
+        "dict of None": {"x": None}, "set": {1}, "object": object(), "class": int, "function": len, "array": np.zeros(3, np.float32),
+        "array of objects": np.array([object()]), "tensor": torch.zeros(2, requires_grad=True), "module": torch.nn.Linear(2, 2),
+        "rule": lowbit.FloatRule("x"), "rules": [lowbit.FloatRule("x")], "graph": linear(), "record": made()[1],
+        "quantized array": lowbit.quantize_array(X), "path": Path("/nowhere/else"),
+    }  # fmt: skip
+    yield from named.items()
+    yield "generator", (i for i in [1])
+
+
+def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    """Every public function that takes arguments, with arguments that are right."""
+    g, (q, record) = linear(), made()
+    flags = {"no_float": False, "float_io": False, "channels_last": False, "io_in_arena": False, "measure": False, "force": False}
+    rule = lowbit.CalibratedQuantRule(".*")
+    report = lowbit.compare(g, q, [X])
+    found: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+        "load": (lowbit.load, {"source": str(folder / "m.lowbit"), "shapes": None, "inputs": None, "dynamic": None, "simplify": None}),
+        "calibrate": (lowbit.calibrate, {"graph": g, "data": [X], "method": "minmax", "recipe": None, "rules": None, "executor": None,
+                                         "ignore_nonfinite": False}),
+        "quantize": (lowbit.quantize, {"graph": g, "calibration": record, "recipe": None, "rules": None, "method": "minmax",
+                                       "executor": None, "strict": False, "guard": False, "on_step": None}),
+        "compile": (lowbit.compile, {"graph": g, "threads": 1, "isa": None}),
+        "Session": (lowbit.Session, {"graph": g, "threads": 1, "isa": None}),
+        "session": (lambda x, out: lowbit.compile(g)(x, out=out), {"x": X, "out": None}),
+        "session.run": (lowbit.compile(g).run, {"inputs": {"x": X}, "out": None}),
+        "session.profile": (lambda x, repeats: lowbit.compile(g).profile(x, repeats=repeats), {"x": X, "repeats": 1}),
+        "emit_c": (lowbit.emit_c, {"graph": q, "folder": folder / "c", "target": "portable", "name": "m", "samples": None, "vectors": 0,
+                                   "fits": None, **flags}),
+        "export_onnx": (lowbit.export_onnx, {"graph": g, "path": folder / "m.onnx", "check": False, "opset": None, "matmul_nbits": False}),
+        "inspect": (lowbit.inspect, {"graph": g}),
+        "compare": (lowbit.compare, {"graph": g, "quantized": q, "data": [X]}),
+        "report.save": (report.save, {"path": folder / "r.html"}),
+        "verify_backends": (lowbit.verify_backends, {"quantized": q, "data": [X], "layers": False}),
+        "load_kernels": (lowbit.load_kernels, {"folder": folder / "none"}),
+        "quantize_array": (lowbit.quantize_array, {"x": X, "dtype": "int8", "scale": None, "zero_point": None, "scheme": None,
+                                                   "granularity": lowbit.PerTensor(), "params": None}),
+        "load_array": (lowbit.load_array, {"path": folder / "none"}),
+        "save_array": (lowbit.save_array, {"path": folder / "a", "q": lowbit.quantize_array(X)}),
+        "QuantParams": (lowbit.QuantParams, {"dtype": "int8", "scale": 1.0, "zero_point": 0, "scheme": None,
+                                             "granularity": lowbit.PerTensor()}),
+        "CalibrationEntry": (lowbit.CalibrationEntry, {"axis": None, "scales": (1.0,), "zero_points": (0,)}),
+        "per_tensor": (lowbit.CalibrationEntry.per_tensor, {"scale": 1.0, "zero_point": 0}),
+        "per_channel": (lowbit.CalibrationEntry.per_channel, {"axis": 0, "scales": [1.0], "zero_points": None}),
+        "CalibrationRecord": (lowbit.CalibrationRecord, {"taps": record.taps}),
+        "record.load": (lowbit.CalibrationRecord.load, {"path": folder / "none"}),
+        "record.save": (record.save, {"path": folder / "r.json"}),
+        "record.from_dict": (lowbit.CalibrationRecord.from_dict, {"d": record.to_dict()}),
+        "record.params": (record.params, {"tap": "x", "dtype": "int8", "scheme": None}),
+        "QuantRule": (lowbit.QuantRule, {"pattern": "x", "dtype": "int8", "weights": None, "granularity": "channel",
+                                         "scheme": "asymmetric", "ops": (), "because": ""}),
+        "StaticQuantRule": (lowbit.StaticQuantRule, {"pattern": "x", "scale": 1.0, "offset": 0, "weight_scale": None}),
+        "RuleMatcher": (lowbit.RuleMatcher, {"rules": [rule]}),
+        "explain": (lowbit.RuleMatcher([rule]).explain, {"node": g.nodes[0]}),
+        "load_rules": (lowbit.load_rules, {"path": folder / "none"}),
+        "QuantizationTransform": (lowbit.QuantizationTransform, {"rules": [rule]}),
+        "apply": (lowbit.QuantizationTransform([rule]).apply, {"graph": g, "record": record, "strict": False}),
+        "insert_q_dq": (lowbit.insert_q_dq, {"graph": g, "record": record, "dtype": "int8"}),
+        "calibrate_from_samples": (lowbit.calibrate_from_samples, {"samples": [X], "dtype": "int8", "method": "minmax", "scheme": None,
+                                                                   "axis": None}),
+        "estimate_memory_savings": (lowbit.estimate_memory_savings, {"dtype": "int4", "shape": (2,)}),
+        "params_from_range": (lowbit.params_from_range, {"lo": 0.0, "hi": 1.0, "dtype": "int8", "scheme": None}),
+        "params_from_data": (lowbit.params_from_data, {"x": X, "dtype": "int8", "scheme": None}),
+        "optimal_params": (lowbit.optimal_params, {"x": X, "dtype": "int8"}),
+        "auto_quantize": (lowbit.auto_quantize, {"x": X, "dtype": "int8"}),
+        "graph.save": (g.save, {"path": folder / "g.lowbit"}),
+        "PercentileObserver": (lowbit.PercentileObserver, {"percentile": 99.9, "bins": 256, "axis": None, "ignore_nonfinite": False}),
+        "AdaptiveObserver": (lowbit.AdaptiveObserver, {"samples": 64}),
+        "MovingAverageMinMaxObserver": (lowbit.MovingAverageMinMaxObserver, {"averaging_constant": 0.1}),
+        "observe": (lowbit.MinMaxObserver().observe, {"x": X}),
+        "observer.params": (lowbit.MinMaxObserver().observe(X).params, {"dtype": "int8", "scheme": None}),
+        **{f.__name__: (f, {"reference": X, "approximation": X}) for f in (lowbit.sqnr_db, lowbit.mse, lowbit.max_error, lowbit.cosine)},
+    }  # fmt: skip
+    return found
+
+
+NAMES = [
+    "load", "calibrate", "quantize", "compile", "Session", "session", "session.run", "session.profile", "emit_c", "export_onnx", "inspect",
+    "compare", "report.save", "verify_backends", "load_kernels", "quantize_array", "load_array", "save_array", "QuantParams",
+    "CalibrationEntry", "per_tensor", "per_channel", "CalibrationRecord", "record.load", "record.save", "record.from_dict",
+    "record.params", "QuantRule", "StaticQuantRule", "RuleMatcher", "explain", "load_rules", "QuantizationTransform", "apply",
+    "insert_q_dq", "calibrate_from_samples", "estimate_memory_savings", "params_from_range", "params_from_data", "optimal_params",
+    "auto_quantize", "graph.save", "PercentileObserver", "AdaptiveObserver", "MovingAverageMinMaxObserver", "observe", "observer.params",
+    "sqnr_db", "mse", "max_error", "cosine",
+]  # fmt: skip
+ABSENT = ("load_kernels", "load_array", "record.load", "load_rules")  # their right argument is a file, which is not there
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", NAMES)
+def test_an_argument_of_any_kind_is_taken_or_refused_with_words(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is given, what comes back is a result or a LowbitError: never an error of Python's."""
+    monkeypatch.chdir(tmp_path)  # "x" is a legal path
+    made()[0].save(tmp_path / "m.lowbit")
+    table = calls(tmp_path)
+    assert list(table) == NAMES
+    function, right = table[name]
+    if name not in ABSENT:
+        function(**right)
+    for argument in right:
+        for kind, wrong in wrong_objects():
+            try:
+                function(**{**right, argument: wrong})
+            except lowbit.LowbitError as e:
+                assert e.message, (argument, kind)
+            except Exception as e:
+                pytest.fail(f"{name}({argument}={kind}): {type(e).__name__}: {e}")
+
+
+@contextmanager
+def refused(text: str) -> Iterator[None]:
+    with pytest.raises(lowbit.LowbitError, match=text):
+        yield
+
+
+def test_the_usual_mistakes_are_told_what_to_write_instead(tmp_path: Path) -> None:
+    import torch
+
+    g, (q, _) = linear(), made()
+    for call in (lowbit.calibrate, lowbit.quantize):
+        for wrong in (None, "m.onnx", torch.nn.Linear(8, 8)):
+            with refused(r"\w+ given, a Graph is needed.\n  Try: lowbit.\w+\(lowbit.load\(...\), …\)"):
+                call(wrong, [X])  # type: ignore[operator]
+        with refused("str given, a list of rules is needed.\n  Try: rules=\\[lowbit.FloatRule"):
+            call(g, [X], rules="int8")
+        with refused(r"rule 0: 'int8' is no rule.\n  Try: rules=\[lowbit.FloatRule"):
+            call(g, [X], rules=["int8"])
+        with refused("FloatRule given, a list of rules is needed"):
+            call(g, [X], rules=lowbit.FloatRule("x"))
+        with refused("there are no rules in rules="):
+            call(g, [X], rules=[])
+        with refused("recipe='int8' and rules= are both given"):
+            call(g, [X], recipe="int8", rules=[lowbit.FloatRule("x")])
+        with refused(r"net: the network is quantized already \(\d+ of \d+ nodes.*\n  Try: the float network"):
+            call(q, [X])
+        with refused("executor=4 cannot take work.\n  Try: concurrent.futures.ProcessPoolExecutor"):
+            call(g, [X], executor=4)
+        with refused("data is 5, a list .* is needed.\n  Try: data: an iterable of {input name: array}"):
+            call(g, 5)
+        with refused("one sample alone is \\[sample\\]"):
+            call(g, {"x": X})
+        with refused(r"sample 0: input 'x' cannot become a NumPy array"):
+            call(g, [torch.zeros(2, 8, requires_grad=True)])
+        with refused(r"sample 1: input 'x' cannot become a NumPy array"):
+            call(g, [X, {"x": [[1.0], [1.0, 2.0]]}])
+    with refused("data is None, a list .* is needed"):
+        lowbit.calibrate(g, None)  # type: ignore[arg-type]
+    for wrong in ("2", 1.5, 0, True):
+        with refused("is not a number of threads.\n  Try: 1 to 4,096, or leave it out"):
+            lowbit.compile(g, threads=wrong)  # type: ignore[arg-type]
+    with refused("isa=foo is not an instruction set of this build.\n  Try: one of ref"):
+        lowbit.compile(g, isa="foo")
+    with refused(r"net: the first graph is quantized itself \(the second is not: are they swapped\?\)"):
+        lowbit.compare(q, g, [X])
+    with refused("2 arrays given, 1 needed"):
+        lowbit.compile(g).profile(X, X)
+
+
+def test_a_wrong_instruction_set_in_the_environment_is_said_when_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOWBIT_ISA", "foo")
+    with refused("LOWBIT_ISA=foo is not an instruction set of this build"):
+        lowbit.compile(linear())
+
+
+def test_a_record_of_json_that_holds_something_else_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    for content in ([], {"version": 1}, {"version": 1, "taps": {"x": {"axis": None, "scales": "ab", "zero_points": [0]}}}, 3):
+        path.write_text(json.dumps(content))
+        with refused("r.json: not a calibration record"):
+            lowbit.CalibrationRecord.load(path)

@@ -246,7 +246,7 @@ def estimate_memory_savings(
         dims: tuple[int, ...] = (8, g.size) if isinstance(g, PerBlock) else (8,)
         scales = 8 if isinstance(g, PerBlock) else 0  # one scale for a whole tensor vanishes among its values
     else:
-        dims = (shape,) if isinstance(shape, int) else tuple(shape)
+        dims = tuple(shape) if isinstance(shape, tuple | list) else (shape,)  # type: ignore[assignment]  # or what is no size
         if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in dims):
             raise ShapeError(f"{dims} is no shape: sizes are integers, 0 or more")
         dims = tuple(map(int, dims))

@@ -105,8 +105,8 @@ def dtype(d: str | DType | np.dtype[Any] | type) -> DType:
         return d
     try:
         name = d if isinstance(d, str) else np.dtype(d).name if d is not None else "None"
-    except TypeError:
-        name = str(d)
+    except Exception:  # np.dtype asks an object for its `dtype`, whatever that is
+        name = str(d).split("\n")[0][:60]
     row = DTYPES.get(name)
     if row is None:
         raise DTypeError(f"dtype {name!r} is not one of lowbit's", hint="one of " + ", ".join(DTYPES))

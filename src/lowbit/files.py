@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
-from lowbit.errors import FormatError, InputError
+from lowbit.arguments import path as needed
+from lowbit.errors import FormatError
 
 _HINT = "a folder that exists and is yours to write to"
 
@@ -49,8 +50,7 @@ def write_whole(path: str | PathLike[str], data: bytes | Iterable[bytes | memory
 
 def _target(path: str | PathLike[str]) -> Path:
     """The file that the path stands for, links followed. A pipe or a device is none: renaming over it would take it away."""
-    if not isinstance(path, str | PathLike):
-        raise InputError(f"a path is needed, {type(path).__name__} given")
+    needed(path)
     try:
         target = Path(os.path.realpath(path))
         mode = target.lstat().st_mode if os.path.lexists(target) else stat.S_IFREG

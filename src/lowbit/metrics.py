@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lowbit.errors import ShapeError
+from lowbit.errors import DTypeError, ShapeError
+from lowbit.numerics import as_array
 
 
 def sqnr_db(reference: ArrayLike, approximation: ArrayLike) -> float:
@@ -55,7 +56,11 @@ def _difference(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.fl
 
 
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    x, y = np.asarray(a, np.float64).reshape(-1), np.asarray(b, np.float64).reshape(-1)
-    if np.shape(a) != np.shape(b):
-        raise ShapeError(f"cannot compare shapes {np.shape(a)} and {np.shape(b)}")
+    arrays = [as_array(x, what=what) for x, what in ((a, "reference"), (b, "approximation"))]
+    for x, what in zip(arrays, ("reference", "approximation"), strict=True):
+        if x.dtype.kind not in "fiubV":  # V: bfloat16 and its like
+            raise DTypeError(f"{what} is an array of {x.dtype}, real numbers are needed")
+    if arrays[0].shape != arrays[1].shape:
+        raise ShapeError(f"cannot compare shapes {arrays[0].shape} and {arrays[1].shape}")
+    x, y = (x.astype(np.float64).reshape(-1) for x in arrays)
     return x, y

@@ -10,17 +10,19 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lowbit.arguments import flag, shown
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning, QuantError
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Graph, need_graph
 from lowbit.ir.samples import as_samples
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.lower import lower
+from lowbit.lower.integer import quantized_nodes
 from lowbit.quantization.recipes import recipe as rules_of
-from lowbit.quantization.rules import QuantRule
+from lowbit.quantization.rules import QuantRule, as_rules
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.runtime.session import Session
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from lowbit.accuracy.guard import Goal, Guarded, GuardStep
     from lowbit.codegen import EmittedC
 
+DEFAULT = "int8"
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
 SMALL = 64 << 20  # bytes of samples that are held in memory for any network; beyond a quarter of a larger one's own they go to a file
 
@@ -54,7 +57,7 @@ def load(
     graph, written_by_lowbit = _read(source, shapes, inputs, dynamic)
     if simplify is None:
         simplify = not written_by_lowbit
-    return simplify_graph(graph) if simplify else graph
+    return simplify_graph(graph) if flag("simplify", simplify) else graph
 
 
 def _read(
@@ -112,20 +115,24 @@ def calibrate(
     data: Iterable[Any],
     *,
     method: str = "minmax",
-    recipe: str = "int8",
+    recipe: str | None = None,
     rules: Iterable[QuantRule] | None = None,
     executor: Executor | None = None,
     ignore_nonfinite: bool = False,
 ) -> CalibrationRecord:
     """Ranges of every value that the rules (or the recipe) will quantize, learned from `data`: an iterable of {input name: array}.
 
+    recipe    a named list of rules (int8 if neither it nor rules are given)
     method    minmax, moving-average, percentile, entropy, mse or adaptive
     executor  spreads samples over processes or machines; the record is the same, bit for bit
     ignore_nonfinite  leaves NaN and infinities out instead of refusing them
     """
     from lowbit.calibration.run import calibrate as run_calibration
 
-    transform = QuantizationTransform(rules if rules is not None else rules_of(recipe))
+    need_float(graph, "calibrate")
+    need_executor(executor)
+    flag("ignore_nonfinite", ignore_nonfinite)
+    transform = QuantizationTransform(chosen_rules(recipe, rules))
     return run_calibration(graph, data, transform.taps(graph).observed, method=method, executor=executor, ignore_nonfinite=ignore_nonfinite)
 
 
@@ -133,7 +140,7 @@ def quantize(
     graph: Graph,
     calibration: CalibrationRecord | Iterable[Any] | None = None,
     *,
-    recipe: str = "int8",
+    recipe: str | None = None,
     rules: Iterable[QuantRule] | None = None,
     method: str = "minmax",
     executor: Executor | None = None,
@@ -143,15 +150,23 @@ def quantize(
 ) -> Graph:
     """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one.
 
+    recipe   a named list of rules (int8 if neither it nor rules are given)
     strict   rules that decide nothing are an error, not a warning
     guard    with data and a static 8-bit recipe: part of the data is held back, every layer and the outputs are measured with it, and what
              is not good enough is mended (see `lowbit.accuracy.guard`); False leaves the recipe's rules as they are. Where it is off, for
              that reason or because there are rules or a record, a note says so
     on_step  is told each thing the guard tried
     """
-    chosen = list(rules) if rules is not None else rules_of(recipe)
-    if guard and rules is None and recipe in GUARDED and calibration is not None and not isinstance(calibration, CalibrationRecord):
-        return guarded(graph, calibration, recipe=recipe, method=method, on_step=on_step, executor=executor, strict=strict).graph
+    need_float(graph, "quantize")
+    need_executor(executor)
+    for name, value in (("strict", strict), ("guard", guard)):
+        flag(name, value)
+    if on_step is not None and not callable(on_step):
+        raise InputError(f"on_step={shown(on_step)} cannot be called", hint="on_step=print")
+    chosen = chosen_rules(recipe, rules)
+    named = recipe or DEFAULT
+    if guard and rules is None and named in GUARDED and calibration is not None and not isinstance(calibration, CalibrationRecord):
+        return guarded(graph, calibration, recipe=named, method=method, on_step=on_step, executor=executor, strict=strict).graph
     record = calibration
     if calibration is None:
         needed = QuantizationTransform(chosen).taps(graph).required
@@ -176,6 +191,37 @@ def quantize(
     else:
         why = f"it does not look after recipe {recipe}"
     return replace(made, notes={**made.notes, "guard": f"off ({why}): what the layers lose was not measured; lowbit compare tells"})
+
+
+def chosen_rules(recipe: str | None, rules: Iterable[QuantRule] | None) -> tuple[QuantRule, ...]:
+    """The rules that a caller means: his own, or those of a recipe."""
+    if rules is None:
+        return tuple(rules_of(DEFAULT if recipe is None else recipe))
+    if recipe is not None:
+        raise InputError(
+            f"recipe={shown(recipe)} and rules= are both given", hint="one of them; lowbit.quantization.recipes has a recipe's rules"
+        )
+    found = as_rules(rules)
+    if not found:
+        raise QuantError("there are no rules in rules=", hint='rules=[lowbit.CalibratedQuantRule(".*", "int8")], or recipe="int8"')
+    return found
+
+
+def need_float(graph: Graph, call: str) -> None:
+    """An error unless it is a graph that can be quantized: one that is quantized already has lost what new ranges would need."""
+    made = quantized_nodes(need_graph(graph, call))
+    if made:
+        raise QuantError(
+            f"the network is quantized already ({len(made)} of {len(graph.nodes)} nodes, the first is {made[0].where})",
+            where=graph.name,
+            hint="the float network that it was made from; lowbit.compile runs this one as it is",
+        )
+
+
+def need_executor(executor: object) -> None:
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        hint = "concurrent.futures.ProcessPoolExecutor(4), or client.get_executor() of Dask"
+        raise InputError(f"executor={shown(executor)} cannot take work", hint=hint)
 
 
 def guarded(
@@ -222,8 +268,9 @@ def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None,
              (LOWBIT_CACHE, or ~/.cache/lowbit), so that it takes its seconds once
     trust_packed  uses the packed weights of a file that `session.save` wrote. Kernels follow them without checks: only for your own files
     """
-    if not isinstance(graph, Graph):
-        raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.compile(lowbit.load(...))")
+    need_graph(graph, "compile")
+    for name, value in (("tune", tune), ("trust_packed", trust_packed)):
+        flag(name, value)
     ready = replace(lower(graph).graph, packed=graph.packed if trust_packed else None)
     return Session(ready, threads=threads, isa=isa, tune=tune)
 
@@ -260,8 +307,10 @@ def emit_c(
     from lowbit import __version__
     from lowbit.codegen import emit
 
-    if not isinstance(graph, Graph):
-        raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.emit_c(lowbit.load(...), folder)")
+    need_graph(graph, "emit_c")
+    flags = {"no_float": no_float, "float_io": float_io, "channels_last": channels_last, "io_in_arena": io_in_arena, "measure": measure}
+    for said, value in {**flags, "force": force}.items():
+        flag(said, value)
     return emit(
         lower(graph).graph, folder, target_name=target, name=name, version=__version__, no_float=no_float, float_io=float_io,
         channels_last_io=channels_last, io_in_arena=io_in_arena, samples=samples, vectors=vectors, fits=fits,

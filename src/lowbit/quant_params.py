@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lowbit import numerics
+from lowbit.arguments import shown
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
 from lowbit.errors import DTypeError, FormatError, QuantError
@@ -156,6 +157,8 @@ class QuantParams:
         granularity: Granularity = PerTensor(),  # noqa: B008 - a frozen value
     ) -> None:
         d = quant_dtype(dtype)
+        if scheme is not None:
+            known_scheme(scheme)
         s = _frozen(_scales(scale, granularity))
         z = middle(d) if zero_point is None and scheme != "logarithmic" else 0 if zero_point is None else zero_point
         zp = _zero_points(z, d, s.shape)
@@ -325,7 +328,7 @@ def _scales(scale: ArrayLike, granularity: Granularity) -> F32:
 
 
 def _zero_points(zero_point: ArrayLike, d: DType, shape: tuple[int, ...]) -> NDArray[np.int32]:
-    zp = np.asarray(zero_point)
+    zp = numerics.as_array(zero_point, what="zero point")
     if zp.size and zp.dtype.kind not in "iu":
         raise QuantError(f"zero point is {zp.dtype}, integers are needed", hint="int(round(zero_point))")
     if zp.ndim and zp.shape != shape:
@@ -338,9 +341,13 @@ def _zero_points(zero_point: ArrayLike, d: DType, shape: tuple[int, ...]) -> NDA
     return np.broadcast_to(zp.astype(np.int32), shape)
 
 
+def known_scheme(scheme: object) -> None:
+    if not isinstance(scheme, str) or scheme not in SCHEMES:
+        raise QuantError(f"scheme {shown(scheme)} does not exist", hint="one of " + ", ".join(SCHEMES))
+
+
 def _check_scheme(d: DType, scheme: Scheme, zp: NDArray[np.int32]) -> None:
-    if scheme not in SCHEMES:
-        raise QuantError(f"scheme {scheme!r} does not exist", hint="one of " + ", ".join(SCHEMES))
+    known_scheme(scheme)
     if scheme == "logarithmic":
         numerics.log_top(d)  # raises for the dtypes that have none
     elif scheme == "asymmetric" and d.name in ("binary", "int32"):

@@ -22,8 +22,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, QuantError
-from lowbit.numerics import F32, as_float32
-from lowbit.quant_params import Granularity, PerAxis, PerBlock, PerTensor, QuantParams, Scheme, code_range, middle, quant_dtype, scale_shape
+from lowbit.numerics import F32, as_array, as_float32
+from lowbit.quant_params import (
+    Granularity,
+    PerAxis,
+    PerBlock,
+    PerTensor,
+    QuantParams,
+    Scheme,
+    code_range,
+    known_scheme,
+    middle,
+    quant_dtype,
+    scale_shape,
+)
 
 F64 = NDArray[np.float64]
 _TINY = float(np.finfo(np.float32).tiny)
@@ -46,6 +58,7 @@ def params_from_range(
     """
     d = quant_dtype(dtype)
     scheme = default_scheme(d) if scheme is None else scheme
+    known_scheme(scheme)
     low, high = (as_range_end(v, name) for v, name in ((lo, "lo"), (hi, "hi")))
     if low.shape != high.shape:
         raise QuantError(f"lo has shape {low.shape}, hi has {high.shape}", hint="one pair for each scale")
@@ -97,7 +110,7 @@ def range_of(x: F32, granularity: Granularity = _PER_TENSOR) -> tuple[F32, F32]:
 
 def as_range_end(value: ArrayLike, name: str) -> F64:
     """`value` in float64, finite."""
-    end = np.asarray(value)
+    end = as_array(value, what=name)
     if end.dtype.kind not in "fiub":
         raise CalibrationError(f"{name} is {end.dtype}, real numbers are needed")
     end = end.astype(np.float64)

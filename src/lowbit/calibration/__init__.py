@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from lowbit.arguments import items
 from lowbit.calibration.observers import METHODS as METHODS
 from lowbit.calibration.observers import AdaptiveObserver as AdaptiveObserver
 from lowbit.calibration.observers import EntropyObserver as EntropyObserver
@@ -30,6 +31,6 @@ def calibrate_from_samples(
     QuantParams(uint8, asymmetric, per tensor, scale=0.0156863, zero_point=0)
     """
     observer = make_observer(method, **options)
-    for sample in samples:
+    for sample in items("samples", samples, "[array, …], or an array with samples along its first axis"):
         observer.observe(sample)
     return observer.params(dtype, scheme)

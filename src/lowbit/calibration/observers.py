@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowbit.arguments import flag, is_real, is_whole, shown, whole
 from lowbit.calibration import clip
 from lowbit.calibration.histogram import BINS, Bins, Histogram
 from lowbit.calibration.reservoir import SIZE, Reservoir
@@ -39,7 +40,10 @@ class Observer:
     method: ClassVar[str]
 
     def __init__(self, *, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
-        self.axis = axis
+        if axis is not None and not is_whole(axis):
+            raise CalibrationError(f"axis={shown(axis)} is none", where=type(self).__name__, hint="the axis of the channels, or None")
+        self.axis = None if axis is None else int(axis)
+        flag("ignore_nonfinite", ignore_nonfinite)
         self.ignore_nonfinite = ignore_nonfinite
         self.ignored = 0  # non-finite values that were left out
         self._statistics: dict[str, Statistic] = {}  # empty until the number of channels is known
@@ -177,7 +181,7 @@ class MovingAverageMinMaxObserver(Observer):
 
     def __init__(self, *, averaging_constant: float = 0.01, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
         super().__init__(axis=axis, ignore_nonfinite=ignore_nonfinite)
-        if not 0 < averaging_constant <= 1:
+        if not is_real(averaging_constant) or not 0 < averaging_constant <= 1:
             raise CalibrationError(f"averaging_constant={averaging_constant} is not in (0, 1]", hint="0.01")
         self.averaging_constant = averaging_constant
 
@@ -201,7 +205,7 @@ class HistogramObserver(Observer):
 
     def __init__(self, *, bins: int = BINS, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
         super().__init__(axis=axis, ignore_nonfinite=ignore_nonfinite)
-        self.bins = bins
+        self.bins = whole("bins", bins, -(2**31))
         Histogram(0, bins)  # complains about a number that is no power of two
 
     def options(self) -> dict[str, Any]:
@@ -234,7 +238,7 @@ class PercentileObserver(HistogramObserver):
 
     def __init__(self, *, percentile: float = 99.99, bins: int = BINS, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
         super().__init__(bins=bins, axis=axis, ignore_nonfinite=ignore_nonfinite)
-        if not 50 < percentile <= 100:
+        if not is_real(percentile) or not 50 < percentile <= 100:
             raise CalibrationError(f"percentile={percentile} is not in (50, 100]", hint="99.99")
         self.percentile = percentile
 
@@ -274,7 +278,7 @@ class AdaptiveObserver(HistogramObserver):
 
     def __init__(self, *, samples: int = SIZE, bins: int = BINS, axis: int | None = None, ignore_nonfinite: bool = False) -> None:
         super().__init__(bins=bins, axis=axis, ignore_nonfinite=ignore_nonfinite)
-        self.samples = samples
+        self.samples = whole("samples", samples, -(2**31))
         Reservoir(0, samples)  # complains about a size that holds nothing
 
     def options(self) -> dict[str, Any]:
@@ -339,8 +343,12 @@ METHODS: dict[str, Callable[..., Observer]] = {
 
 def make_observer(method: str, **options: Any) -> Observer:
     """A new observer of the method, e.g. make_observer("percentile", percentile=99.9, axis=0)."""
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise CalibrationError(f"there is no calibration method {method!r}", hint="one of " + ", ".join(METHODS))
+    legal = METHODS[method]().options()
+    for name in options:
+        if name not in legal:
+            raise CalibrationError(f"{method} has no option {name!r}", hint="its options are " + ", ".join(legal))
     return METHODS[method](**options)
 
 

@@ -10,16 +10,18 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowbit.arguments import is_whole, shown
+from lowbit.arguments import path as needed
 from lowbit.calibration.observers import Observer, observer_from_dict
 from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, FormatError, LowbitError, QuantError
 from lowbit.files import write_whole
+from lowbit.numerics import as_array, as_float32
 from lowbit.quant_params import PerAxis, PerTensor, QuantParams, Scheme
 from lowbit.ranges import params_from_range
 
@@ -34,15 +36,26 @@ class CalibrationEntry:
     scales: tuple[float, ...]
     zero_points: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        if self.axis is not None and not is_whole(self.axis):
+            raise QuantError(f"axis={shown(self.axis)} of a CalibrationEntry is none", hint="an axis, or None for one scale per tensor")
+        scales, zeros = self.scales, self.zero_points
+        if not isinstance(scales, tuple | list) or not all(isinstance(x, float | np.floating) or is_whole(x) for x in scales):
+            raise QuantError(f"scales={shown(scales)} of a CalibrationEntry are none", hint="scales=(0.1,)")
+        if not isinstance(zeros, tuple | list) or not all(map(is_whole, zeros)):
+            raise QuantError(f"zero_points={shown(zeros)} of a CalibrationEntry are none", hint="zero_points=(0,)")
+        object.__setattr__(self, "scales", tuple(map(float, scales)))
+        object.__setattr__(self, "zero_points", tuple(map(int, zeros)))
+
     @staticmethod
     def per_tensor(scale: float, zero_point: int = 0) -> CalibrationEntry:
-        return CalibrationEntry(None, (float(scale),), (int(zero_point),))
+        return CalibrationEntry(None, (scale,), (zero_point,))
 
     @staticmethod
     def per_channel(axis: int, scales: ArrayLike, zero_points: ArrayLike | None = None) -> CalibrationEntry:
-        s = np.asarray(scales, np.float32).reshape(-1)
-        z = np.zeros(s.shape, np.int64) if zero_points is None else np.asarray(zero_points).reshape(-1)
-        return CalibrationEntry(axis, tuple(map(float, s)), tuple(map(int, z)))
+        s = as_float32(scales, what="scales").reshape(-1)
+        z = np.zeros(s.shape, np.int64) if zero_points is None else as_array(zero_points, what="zero_points").reshape(-1)
+        return CalibrationEntry(axis, tuple(s), tuple(z))
 
     def params(self, dtype: str | DType) -> QuantParams:
         """The parameters, checked: positive finite scales, zero points inside the dtype, as many of one as of the other."""
@@ -62,6 +75,13 @@ class CalibrationRecord:
 
     taps: Mapping[str, Observer | CalibrationEntry]
 
+    def __post_init__(self) -> None:
+        taps = self.taps
+        if not isinstance(taps, Mapping) or not all(isinstance(e, Observer | CalibrationEntry) for e in taps.values()):
+            raise QuantError(
+                f"taps are {shown(taps)}, entries or observers by name are needed", hint="lowbit.calibrate(graph, data) makes a record"
+            )
+
     def params(self, tap: str, dtype: str | DType, scheme: Scheme | None = None) -> QuantParams:
         """Parameters of a tap for a dtype; CalibrationError when the tap was not seen."""
         return self.shared_params([tap], dtype, scheme)
@@ -71,7 +91,7 @@ class CalibrationRecord:
 
         `whole` covers every value seen, whatever the method would clip: in a state that is handed on, a clipped value lives on.
         """
-        missing = [t for t in taps if t not in self.taps]
+        missing = [t for t in taps if not isinstance(t, str) or t not in self.taps]
         if missing:
             raise CalibrationError(f"no calibration for {missing[0]!r}", hint="calibrate the same graph with the same rules")
         found = [self.taps[t] for t in taps]
@@ -110,6 +130,8 @@ class CalibrationRecord:
         return len(self.taps)
 
     def __add__(self, other: CalibrationRecord) -> CalibrationRecord:
+        if not isinstance(other, CalibrationRecord):
+            return NotImplemented
         if set(self.taps) != set(other.taps):
             odd = sorted(set(self.taps) ^ set(other.taps))
             raise CalibrationError(f"records of different taps cannot be added ({odd[0]!r} is in one of them)")
@@ -149,7 +171,7 @@ class CalibrationRecord:
                         tuple(map(int, row["zero_points"])),
                     )
             return CalibrationRecord(taps)
-        except (KeyError, TypeError, AttributeError, ValueError) as e:
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as e:
             raise FormatError(f"not a calibration record ({type(e).__name__}: {e})", hint="what CalibrationRecord.save wrote") from e
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -158,9 +180,10 @@ class CalibrationRecord:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> CalibrationRecord:
+        path = needed(path)
         try:
-            return CalibrationRecord.from_dict(json.loads(Path(path).read_bytes()))
+            return CalibrationRecord.from_dict(json.loads(path.read_bytes()))
         except (OSError, ValueError) as e:
             raise FormatError(f"not a calibration record ({e})", where=str(path)) from e
         except FormatError as e:
-            raise e.at(Path(path).name) from None
+            raise e.at(path.name) from None

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
+import numpy as np
+
 from lowbit.blas import one_thread
 from lowbit.calibration.observers import Observer, make_observer
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.spread import spread
 from lowbit.errors import CalibrationError, LowbitError
-from lowbit.ir.graph import Graph, Node
+from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import inner_name, run
 from lowbit.ir.samples import as_samples, count
 from lowbit.progress import progress
@@ -101,17 +103,56 @@ def observe(
             observer.observe(array)
         except LowbitError as e:
             producer = graph.producers.get(name) or inner_names(graph).get(name)
-            where = producer.where if producer is not None else f"input {name!r}"
-            raise CalibrationError(e.message, where=where, hint=e.hint) from e
+            raise CalibrationError(e.message, where=producer.where if producer is not None else f"input {name!r}", hint=e.hint) from e
 
     for index, sample in enumerate(samples, first):
         try:
             for v in graph.inputs:
                 see(v.name, sample[v.name])
-            run(graph, sample, on_value=lambda value, array: see(value.name, array), on_inner=see if inside else None)
+            made = run(graph, sample, on_value=lambda value, array: see(value.name, array), on_inner=see if inside else None)
+            if not options.get("ignore_nonfinite"):
+                need_finite(graph, sample, made)
         except LowbitError as e:
             raise e.at(f"sample {index}") from None
     return CalibrationRecord(observers)
+
+
+def need_finite(graph: Graph, sample: Sample, made: Mapping[str, Array]) -> None:
+    """A CalibrationError that names the first layer whose result is not finite, if one of the outputs `made` is not.
+
+    Taps see for themselves. Outputs tell of the layers between them, which are looked at only then; infinities that a network takes away
+    again (masks of an attention) are its own.
+    """
+    wrong = [name for name, y in made.items() if y.dtype.kind == "f" and not np.isfinite(y.sum(dtype=np.float64)) and not _finite(y)]
+    if not wrong:
+        return
+    nan = bool(np.isnan(made[wrong[0]]).any())
+    what = "NaN" if nan else "infinite values"
+    bad = {v.name for v in graph.inputs if _has(sample[v.name], nan)} | {n for n, c in graph.constants.items() if _has(c.data, nan)}
+    first: list[str] = [f"input {v.name!r}" for v in graph.inputs if v.name in bad][:1]
+
+    def look(value: Value, array: Array) -> None:
+        if _has(array, nan):
+            node = graph.producers[value.name]
+            if not first and not any(v is not None and v.name in bad and v.name not in graph.constants for v in node.inputs):
+                first.append(node.where)
+            bad.add(value.name)
+
+    run(graph, sample, on_value=look)
+    raise CalibrationError(
+        f"output {wrong[0]!r} holds {what}, which begin here",
+        where=first[0] if first else None,
+        hint="look at this layer's weights and data, or ignore_nonfinite=True to calibrate all the same",
+    )
+
+
+def _finite(x: Array) -> bool:
+    return bool(np.isfinite(x).all())
+
+
+def _has(x: Array, nan: bool) -> bool:
+    """Whether an array holds NaN (or, without `nan`, anything that is not finite)."""
+    return x.dtype.kind == "f" and not (_finite(x) or (nan and not np.isnan(x).any()))
 
 
 def chunks(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:

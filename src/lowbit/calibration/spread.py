@@ -11,12 +11,13 @@ import os
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import BrokenExecutor, Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from lowbit.blas import one_thread
+from lowbit.errors import CalibrationError
 from lowbit.ir.file import load, save
 from lowbit.ir.graph import Graph
 
@@ -52,9 +53,12 @@ def spread(executor: Executor, graphs: tuple[Graph, ...], function: Callable[...
 
         def finished() -> T:
             future, task = waiting.popleft()
-            done = future.result()
-            if isinstance(done, NoGraph):
-                done = executor.submit(work, shipped, tuple(p.read_bytes() for p in paths), function, task).result()
+            try:
+                done = future.result()
+                if isinstance(done, NoGraph):
+                    done = executor.submit(work, shipped, tuple(p.read_bytes() for p in paths), function, task).result()
+            except BrokenExecutor as e:
+                raise CalibrationError(f"a worker died ({e})", hint="fewer workers: each holds the network and a sample's values") from e
             assert not isinstance(done, NoGraph)
             return done
 

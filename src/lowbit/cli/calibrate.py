@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 
 from lowbit.calibration import METHODS
-from lowbit.cli.common import add_model_arguments, load_model, print_json, say, whole
+from lowbit.cli.common import add_model_arguments, check_out, load_model, print_json, say, whole
 from lowbit.cli.data import add_data_arguments, data_from
-from lowbit.files import check_target
 from lowbit.pipeline import calibrate
 from lowbit.quantization.recipes import RECIPES, recipe
 from lowbit.quantization.rules import QuantRule
@@ -51,7 +50,7 @@ def workers(count: int) -> Iterator[Executor | None]:
 
 
 def main(args: argparse.Namespace) -> None:
-    check_target(args.out)
+    check_out(args.out, "a calibration record", (".json",), args.model)
     graph = load_model(args)
     data = data_from(args, graph)
     with workers(args.workers) as executor:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
 from lowbit.errors import InputError
+from lowbit.files import check_target
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Shapes
 from lowbit.pipeline import load
-from lowbit.report.text import printable
+from lowbit.report.text import plain, printable
 from lowbit.report.text import size as size
 
 
@@ -60,6 +62,15 @@ def load_model(args: argparse.Namespace) -> Graph:
         raise
 
 
+def check_out(path: str, what: str, kinds: tuple[str, ...], *models: str) -> None:
+    """Said before any work: a name of another kind is usage, and so is that of a network which is read."""
+    if not path.endswith(kinds):
+        raise UsageError(f"{what} is written as {' or '.join(kinds)}", where=path, hint=f"-o {what.split()[-1]}{kinds[0]}")
+    if any(os.path.exists(m) and os.path.exists(path) and os.path.samefile(m, path) for m in models):
+        raise UsageError("the network that is read would be overwritten", where=path, hint="another name for -o")
+    check_target(path)
+
+
 def parse_shapes(texts: list[str]) -> Shapes | None:
     """{"x": [1, 3, 224, 224], "batch": 1} from ["x=1,3,224,224", "batch=1"].
 
@@ -86,8 +97,8 @@ def parse_shapes(texts: list[str]) -> Shapes | None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value; characters that steer a terminal, or that stdout cannot write, as \\uXXXX."""
-    text = json.dumps(value, indent=2, ensure_ascii=not (sys.stdout.encoding or "").lower().startswith("utf"))
+    """One JSON value: NaN and infinities as texts; characters that steer a terminal, or that stdout cannot write, as \\uXXXX."""
+    text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=not (sys.stdout.encoding or "").lower().startswith("utf"))
     print(re.sub(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]", lambda m: f"\\u{ord(m.group()):04x}", text))
 
 

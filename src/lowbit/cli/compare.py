@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from lowbit.cli.common import add_model_arguments, count, load_model, parse_shapes, print_json, say, size, table
+from lowbit.cli.common import add_model_arguments, check_out, count, load_model, parse_shapes, print_json, say, size, table
 from lowbit.cli.data import add_data_arguments, data_from
-from lowbit.errors import FormatError
-from lowbit.files import check_target
 from lowbit.pipeline import load
 from lowbit.report.compare import Report, compare
 from lowbit.report.text import decibels
@@ -25,9 +22,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     for out in args.out:
-        if Path(out).suffix not in (".html", ".json"):
-            raise FormatError("a report is written as .html or .json", where=out, hint="-o report.html")
-        check_target(out)
+        check_out(out, "a report", (".html", ".json"))
     graph = load_model(args)
     quantized = load(args.quantized, shapes=parse_shapes(args.shapes))
     report = compare(graph, quantized, data_from(args, graph))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
 
 BATCH = 8
+# what zipfile, zlib and NumPy raise for damaged, encrypted or too large files
+UNREADABLE = (OSError, ValueError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 def add_data_arguments(p: argparse.ArgumentParser, *, required: bool) -> None:
@@ -125,7 +128,7 @@ def headers(file: Path, inputs: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
                 return {n.removesuffix(".npy"): _shape(z.open(n)) for n in names}
         with open(file, "rb") as f:
             shape = _shape(f)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+    except UNREADABLE as e:
         raise FormatError(f"not a readable .npy or .npz file ({e})", where=str(file)) from e
     if len(inputs) != 1:
         raise InputError(f"a .npy has one array, the network has {len(inputs)} inputs", where=str(file), hint="a .npz with arrays by name")
@@ -147,5 +150,5 @@ def read(file: Path, inputs: tuple[str, ...]) -> dict[str, Array]:
             return {inputs[0]: np.load(file, mmap_mode="r", allow_pickle=False)}
         with np.load(file, allow_pickle=False) as z:
             return {name: z[name] for name in inputs}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as e:
+    except UNREADABLE as e:
         raise FormatError(f"not a readable .npy or .npz file ({e})", where=str(file)) from e

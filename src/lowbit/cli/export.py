@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lowbit.cli.common import add_model_arguments, load_model, print_json, say, size
+from lowbit.cli.common import add_model_arguments, check_out, load_model, print_json, say, size, whole
 from lowbit.export.onnx import export_onnx
 
 HELP = "write a network, float or quantized, as standard ONNX; checked, and compared with ONNX Runtime, before it is written"
@@ -13,12 +13,13 @@ HELP = "write a network, float or quantized, as standard ONNX; checked, and comp
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument("-o", "--out", required=True, metavar="FILE.onnx", help="the file to write; an old one stays until the new one is whole")
-    p.add_argument("--opset", type=int, help="17 to 23 (default: the least that can say the network)")
+    p.add_argument("--opset", type=whole(1), metavar="N", help="17 to 23 (default: the least that can say the network)")
     p.add_argument("--matmul-nbits", action="store_true", help="four-bit linear layers as MatMulNBits of ONNX Runtime")
     p.add_argument("--no-check", action="store_true", help="write the file without checking and running it")
 
 
 def main(args: argparse.Namespace) -> None:
+    check_out(args.out, "an exported network", (".onnx",), args.model)
     graph = load_model(args)
     report = export_onnx(graph, args.out, check=not args.no_check, opset=args.opset, matmul_nbits=args.matmul_nbits)
     if args.json:

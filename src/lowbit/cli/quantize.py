@@ -7,11 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.cli.calibrate import DEFAULT, add_rule_arguments, workers
-from lowbit.cli.common import add_model_arguments, load_model, print_json, say, size
+from lowbit.cli.calibrate import add_rule_arguments, workers
+from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size
 from lowbit.cli.data import FileData, add_data_arguments, data_from
-from lowbit.errors import FormatError, InputError
-from lowbit.files import check_target
 from lowbit.pipeline import quantize
 from lowbit.quantization.rules_file import load_rules
 from lowbit.report.coverage import Coverage, coverage
@@ -30,11 +28,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    if not args.out.endswith(".lowbit"):
-        raise FormatError("a quantized network is written as .lowbit", where=args.out, hint="-o model.lowbit")
-    check_target(args.out)
+    check_out(args.out, "a quantized network", (".lowbit",), args.model)
     if args.data and args.record:
-        raise InputError("--data and --record are both given", hint="one of them: a record already holds what the data said")
+        raise UsageError("--data and --record are both given", hint="one of them: a record already holds what the data said")
     graph = load_model(args)
     calibration: CalibrationRecord | FileData | None = CalibrationRecord.load(args.record) if args.record else None
     if args.data:
@@ -43,7 +39,7 @@ def main(args: argparse.Namespace) -> None:
         q = quantize(
             graph,
             calibration,
-            recipe=args.recipe or DEFAULT,
+            recipe=args.recipe,
             rules=load_rules(args.rules) if args.rules else None,
             method=args.method,
             executor=executor,

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.arguments import items, shown, text, whole
+from lowbit.arguments import path as needed
 from lowbit.codegen import boundary, building, data, model
 from lowbit.codegen.copies import computes_in_floats, copies
 from lowbit.codegen.folder import MANIFEST, write_folder
@@ -23,6 +25,8 @@ from lowbit.ir.interp import run as interpret
 from lowbit.plan import Plan, build, physical, unsupported
 from lowbit.runtime.session import Session
 from lowbit.types import Array
+
+MOST_VECTORS = 1000  # they stand in the C file as numbers
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,18 @@ def emit(
     force: bool = False,
 ) -> EmittedC:
     """Writes the graph as C; see pipeline.emit_c."""
-    t = target(target_name)
+    t = target(text("target", target_name))
+    text("name", name, 'name="model"')
+    whole("vectors", vectors, 0, MOST_VECTORS)
+    if samples is not None:
+        items("samples=", samples, "[{input name: array}, …]")
+    if fits is not None:
+        if not isinstance(fits, tuple | list) or len(fits) != 2:
+            raise InputError(f"fits={shown(fits)}, bytes of RAM and of flash are needed", hint="fits=(65536, 262144)")
+        for what, size in zip(("fits[0] (RAM)", "fits[1] (flash)"), fits, strict=True):
+            whole(what, size, 0, 2**63)
+    if folder is not None:
+        folder = needed(folder, "the path of a folder")
     if name != identifier(name) or name != Names().new(name):
         raise InputError(f"name {name!r} is no C identifier of letters, digits and single underscores")
     if graph.symbols:

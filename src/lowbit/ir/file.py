@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lowbit.arguments import path as needed
 from lowbit.dtypes import dtype
 from lowbit.errors import FormatError
 from lowbit.files import write_whole
@@ -28,7 +29,7 @@ PACKED = "packed "  # how the names of tensors begin that are no constants of th
 
 def save(graph: Graph, path: str | PathLike[str]) -> None:
     """Writes the graph; the same graph gives the same bytes. The old file stays whole until the new one is."""
-    if not str(path).endswith(".lowbit"):  # what load would not read again
+    if needed(path).suffix != ".lowbit":  # what load would not read again
         raise FormatError("a graph is written as .lowbit", where=str(path), hint=f"{Path(path).with_suffix('.lowbit').name or 'm.lowbit'}")
     tensors = {}
     views = {}

@@ -16,6 +16,7 @@ import numpy as np
 
 from lowbit.assumptions import Assumption
 from lowbit.dims import Sym
+from lowbit.errors import InputError
 from lowbit.ops.op import Op, get_op
 from lowbit.types import Array, TensorType
 
@@ -179,6 +180,13 @@ class Graph:
         from lowbit.ir.file import save
 
         save(self, path)
+
+
+def need_graph(value: object, call: str) -> Graph:
+    """The value, if it is a graph; an InputError with what to write instead where it is a path, a module or something else."""
+    if not isinstance(value, Graph):
+        raise InputError(f"{type(value).__name__} given, a Graph is needed", hint=f"lowbit.{call}(lowbit.load(...), …)")
+    return value
 
 
 def bits(x: Array) -> Array:

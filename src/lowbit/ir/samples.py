@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
-import numpy as np
-
+from lowbit.arguments import items
 from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import check_inputs
+from lowbit.numerics import as_array
 from lowbit.types import Array
 
 
@@ -17,16 +17,17 @@ def as_sample(graph: Graph, sample: Any) -> dict[str, Array]:
     """A sample as {input name: array}: from a mapping, from a tuple in the order of the inputs, or from one array."""
     names = [v.name for v in graph.inputs]
     if isinstance(sample, Mapping):
-        return {k: np.asarray(v) for k, v in sample.items()}
+        return {k: as_array(v, what=f"input {k!r}") for k, v in sample.items()}
     parts = list(sample) if isinstance(sample, tuple | list) else [sample]
     if len(parts) != len(names):
         raise CalibrationError(f"{len(parts)} arrays given, the network has {len(names)} inputs", hint=f"{{name: array}} with {names}")
-    return {n: np.asarray(p) for n, p in zip(names, parts, strict=True)}
+    return {n: as_array(p, what=f"input {n!r}") for n, p in zip(names, parts, strict=True)}
 
 
 def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
     """The data as samples, one at a time. One whose names, dtypes or ranks do not fit the inputs is an error with its number."""
-    for i, given in enumerate(data):
+    hint = "data: an iterable of {input name: array}, tuples or arrays; one sample alone is [sample]"
+    for i, given in enumerate(items("data", data, hint)):
         try:
             sample = check_inputs(graph, as_sample(graph, given))
         except LowbitError as e:

@@ -39,6 +39,11 @@ from lowbit.quant_params import QUANT_DTYPES, PerAxis, PerBlock, PerTensor, Quan
 BRACKETS = ("quantize_linear", "dequantize_linear", "quantize_rows", "dequantize_rows")
 
 
+def quantized_nodes(graph: Graph) -> list[Node]:
+    """The nodes that only quantization makes: brackets, and integer ops."""
+    return [n for n in graph.nodes if n.op in BRACKETS or n.op == "requantize" or n.op.startswith("q_")]
+
+
 @dataclass(frozen=True)
 class Island:
     """A node that stays float beside integers, and why."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 
+from lowbit.arguments import path as needed
 from lowbit.errors import FormatError, InputError, LowbitError
 from lowbit.files import write_whole
 from lowbit.packing import is_packed, unpack
@@ -32,7 +32,7 @@ def load_array(path: str | PathLike[str]) -> QArray:
     """The array that `save_array` wrote; FormatError for anything else."""
     from safetensors import SafetensorError, safe_open
 
-    where = Path(path).name
+    where = needed(path).name
     try:
         with safe_open(str(path), framework="np") as f:
             meta = json.loads((f.metadata() or {}).get(KEY, "null"))

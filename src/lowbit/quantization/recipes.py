@@ -35,6 +35,6 @@ RECIPES: dict[str, Callable[[], Rules]] = {
 
 def recipe(name: str) -> Rules:
     """The rules of a recipe."""
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise QuantError(f"there is no recipe {name!r}", hint="one of " + ", ".join(RECIPES))
     return RECIPES[name]()

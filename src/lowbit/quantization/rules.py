@@ -16,9 +16,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowbit.arguments import shown
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import DTypeError, InputError, QuantError
 from lowbit.ir.graph import Graph, Node
+from lowbit.numerics import as_array
 from lowbit.ops.quant import QUANTIZABLE, QuantSpec
 from lowbit.quant_params import QuantParams, Scheme, quant_dtype
 from lowbit.types import Array
@@ -185,10 +187,7 @@ class StaticQuantRule(QuantRule):
 
     def _numbers(self, name: str, given: ArrayLike) -> Array:
         """An argument as an array of numbers."""
-        try:
-            array = np.asarray(given)
-        except (ValueError, TypeError):  # lists of unequal lengths
-            array = np.asarray(None)
+        array = as_array(given, what=f"StaticQuantRule({self.pattern!r}): {name}")
         if array.dtype.kind not in "iuf":
             raise QuantError(
                 f"{name}={given!r} is not a number",
@@ -251,6 +250,8 @@ class RuleMatcher:
 
     def decide(self, node: Node) -> QuantNode:
         """The decision of the first rule that matches; float where none does, or where the op has no form of that kind."""
+        if not isinstance(node, Node):
+            raise InputError(f"{shown(node)} given, a Node is needed", hint='graph.node("layer1.0.conv2")')
         entry = QUANTIZABLE.get(node.op)
         if entry is None:
             return _float(f"{node.op} has no integer form")
@@ -273,8 +274,8 @@ class RuleMatcher:
 
     def explain(self, node: Node) -> str:
         """Why this node becomes what it becomes, in a sentence."""
-        rule = self.rule_for(node)
         decided = self.decide(node)
+        rule = self.rule_for(node)
         said = f"{node.where}: {decided.mode}"
         if decided.weight is not None:
             said += f", weights {decided.weight}" + (f", activations {decided.activation}" if decided.activation else "")

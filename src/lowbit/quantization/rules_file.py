@@ -13,9 +13,9 @@ from __future__ import annotations
 import sys
 from dataclasses import fields
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
+from lowbit.arguments import path as needed
 from lowbit.errors import FormatError, LowbitError
 from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, FloatRule, QuantRule, StaticQuantRule, WeightOnlyRule
 
@@ -35,14 +35,15 @@ KINDS: dict[str, type[QuantRule]] = {
 
 def load_rules(path: str | PathLike[str]) -> list[QuantRule]:
     """The rules of a file."""
+    path = needed(path)
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as e:
         raise FormatError(f"not a readable rules file ({e})", where=str(path)) from e
     try:
         return parse_rules(text)
     except LowbitError as e:
-        raise e.at(Path(path).name) from None
+        raise e.at(path.name) from None
 
 
 def parse_rules(text: str) -> list[QuantRule]:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lowbit.arguments import flag, shown
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType, dtype
-from lowbit.errors import CalibrationError, LowbitError, LowbitWarning, QuantError
-from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value
+from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError
+from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value, need_graph
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, Fixed, State
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, Scheme, code_range, middle, quantize
@@ -59,8 +60,11 @@ class QuantizationTransform:
         Rules that decide nothing are warned of and noted; with `strict` they are an error. `weights` are parameters of constants, by
         name, where they are known already (training learned them); the others follow from the constants' values.
         """
+        need_graph(graph, "quantize")
+        if record is not None and not isinstance(record, CalibrationRecord):
+            raise InputError(f"record is {shown(record)}, a CalibrationRecord is needed", hint="lowbit.calibrate(graph, data)")
         remarks = self.matcher.remarks(graph)
-        if strict:
+        if flag("strict", strict):
             self.check(graph)
         for name, text in remarks.items():
             warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
@@ -432,7 +436,9 @@ def quantized_bias(editor: Editor, value: Value, data: Array, grid: Array) -> Va
 
 def insert_q_dq(graph: Graph, record: CalibrationRecord, dtype: str = "int8") -> Graph:
     """Quantize → Dequantize behind every tap of the record; all its users and outputs of the graph read the result."""
-    editor = Editor(graph)
+    editor = Editor(need_graph(graph, "insert_q_dq"))
+    if not isinstance(record, CalibrationRecord):
+        raise InputError(f"record is {shown(record)}, a CalibrationRecord is needed", hint="lowbit.calibrate(graph, data)")
     for name in record:
         value = graph.values.get(name)
         if value is None:

@@ -11,25 +11,25 @@ The quantized network is its integer graph, run as it is. Data streams: one samp
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
+from lowbit.arguments import path as needed
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError
 from lowbit.files import write_whole
 from lowbit.ir.bind import bind, binding_for
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Graph, need_graph
 from lowbit.ir.interp import evaluate, last_uses, run_node
 from lowbit.ir.samples import as_samples, count
+from lowbit.lower.integer import quantized_nodes
 from lowbit.progress import progress
 from lowbit.report.coverage import Coverage, Kind, Seen, coverage, summary
 from lowbit.report.inspection import node_macs
 from lowbit.report.tally import Tally
-from lowbit.report.text import decibels
+from lowbit.report.text import decibels, plain
 from lowbit.types import Array
 
 BACKEND = "interpreter"
@@ -103,14 +103,14 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able: infinite decibels (equal bits) stand as "inf", those that were not measured as null."""
-        plain: dict[str, Any] = _plain(asdict(self))
-        return plain | {"coverage": self.coverage, "macs": self.macs, "integer_macs": self.integer_macs}
+        values: dict[str, Any] = plain(asdict(self))
+        return values | {"coverage": self.coverage, "macs": self.macs, "integer_macs": self.integer_macs}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the report, whole or not at all: a page by itself as .html, all numbers as .json."""
         from lowbit.report.html import page
 
-        kind = Path(path).suffix
+        kind = needed(path).suffix
         if kind not in (".json", ".html"):
             raise FormatError(f"reports are not written as '{kind}'", where=str(path), hint="report.html or report.json")
         text = page(self) if kind == ".html" else json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
@@ -134,6 +134,13 @@ class Report:
 
 def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
     """The report on `quantized`, made from `graph`, over `data`: an iterable of {input name: array}, tuples or arrays."""
+    need_graph(graph, "compare")
+    need_graph(quantized, "compare")
+    if quantized_nodes(graph):
+        swapped = " (the second is not: are they swapped?)" if not quantized_nodes(quantized) else ""
+        raise InputError(
+            f"the first graph is quantized itself{swapped}", where=graph.name, hint="compare(float graph, quantized graph, data)"
+        )
     sides = ("inputs", _types(graph.inputs), _types(quantized.inputs)), ("outputs", [*graph.outputs], [*quantized.outputs])
     for what, ours, theirs in sides:
         if ours != theirs:
@@ -249,11 +256,3 @@ class _Walk:
 
 def _types(values: Iterable[Any]) -> list[str]:
     return [f"{v.name}: {v.type}" for v in values]
-
-
-def _plain(x: Any) -> Any:
-    if isinstance(x, dict):
-        return {k: _plain(v) for k, v in x.items()}
-    if isinstance(x, list | tuple):
-        return [_plain(v) for v in x]
-    return str(x) if isinstance(x, float) and not math.isfinite(x) else x

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lowbit.dims import Dim
-from lowbit.errors import InputError
-from lowbit.ir.graph import Graph, Node
+from lowbit.ir.graph import Graph, Node, need_graph
 from lowbit.report.text import size
 
 
@@ -64,8 +63,7 @@ class Inspection:
 
 def inspect(graph: Graph) -> Inspection:
     """What the graph is made of."""
-    if not isinstance(graph, Graph):
-        raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.inspect(lowbit.load(...))")
+    need_graph(graph, "inspect")
     seen: set[str] = set()
     rows = []
     total: Dim = 0

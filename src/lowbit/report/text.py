@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from typing import Any
 
 
 def size(n: int) -> str:
@@ -33,6 +34,19 @@ def printable(text: str) -> str:
         return c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else c.encode("unicode_escape").decode()
 
     return re.sub(r"[^\n -~]", spelled, text)
+
+
+def plain(x: Any) -> Any:
+    """The value as JSON can hold it: NaN and infinities as texts.
+
+    >>> plain({"a": [1.5, float("inf"), float("nan")]})
+    {'a': [1.5, 'inf', 'nan']}
+    """
+    if isinstance(x, dict):
+        return {k: plain(v) for k, v in x.items()}
+    if isinstance(x, list | tuple):
+        return [plain(v) for v in x]
+    return str(x) if isinstance(x, float) and not math.isfinite(x) else x
 
 
 def decibels(x: float | None) -> str:

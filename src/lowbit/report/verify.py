@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.arguments import flag
 from lowbit.errors import CalibrationError, InputError, LowbitError
 from lowbit.ir.bind import bind, binding_for
-from lowbit.ir.graph import Graph, Node
+from lowbit.ir.graph import Graph, Node, need_graph
 from lowbit.ir.interp import evaluate, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.lower import lower
@@ -138,6 +139,8 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
 
     Fake quantization is always compared layer by layer, for its outputs alone would hide where the difference comes from.
     """
+    need_graph(quantized, "verify_backends")
+    flag("layers", layers)
     lowered = lower(quantized)
     integer = lowered.graph
     inside = tuple(o.name for n in integer.nodes for o in n.outputs if o.type.dtype.is_integer and o.name in quantized.values)

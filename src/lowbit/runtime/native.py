@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from lowbit import _native
+from lowbit.arguments import shown
 from lowbit.errors import InputError
 
 # a kernel, its params, its addresses, and for contracts with items how many
@@ -172,6 +173,16 @@ def isas() -> tuple[str, ...]:
     return _native.isas()
 
 
+def check_isa(isa: object) -> None:
+    """An InputError unless `isa` (or None) and LOWBIT_ISA are instruction sets of this build."""
+    for what, limit in (("LOWBIT_ISA", os.environ.get("LOWBIT_ISA")), ("isa", isa)):
+        if limit is not None and (not isinstance(limit, str) or (limit and limit not in isas())):
+            raise InputError(
+                f"{what}={limit if isinstance(limit, str) else shown(limit)} is not an instruction set of this build",
+                hint="one of " + ", ".join(isas()),
+            )
+
+
 def best(contract: str, isa: str | None = None) -> Kernel:
     """The kernel that runs: the best that the CPU has, and LOWBIT_ISA and `isa` allow."""
     return _best(contract, os.environ.get("LOWBIT_ISA"), isa)
@@ -179,12 +190,11 @@ def best(contract: str, isa: str | None = None) -> Kernel:
 
 @cache
 def _best(contract: str, cap: str | None, isa: str | None) -> Kernel:
+    check_isa(isa)
     allowed = isas()
-    for what, limit in (("LOWBIT_ISA", cap), ("isa", isa)):
+    for limit in (cap, isa):
         if not limit:
             continue
-        if limit not in isas():
-            raise InputError(f"{what}={limit} is not an instruction set of this build", hint="one of " + ", ".join(isas()))
         allowed = tuple(i for i in isas()[: isas().index(limit) + 1] if i in allowed)
     return [k for k in of(contract) if k.available and k.isa in allowed][-1]
 

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from lowbit import _native
+from lowbit.arguments import path as needed
 from lowbit.errors import InputError
 from lowbit.runtime import kernel_table, native, sources
 
@@ -28,7 +29,7 @@ _libraries: dict[Path, ctypes.CDLL] = {}  # they stay loaded: plans hold address
 
 def load_kernels(folder: str | os.PathLike[str]) -> tuple[native.Kernel, ...]:
     """The kernels of a folder, compiled for this machine and known to every plan made from now on. A folder is loaded once."""
-    path = Path(folder).resolve()
+    path = needed(folder, "the path of a folder").resolve()
     if path not in _libraries:
         with tempfile.TemporaryDirectory(prefix="lowbit-kernels-") as work:
             library = ctypes.CDLL(str(_compiled(path, Path(work))))

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.arguments import shown, whole
 from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
-from lowbit.ir.graph import Graph, PackedConstants, Value
+from lowbit.ir.graph import Graph, PackedConstants, Value, need_graph
 from lowbit.ir.interp import check_inputs
 from lowbit.plan import Packed, Target, physical, real_weights, segments
-from lowbit.runtime import sources
+from lowbit.runtime import native, sources
 from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
@@ -27,6 +28,7 @@ from lowbit.runtime.tune import tuned
 from lowbit.types import Array, shape_text
 
 CACHED_SHAPES = 16
+MOST = 4096  # threads
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,11 @@ class Session:
     """Runs one graph. May be called from several threads at once."""
 
     def __init__(self, graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False) -> None:
-        count = threads_of.count() if threads is None else threads
-        if count < 1:
-            raise InputError(f"threads={threads} is not a number of threads", hint="1 or more, or leave it out")
-        self.graph = graph
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= MOST):
+            raise InputError(f"threads={shown(threads)} is not a number of threads", hint=f"1 to {MOST:,}, or leave it out")
+        count = threads_of.count() if threads is None else int(threads)
+        native.check_isa(isa)
+        self.graph = need_graph(graph, "compile")
         self._real = graph = real_weights(graph)
         self.target = Target(isa, count)
         self._tune = tune
@@ -98,18 +101,17 @@ class Session:
             into = direct.empty() if out is None else (out,) if isinstance(out, np.ndarray) else several(out)
             if direct.ran(arrays, into):
                 return into[0] if len(into) == 1 else into
-        if len(arrays) != len(self._names):
-            raise InputError(
-                f"{len(arrays)} arrays given, {len(self._names)} needed",
-                where=self.graph.name,
-                hint=f"the inputs are {', '.join(self._names)}",
-            )
+        named = self._named(arrays)
         targets = None if out is None else self._targets(out)
-        outputs = tuple(self.run(dict(zip(self._names, arrays, strict=True)), out=targets).values())
+        outputs = tuple(self.run(named, out=targets).values())
         return outputs[0] if len(outputs) == 1 else outputs
 
     def run(self, inputs: Mapping[str, Array], *, out: Mapping[str, Array] | None = None) -> dict[str, Array]:
         """Outputs by name, for inputs by name. `out`: arrays to write outputs into, all or some of them."""
+        if out is not None and not isinstance(out, Mapping):
+            raise InputError(
+                f"out= is {shown(out)}, arrays by name are needed", hint=f"out={{{self._outputs[0]!r}: array}}" if self._outputs else None
+            )
         direct = self._direct
         if direct is not None and isinstance(inputs, dict) and inputs.keys() == self._keys and (out is None or out.keys() == self._made):
             into = direct.empty() if out is None else tuple([out[name] for name in self._outputs])
@@ -128,6 +130,16 @@ class Session:
             np.copyto(target, outputs[name])
             outputs[name] = target
         return outputs
+
+    def _named(self, arrays: Sequence[Array]) -> dict[str, Array]:
+        """The arrays of a call, by the names of the inputs."""
+        if len(arrays) != len(self._names):
+            raise InputError(
+                f"{len(arrays)} arrays given, {len(self._names)} needed",
+                where=self.graph.name,
+                hint=f"the inputs are {', '.join(self._names)}",
+            )
+        return dict(zip(self._names, arrays, strict=True))
 
     def _targets(self, out: Array | Sequence[Array]) -> dict[str, Array]:
         """`out` of a call, by name."""
@@ -155,8 +167,8 @@ class Session:
 
     def profile(self, *arrays: Array, repeats: int = 20) -> Profile:
         """How long each kernel takes: the least of some repeats."""
-        checked = check_inputs(self.graph, dict(zip(self._names, arrays, strict=True)))
-        return profiled(self._for_shapes(checked).parts, dict(checked), repeats)
+        checked = check_inputs(self.graph, self._named(arrays))
+        return profiled(self._for_shapes(checked).parts, dict(checked), whole("repeats", repeats, 1))
 
     def _for_shapes(self, arrays: Mapping[str, Array]) -> _Program:
         """The program for the shapes of these arrays."""

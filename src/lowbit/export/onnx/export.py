@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
+from lowbit.arguments import flag, whole
+from lowbit.arguments import path as needed
 from lowbit.errors import FormatError
 from lowbit.export.onnx.check import Agreement, check_bytes
 from lowbit.export.onnx.writer import Writer
 from lowbit.files import write_whole
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Graph, need_graph
 
 LIMIT = 2**31 - 2**20  # a protobuf file ends at 2 GiB; the graph itself needs some of that
 
@@ -47,7 +48,12 @@ def export_onnx(
     opset         17 to 23; the least that can say the graph if it is left out
     matmul_nbits  linear layers with four-bit blocks as MatMulNBits of ONNX Runtime, not as DequantizeLinear
     """
-    target = Path(path)
+    need_graph(graph, "export_onnx")
+    for name, value in (("check", check), ("matmul_nbits", matmul_nbits)):
+        flag(name, value)
+    if opset is not None:
+        whole("opset", opset, 1, 1000)
+    target = needed(path)
     if target.suffix != ".onnx":
         raise FormatError(f"files of kind '{target.suffix}' are not written", where=target.name, hint="a name that ends in .onnx")
     weights = sum(c.value.type.nbytes for c in graph.constants.values())
