@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import io
 import json
 import platform
 import sys
 import time
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +32,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from accuracy_cases import CASES, Case
 from accuracy_ort import finite, outputs, quantized
 
-from lowbit.accuracy.guard import mac_counts
+from lowbit.accuracy.costs import mac_counts
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
+from lowbit.ir.text import print_graph
 from lowbit.lower import lower
 from lowbit.metrics import sqnr_db
 from lowbit.pipeline import compile, guarded
@@ -50,9 +55,10 @@ def main() -> None:
     rows = []
     print(HEAD)
     for name in args.models:
-        row = kept(f"lowbit-{args.recipe}", name, args.fresh, lambda c: ours(c, args.recipe))
+        case = lru_cache(1)(CASES[name])
+        row = kept(f"lowbit-{args.recipe}", case, name, sources(), args.fresh, lambda c: ours(c, args.recipe))
         if not args.no_ort:
-            row |= {"ort": kept("ort", name, False, theirs)}
+            row |= {"ort": kept("ort", case, name, version("onnxruntime"), False, theirs)}
         rows.append(row | {"model": name})
         print(line(rows[-1]), flush=True)
     if args.json:
@@ -60,14 +66,34 @@ def main() -> None:
         args.json.write_text(json.dumps({"recipe": args.recipe, "rows": rows, **machine}, indent=1) + "\n")
 
 
-def kept(kind: str, name: str, fresh: bool, compute: Any) -> dict[str, Any]:
-    """The result from the cache, or computed and put there: an interrupted run goes on where it stopped."""
-    path = cache() / "accuracy" / f"{kind}-{name}.json"
+BEHIND = ("cli", "codegen", "demo", "export", "hardware", "plan", "qarray", "report", "runtime")  # they decide about no result
+
+
+@lru_cache(1)
+def sources() -> str:
+    """Of lowbit's code that decides what a quantized network gives."""
+    root = Path(__file__).resolve().parent.parent / "src" / "lowbit"
+    files = [p for p in sorted(root.rglob("*.py")) if p.relative_to(root).parts[0] not in BEHIND]
+    return hashlib.sha256(b"".join(p.read_bytes() for p in files)).hexdigest()[:12]
+
+
+def digest(case: Case) -> str:
+    """Of a case's network and data."""
+    found = hashlib.sha256(print_graph(case.graph).encode())
+    for sample in (*case.calibration, *case.test):
+        for name, x in sample.items():
+            found.update(f"{name} {x.dtype} {x.shape}".encode() + x.tobytes())
+    return found.hexdigest()[:12]
+
+
+def kept(kind: str, case: Callable[[], Case], name: str, by: str, fresh: bool, compute: Any) -> dict[str, Any]:
+    """The result of this network and data `by` this code, from the cache or computed: an interrupted run goes on where it stopped."""
+    path = cache() / "accuracy" / f"{kind}-{name}-{digest(case())}-{by}.json"
     if path.is_file() and not fresh:
         found: dict[str, Any] = json.loads(path.read_text())
         return found
     with contextlib.redirect_stdout(io.StringIO()):  # quantizers talk
-        result: dict[str, Any] = compute(CASES[name]())
+        result: dict[str, Any] = compute(case())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result))
     return result

@@ -89,11 +89,11 @@ def photographs() -> list[NDArray[np.uint8]]:
     return [np.asarray(x, np.uint8) for x in load_sample_images().images] + found
 
 
-def crops(count: int, height: int, width: int, seed: int) -> Iterator[NDArray[np.float32]]:
+def crops(count: int, height: int, width: int, seed: int, photos: list[NDArray[np.uint8]] | None = None) -> Iterator[NDArray[np.float32]]:
     """Random crops of the photographs, mirrored and dimmed at random, (3, H, W) in 0 … 1. Neighbours come from different photographs."""
     from PIL import Image
 
-    rng, photos = np.random.default_rng(seed), photographs()
+    rng, photos = np.random.default_rng(seed), photos or photographs()
     for i in range(count):
         photo = photos[i % len(photos)]
         h, w = photo.shape[:2]
@@ -214,8 +214,10 @@ def mnist_conv() -> Case:
 
 def efficientnet() -> Case:
     mean, std = np.array([0.485, 0.456, 0.406]).reshape(3, 1, 1), np.array([0.229, 0.224, 0.225]).reshape(3, 1, 1)
-    samples = [{"inputs": ((x - mean) / std)[None].astype(np.float32)} for x in crops(88, 224, 224, 6)]
-    return of_module("efficientnet-lite0", fetched.efficientnet_lite0(), samples, 22, classifier=True)
+    photos = photographs()  # every other one is for testing: no crop of it is calibrated with
+    parts = [*crops(24, 224, 224, 6, photos[::2]), *crops(64, 224, 224, 7, photos[1::2])]
+    samples = [{"inputs": ((x - mean) / std)[None].astype(np.float32)} for x in parts]
+    return of_module("efficientnet-lite0", fetched.efficientnet_lite0(), samples, 24, classifier=True)
 
 
 def minilm() -> Case:

@@ -1,0 +1,73 @@
+"""Loading and calibrating hold less than twice the network's own bytes: measured as the peak of a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lowbit.ir.build import Builder
+from lowbit.ir.file import load, save
+from lowbit.ir.graph import Graph
+from lowbit.types import TensorType
+
+WIDTH, DEPTH = 2048, 6  # 100 MB of weights
+
+SCRIPT = """
+import sys
+import numpy as np
+import lowbit
+from lowbit.calibration.run import calibrate as _  # what is imported on the way is not the network's
+from threadpoolctl import threadpool_limits
+with threadpool_limits(limits=1): np.ones((64, 64), np.float32) @ np.ones((64, 64), np.float32)
+
+def peak():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024
+
+before = peak()
+graph = lowbit.load(sys.argv[1])
+loaded = peak() - before
+data = ({"x": np.random.default_rng(i).standard_normal((4, int(sys.argv[2])), np.float32)} for i in range(4))
+record = lowbit.calibrate(graph, data, method="mse")
+print(loaded / graph.parameter_bytes, (peak() - before) / graph.parameter_bytes)
+"""
+
+
+def large() -> Graph:
+    b = Builder("large")
+    h = b.input("x", TensorType((4, WIDTH), "float32"))
+    for i in range(DEPTH):
+        w = np.random.default_rng(i).standard_normal((WIDTH, WIDTH), np.float32)
+        h = b.add("relu", b.add("linear", h, b.constant(w, name=f"w{i}"), name=f"l{i}"), name=f"r{i}")
+    return b.finish({"y": h})
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
+def test_loading_and_calibrating_hold_less_than_twice_the_network(tmp_path: Path) -> None:
+    path = tmp_path / "large.lowbit"
+    save(large(), path)
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(path), str(WIDTH)], capture_output=True, text=True, check=True)
+    loaded, calibrated = map(float, done.stdout.split())
+    assert loaded < 1.3 and calibrated < 2.0
+
+
+def test_files_are_safetensors_that_the_formats_own_library_reads(tmp_path: Path) -> None:
+    from safetensors.numpy import load_file
+
+    b = Builder()
+    x = b.input("x", TensorType((3, 40), "float32"))
+    w = np.random.default_rng(0).standard_normal((20, 40)).astype(np.float32)
+    graph = b.finish({"y": b.add("linear", x, b.constant(w, name="w"), name="l")})
+    path = tmp_path / "a.lowbit"
+    save(graph, path)
+    np.testing.assert_array_equal(load_file(path)["w"], w)
+    first = path.read_bytes()
+    assert first[8:9] == b"{" and int.from_bytes(first[:8], "little") % 8 == 0
+    assert load(path) == graph == load(first)
+    save(load(path), path)
+    assert path.read_bytes() == first
