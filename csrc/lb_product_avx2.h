@@ -128,7 +128,19 @@ typedef struct {
     const lb_rows *s;
     ptrdiff_t first, n;
     lb_eight e[2];
+    const char *next; /* weights that are multiplied after this panel, or NULL */
+    ptrdiff_t bytes;  /* of them */
 } lb_panel_work;
+
+/* Weights come from far away where a layer has many of them: with tile i of `tiles` a part of the next panel is asked for, so that it is
+ * near when its time comes. */
+LB_INLINE void lb_ask(const lb_panel_work *t, ptrdiff_t i, ptrdiff_t tiles) {
+    if (!t->next)
+        return;
+    const char *end = t->next + t->bytes * (i + 1) / tiles;
+    for (const char *at = t->next + t->bytes * i / tiles; at < end; at += 64)
+        _mm_prefetch(at, _MM_HINT_T1);
+}
 
 LB_INLINE void lb_pairs_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
     __m256i c[LB_TILE][2];
@@ -156,8 +168,10 @@ static inline void lb_pairs_panel(const lb_panel_work *t, ptrdiff_t rows, const 
         return;
     }
     ptrdiff_t i = 0;
-    for (; i + 4 <= rows; i += 4)
+    for (; i + 4 <= rows; i += 4) {
+        lb_ask(t, i / 4, rows / 4);
         lb_pairs_rows(4, t, i, b);
+    }
     if (rows - i == 3)
         lb_pairs_rows(3, t, i, b);
     else if (rows - i == 2)
@@ -219,15 +233,17 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
     const char *own = (const char *)p->packed + lb_weights_front(p->n);
     const ptrdiff_t columns = p->method == LB_BINS ? LB_BIN_COLUMNS : LB_PANEL;
     for (ptrdiff_t n = left; n < right; n += columns) {
-        lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right)}};
+        lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right)}, NULL, 0};
         if (p->method == LB_BINS) {
             lb_bins_panel(&t, rows, (const lb_bin_panel *)(const void *)own + n / LB_BIN_COLUMNS * lb_bin_chunks(p->k));
             continue;
         }
         t.e[1] = lb_eight_at(p, n + 8, right);
-        if (p->method == LB_PAIRS)
+        if (p->method == LB_PAIRS) {
+            t.bytes = 2 * LB_PANEL * lb_round_up(p->k, LB_STEP);
+            t.next = n + LB_PANEL < right ? own + (n + LB_PANEL) * 2 * lb_round_up(p->k, LB_STEP) : NULL;
             lb_pairs_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, LB_STEP));
-        else {
+        } else {
             const int8_t *w = (const int8_t *)own + n * lb_round_up(p->k, LB_NIBBLE_STEP);
             ptrdiff_t i = 0;
             for (; i + LB_NIBBLE_ROWS <= rows; i += LB_NIBBLE_ROWS)
