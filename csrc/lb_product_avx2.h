@@ -4,10 +4,14 @@
 #define LB_PRODUCT_AVX2_H
 
 #include "lb_bins_avx2.h"
+#include "lb_madd_avx2.h"
 #include "lb_nibbles_avx2.h"
 #include "lb_requantize_avx2.h"
 
-enum { LB_LONG = 1024 }; /* k from which on a panel of pairs does not stay in the first-level cache, and is cut into chunks */
+enum {
+    LB_PLAIN_ROWS = 6,
+    LB_LONG = 1024
+}; /* k from which on a panel of pairs does not stay in the first-level cache, and is cut into chunks */
 
 typedef struct {
     lb_method method;
@@ -27,10 +31,28 @@ static inline lb_method lb_method_of(const void *packed) {
     return (lb_method)((const lb_weights_head *)packed)->method;
 }
 
-/* Row i of s = k activations. */
+/* n bytes as int16, and zeros behind them up to a multiple of 16. */
+static inline void lb_widen(const int8_t *from, ptrdiff_t n, int16_t *to) {
+    for (ptrdiff_t i = 0; i < n; i += 16) {
+        __m128i v;
+        if (n - i >= 16)
+            v = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+        else if (n - i == 8)
+            v = _mm_loadl_epi64((const __m128i *)(const void *)(from + i));
+        else {
+            v = _mm_setzero_si128();
+            memcpy(&v, from + i, (size_t)(n - i));
+        }
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_cvtepi8_epi16(v));
+    }
+}
+
+/* Row i of s = k activations. Rows come one after the other: what is behind a row may be written before it is there. */
 static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, const int8_t *a, int32_t k) {
     uint8_t *out = s->a + i * s->stride;
-    if (method == LB_BINS)
+    if (method == LB_PLAIN)
+        lb_widen(a, k, (int16_t *)(void *)out);
+    else if (method == LB_BINS)
         lb_flip_row(a, k, out);
     else if (method == LB_NIBBLES)
         lb_halve_row(a, k, out, s->low + i * s->stride);
@@ -43,18 +65,20 @@ typedef struct {
     __m256i start;
     __m256 m;
     ptrdiff_t width; /* how many of the columns there are */
+    int bare;        /* whether lb_requantize32_bare will do */
 } lb_eight;
 
 static inline lb_eight lb_eight_at(const lb_product *p, ptrdiff_t n, ptrdiff_t right) {
     const ptrdiff_t width = right - n < 0 ? 0 : right - n < 8 ? right - n : 8;
-    const int32_t zero = p->x_zero + (p->method == LB_PAIRS ? 0 : 128);
+    const int32_t zero = p->x_zero + (p->method == LB_PAIRS || p->method == LB_PLAIN ? 0 : 128);
     __m256i bias = _mm256_setzero_si256(), m = bias;
     memcpy(&bias, p->bias + (width ? n : 0), 4 * (size_t)width);
     memcpy(&m, p->multiplier + (width ? n : 0), 4 * (size_t)width);
     const __m256i sums = _mm256_load_si256((const __m256i *)(const void *)(lb_weight_sums(p->packed) + n));
     const __m256i added = _mm256_load_si256((const __m256i *)(const void *)(lb_weight_added(p->packed, p->n) + n));
     const __m256i start = _mm256_sub_epi32(_mm256_add_epi32(bias, added), _mm256_mullo_epi32(sums, _mm256_set1_epi32(zero)));
-    return (lb_eight){start, _mm256_castsi256_ps(m), width};
+    const int large = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_castsi256_ps(m), _mm256_set1_ps(0.5f), _CMP_GT_OQ));
+    return (lb_eight){start, _mm256_castsi256_ps(m), width, !large && p->lo == -128 && p->hi == 127};
 }
 
 LB_INLINE void lb_store_floats(float *out, __m256i acc, __m256 m, ptrdiff_t width) {
@@ -82,9 +106,11 @@ LB_INLINE void lb_finish(const lb_product *p, ptrdiff_t row, ptrdiff_t n, const 
 LB_INLINE void lb_finish16(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, __m256i c[][2], const lb_eight e[2]) {
     int done = 0;
     if (p->to == LB_TO_S8 && e[1].width == 8) {
+        const int bare = e[0].bare & e[1].bare;
         LB_UNROLL
         for (int r = 0; r + 2 <= rows; r += 2) {
-            const __m256i bytes = lb_requantize32(c[r], c[r + 1], e[0].m, e[1].m, &p->clamp);
+            const __m256i bytes = bare ? lb_requantize32_bare(c[r], c[r + 1], e[0].m, e[1].m, p->clamp.zero_point)
+                                       : lb_requantize32(c[r], c[r + 1], e[0].m, e[1].m, &p->clamp);
             int8_t *out = (int8_t *)p->out + (row + r) * p->out_stride + n;
             _mm_storeu_si128((__m128i *)(void *)out, _mm256_castsi256_si128(bytes));
             _mm_storeu_si128((__m128i *)(void *)(out + p->out_stride), _mm256_extracti128_si256(bytes, 1));
@@ -180,6 +206,32 @@ static inline void lb_pairs_panel(const lb_panel_work *t, ptrdiff_t rows, const 
         lb_pairs_rows(1, t, i, b);
 }
 
+LB_INLINE void lb_plain_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
+    __m256i c[LB_PLAIN_ROWS][2];
+    LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        c[r][0] = t->e[0].start, c[r][1] = t->e[1].start;
+    const char *a = (const char *)t->s->a + i * t->s->stride;
+    for (int32_t k = 0; k < t->p->k; k += 2, a += 4, b += 2 * LB_PANEL) {
+        const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)b);
+        const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(b + LB_PANEL));
+        LB_UNROLL
+        for (int r = 0; r < rows; r++)
+            lb_madd_pair(c[r], (const int16_t *)(const void *)(a + r * t->s->stride), w0, w1);
+    }
+    lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
+}
+
+static inline void lb_plain_panel(const lb_panel_work *t, ptrdiff_t rows, const int16_t *b) {
+    ptrdiff_t i = 0;
+    for (; i + 6 <= rows; i += 6)
+        lb_plain_rows(6, t, i, b);
+    for (; i + 2 <= rows; i += 2)
+        lb_plain_rows(2, t, i, b);
+    if (i < rows)
+        lb_plain_rows(1, t, i, b);
+}
+
 LB_INLINE void lb_nibbles_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int8_t *w) {
     __m256i c[LB_NIBBLE_ROWS][2];
     LB_UNROLL
@@ -243,7 +295,9 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
             t.bytes = 2 * LB_PANEL * lb_round_up(p->k, LB_STEP);
             t.next = n + LB_PANEL < right ? own + (n + LB_PANEL) * 2 * lb_round_up(p->k, LB_STEP) : NULL;
             lb_pairs_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, LB_STEP));
-        } else {
+        } else if (p->method == LB_PLAIN)
+            lb_plain_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, 2));
+        else {
             const int8_t *w = (const int8_t *)own + n * lb_round_up(p->k, LB_NIBBLE_STEP);
             ptrdiff_t i = 0;
             for (; i + LB_NIBBLE_ROWS <= rows; i += LB_NIBBLE_ROWS)

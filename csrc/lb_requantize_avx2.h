@@ -49,6 +49,17 @@ static inline __m256i lb_requantize32(const __m256i a[2], const __m256i b[2], __
     return _mm256_permutevar8x32_epi32(clamped, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
+/* The same where no product reaches 2^31 (multipliers of at most 1/2) and all of int8 is allowed. */
+static inline __m256i lb_requantize32_bare(const __m256i a[2], const __m256i b[2], __m256 m0, __m256 m1, __m256i zero_point) {
+    const __m256i a0 = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(a[0]), m0));
+    const __m256i a1 = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(a[1]), m1));
+    const __m256i b0 = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(b[0]), m0));
+    const __m256i b1 = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(b[1]), m1));
+    const __m256i qa = _mm256_adds_epi16(_mm256_packs_epi32(a0, a1), zero_point),
+                  qb = _mm256_adds_epi16(_mm256_packs_epi32(b0, b1), zero_point);
+    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(qa, qb), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
 /* The first `count` (1 ... 16) bytes of v. */
 static inline void lb_store_bytes(int8_t *out, __m128i v, ptrdiff_t count) {
     if (count >= 16) {

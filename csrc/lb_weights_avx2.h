@@ -1,18 +1,19 @@
-/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Three methods, each exact; linear_s8_pack chooses one for a layer:
+/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Four methods, each exact; linear_s8_pack chooses one for a layer:
  *
  *   pairs    Winograd's inner product of 1968 on int16, as in lb_gemm_s8_avx2.h: for weights of any kind, and many rows
+ *   plain    int16 by vpmaddwd: for rows so short that what happens before and behind the products takes longer
  *   bins     bytes by vpmaddubsw, where the weights are such that sums of int16 hold: lb_bins_avx2.h
  *   nibbles  bytes by vpmaddubsw, activations in halves: for few rows, because every weight is read once and as a byte
  *
  * Packed: a head of 64 bytes; for each column, n rounded up to 16, the sum of its weights; for each column what the method adds to
- * every accumulator; then from a multiple of 64 on the method's own. Activations stand as they are for pairs, plus 128 for the
- * others, so that a column's accumulator begins with bias + added - (zero point, or it plus 128) * sum, modulo 2^32. */
+ * every accumulator; then from a multiple of 64 on the method's own. Activations stand as they are for pairs and plain, plus 128 for
+ * the others, so that a column's accumulator begins with bias + added - (zero point, or it plus 128) * sum, modulo 2^32. */
 #ifndef LB_WEIGHTS_AVX2_H
 #define LB_WEIGHTS_AVX2_H
 
 #include "lb_gemm_s8_avx2.h"
 
-typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES } lb_method;
+typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES, LB_PLAIN } lb_method;
 
 typedef struct {
     int32_t method;
@@ -63,13 +64,15 @@ typedef struct {
     ptrdiff_t rows;
     ptrdiff_t stride; /* bytes */
     ptrdiff_t bytes;  /* of scratch */
-    uint8_t *a;       /* int16 for pairs; for nibbles the upper halves */
+    uint8_t *a;       /* int16 for pairs and plain; for nibbles the upper halves */
     uint8_t *low;     /* nibbles: the lower halves */
     int32_t *pairs;   /* pairs: a number for each row */
     int32_t *acc;     /* pairs: rows x LB_PANEL */
 } lb_rows;
 
 static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
+    if (method == LB_PLAIN)
+        return 2 * lb_round_up(k, 2); /* rows of even length one behind the other, as they came */
     const ptrdiff_t bytes = method == LB_PAIRS ? 2 * lb_round_up(k, LB_STEP) : lb_round_up(k, LB_NIBBLE_STEP);
     return 64 * ((bytes + 63) / 64 | 1);
 }
@@ -77,7 +80,10 @@ static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
 static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method method) {
     const ptrdiff_t rows = lb_block_rows(m, lb_round_up(k, LB_STEP)), stride = lb_row_stride(k, method);
     const ptrdiff_t part = rows * stride, numbers = lb_round_up(4 * rows, 64);
-    const ptrdiff_t bytes = method == LB_PAIRS ? part + numbers + 4 * LB_PANEL * rows : method == LB_BINS ? part : 2 * part;
+    const ptrdiff_t bytes = method == LB_PAIRS   ? part + numbers + 4 * LB_PANEL * rows
+                            : method == LB_BINS  ? part
+                            : method == LB_PLAIN ? part + 64
+                                                 : 2 * part;
     uint8_t *at = base;
     return (lb_rows){rows, stride, bytes, at, at + part, (int32_t *)(void *)(at + part), (int32_t *)(void *)(at + part + numbers)};
 }

@@ -3,7 +3,7 @@
 
 lb_linear_s8_pack_fn lb_linear_s8_pack__avx2;
 
-enum { FEW_ROWS = 4, MOST_QUADS = 1 << 16 };
+enum { FEW_ROWS = 4, SHORT = 48, MOST_QUADS = 1 << 16 };
 
 /* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, what ends
  * a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of pairs; and once for all columns four
@@ -62,6 +62,17 @@ static ptrdiff_t pack_nibbles(const lb_linear_s8_pack_params *p, const int8_t *w
     return front + bytes;
 }
 
+static ptrdiff_t pack_plain(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
+    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, 2), columns = lb_round_up(p->n, LB_PANEL);
+    memset(lb_weight_added(packed, p->n), 0, 4 * (size_t)columns);
+    memset(packed + front, 0, (size_t)(2 * columns * depth));
+    int16_t *panels = (int16_t *)(void *)(packed + front);
+    for (int32_t j = 0; j < p->n; j++)
+        for (int32_t i = 0; i < p->k; i++)
+            panels[j / LB_PANEL * LB_PANEL * depth + (i / 2 * LB_PANEL + j % LB_PANEL) * 2 + i % 2] = w[(ptrdiff_t)j * p->k + i];
+    return front + 2 * columns * depth;
+}
+
 static ptrdiff_t pack_pairs(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
     const ptrdiff_t front = lb_weights_front(p->n);
     const lb_gemm_s8_pack_params b = {.row_stride = 1, .column_stride = p->k, .k = p->k, .n = p->n, .segment = p->k ? p->k : 1};
@@ -73,7 +84,10 @@ void lb_linear_s8_pack__avx2(const lb_linear_s8_pack_params *p, const int8_t *w,
     lb_weights_head head = {.method = LB_NIBBLES};
     if (p->rows < FEW_ROWS)
         used[0] = pack_nibbles(p, w, packed);
-    else {
+    else if (p->k <= SHORT) {
+        head.method = LB_PLAIN;
+        used[0] = pack_plain(p, w, packed);
+    } else {
         head.method = LB_BINS;
         used[0] = pack_bins(p, w, packed, scratch);
     }
