@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
 import lowbit
 
@@ -34,7 +36,7 @@ def test_every_make_target_the_documents_name_exists() -> None:
 
 
 def test_the_readme_s_arrays_observers_and_hardware_run() -> None:
-    text = (ROOT / "README.md").read_text().partition("## Quantized arrays")[2].partition("## Documents")[0]
+    text = (ROOT / "README.md").read_text().partition("## Quantized arrays")[2].partition("## In PyTorch")[0]
     rng = np.random.default_rng(0)
     x = rng.standard_normal((64, 64)).astype(np.float32)
     names = {"lowbit": lowbit, "np": np, "x": x, "qa": lowbit.quantize_array(x), "qb": lowbit.quantize_array(x.T), "batches": [x, x]}
@@ -43,3 +45,13 @@ def test_the_readme_s_arrays_observers_and_hardware_run() -> None:
     for block in blocks:
         exec(block, names)
     assert names["best"].sqnr_db > 15 and names["hw"].threads >= 1
+
+
+def test_the_readme_s_pytorch_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="the extra torch is not installed")
+    block = (ROOT / "README.md").read_text().partition("## In PyTorch")[2].partition("```python\n")[2].partition("```")[0]
+    x = torch.randn(4, 4)
+    names: dict[str, Any] = {"lowbit": lowbit, "model": torch.nn.Linear(4, 4).eval(), "x": x, "batches": [x, x + 1]}
+    monkeypatch.chdir(tmp_path)
+    exec(block, names)
+    assert names["y"].shape == (4, 4) and (tmp_path / "out" / "model.h").is_file() and (names["q"] @ names["q"]).shape == (4, 4)

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from codegen_tools import Compiled, has
 
 import lowbit
 from lowbit import CalibratedQuantRule, DynamicQuantRule, FloatRule, WeightOnlyRule
-from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError, ShapeError
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, LowbitWarning, QuantError, ShapeError
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 import torch.nn.functional as F  # noqa: E402
@@ -65,7 +66,7 @@ def static() -> Iterator[tuple[Any, Any, Any]]:
     yield model, data, lt.quantize_(copy.deepcopy(model), "int8", data=data)
 
 
-def test_eager_interpreter_session_and_c_give_the_same_bits(static: Any) -> None:
+def test_eager_interpreter_and_session_give_the_same_bits(static: Any) -> None:
     model, data, quantized = static
     graph = lowbit.load(model, inputs=(data[0],), dynamic={"x": {0: "batch"}})
     q = lowbit.quantize(graph, arrays(data), recipe="int8")
@@ -75,6 +76,16 @@ def test_eager_interpreter_session_and_c_give_the_same_bits(static: Any) -> None
     assert y.tobytes() == interpret(lower(q).graph, {"x": x.numpy()})["output"].tobytes()
     assert lowbit.load(quantized) == q  # and what ships is what was evaluated
     assert lowbit.compile(lowbit.load(quantized))(x.numpy()).tobytes() == y.tobytes()  # type: ignore[union-attr]
+
+
+@pytest.mark.skipif(not has("gcc"), reason="no C compiler")
+def test_the_generated_c_gives_the_bits_of_the_model(tmp_path: Any) -> None:
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 5)).eval()
+    m = lt.quantize_(net, "int8", data=batches(), guard=False)
+    emitted = lowbit.emit_c(lowbit.load(m, shapes={"batch": 2}), tmp_path / "c", float_io=True, measure=False)
+    x = torch.randn(2, 3, 8, 8)
+    y = Compiled(tmp_path / "c", emitted).run([x.numpy()], [((2, 5), np.float32)])[0]
+    assert y.tobytes() == m(x).numpy().tobytes()
 
 
 def test_a_chain_of_layers_gives_layer_by_layer_what_its_graph_gives() -> None:
@@ -102,6 +113,20 @@ def test_state_dicts_copies_and_files_hold_all_that_a_converted_model_is(static:
     assert weights == sum(p.numel() for n, p in model.named_parameters() if p.dim() > 1)
     held = quantized.lowbit_graph.get_state()["tensors"]
     assert sum(t.numel() for t in held.values()) < weights / 10  # the graph's text holds no weight twice
+
+
+def test_a_converted_model_goes_through_safetensors(static: Any, tmp_path: Any) -> None:
+    _, _, quantized = static
+    lt.save_safetensors(quantized, tmp_path / "m.safetensors")
+    restored = lt.restore_(Net(), lt.load_safetensors(tmp_path / "m.safetensors"))
+    x = torch.randn(3, 3, 8, 8)
+    assert restored(x).equal(quantized(x)) and restored.conv1.weight.quant_params == quantized.conv1.weight.quant_params
+    for given in (b"nothing", b"\2" + b"\0" * 7 + b"{}"):
+        (tmp_path / "bad.safetensors").write_bytes(given)
+        with pytest.raises(FormatError, match="not a state of"):
+            lt.load_safetensors(tmp_path / "bad.safetensors")
+    with pytest.raises(FormatError, match="a set cannot be stored"):
+        lt.save_safetensors({"x": {1}}, tmp_path / "m.safetensors")
 
 
 def test_training_is_float_and_gradients_reach_the_inputs(static: Any) -> None:

@@ -15,6 +15,7 @@ except ImportError as e:  # the extra is not installed
 
 from lowbit.torch.calibrate import calibrate
 from lowbit.torch.convert import convert
+from lowbit.torch.files import load_safetensors, save_safetensors
 from lowbit.torch.modules import GRU, LSTM, Conv1d, Conv2d, ConvTranspose2d, Embedding, Linear, MultiheadAttention
 from lowbit.torch.qtensor import QTensor, quantize, quantize_int8, quantize_uint8
 from lowbit.torch.swap import dequantize_, quantize_, restore_
@@ -32,9 +33,11 @@ __all__ = [
     "calibrate",
     "convert",
     "dequantize_",
+    "load_safetensors",
     "quantize",
     "quantize_",
     "quantize_int8",
     "quantize_uint8",
     "restore_",
+    "save_safetensors",
 ]

@@ -1,0 +1,79 @@
+"""State dicts with quantized tensors as safetensors files: plain tensors and JSON, no pickle.
+
+A QTensor `w` is stored as `w:ints`, `w:scale` and `w:zero_point`; what else a state holds (modes, parameters, the graph's text) is JSON in
+the metadata, with the tensors in it stored beside the others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lowbit.errors import FormatError
+from lowbit.files import write_whole
+from lowbit.torch.params import Layout
+from lowbit.torch.qtensor import QTensor
+
+VERSION = 1
+PARTS = ("ints", "scale", "zero_point")
+
+
+def save_safetensors(state: nn.Module | Mapping[str, Any], path: str | PathLike[str]) -> None:
+    """Writes a module's state (or a state dict) with its quantized tensors. The old file stays whole until the new one is."""
+    from safetensors.torch import save
+
+    whole = state.state_dict() if isinstance(state, nn.Module) else state
+    tensors: dict[str, Tensor] = {}
+    described = {key: _described(value, key, tensors) for key, value in whole.items()}
+    write_whole(path, save(tensors, {"lowbit": json.dumps({"version": VERSION, "state": described}, sort_keys=True)}))
+
+
+def load_safetensors(path: str | PathLike[str]) -> dict[str, Any]:
+    """The state that `save_safetensors` wrote: for `load_state_dict`, or `restore_(model, state)` on a float model."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as f:
+            tensors = {key: f.get_tensor(key) for key in f.keys()}  # noqa: SIM118 - it is no dict
+            meta = json.loads((f.metadata() or {}).get("lowbit", "null"))
+        if not isinstance(meta, dict) or meta.get("version") != VERSION:
+            raise FormatError(f"not a state of version {VERSION}", where=Path(path).name, hint="lowbit.torch.save_safetensors(model, path)")
+        return {key: _made(row, tensors) for key, row in meta["state"].items()}
+    except (SafetensorError, OSError, ValueError, LookupError, TypeError) as e:
+        raise FormatError(f"not a state of quantized tensors ({e})", where=Path(path).name) from e
+
+
+def _described(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
+    """The value as JSON; tensors go into `tensors` and are named in it."""
+    if isinstance(value, QTensor):
+        for part, t in zip(PARTS, (value._data, value._scale, value._zero_point), strict=True):
+            tensors[f"{key}:{part}"] = t.detach().contiguous().clone()
+        g = value._layout
+        return {"qtensor": key, "layout": [g.dtype, g.scheme, g.axis, g.block], "shape": list(value.shape)}
+    if isinstance(value, Tensor):
+        tensors[key] = value.detach().contiguous().clone()
+        return {"tensor": key}
+    if isinstance(value, Mapping):
+        return {"map": [[str(k), _described(v, f"{key}/{k}", tensors)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"list": [_described(v, f"{key}/{i}", tensors) for i, v in enumerate(value)]}
+    if value is None or isinstance(value, str | int | float | bool):
+        return {"value": value}
+    raise FormatError(f"a {type(value).__name__} cannot be stored", where=key, hint="tensors, numbers, text, lists and dicts can")
+
+
+def _made(row: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
+    if "qtensor" in row:
+        data, scale, zero = (tensors[f"{row['qtensor']}:{part}"] for part in PARTS)
+        return QTensor(data, scale, zero, Layout(*row["layout"]), torch.Size(row["shape"]))
+    if "tensor" in row:
+        return tensors[row["tensor"]]
+    if "map" in row:
+        return {k: _made(v, tensors) for k, v in row["map"]}
+    return [_made(v, tensors) for v in row["list"]] if "list" in row else row["value"]
