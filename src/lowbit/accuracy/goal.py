@@ -13,15 +13,16 @@ class Goal:
     """floor   the least signal to noise ratio of the outputs, in dB
     gain    how much better than plain min-max int8 the outputs must be, in dB
     enough  beyond this nothing is tried, in dB
-    least   what may cost any amount of time: below it every layer may read 16 bits or stay float
-    wide    the share of the multiplications that may read 16 bits (they take about twice the time) for more than the least
+    least   how far the outputs may fall so that layers read 8 bits again, where more than the share `wide` of the multiplications reads 16
+            (they take about twice the time); below it layers may stay float
+    wide    that share, and the most that is wide for anything above the floor
     """
 
     floor: float = 30.0
     gain: float = 6.0
     enough: float = 60.0
-    least: float = 23.0
-    wide: float = 0.4
+    least: float = 25.0
+    wide: float = 0.5
 
     def db(self, plain: float) -> float:
         return min(max(self.floor, plain + self.gain), self.enough)

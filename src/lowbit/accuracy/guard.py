@@ -9,9 +9,10 @@ then it tries, cheapest first, each step measured and kept only if it helps:
     rounding      weights rounded so that their errors cancel
     16-bit taps   values that no multiplication reads (residual sums, norms) are kept in 16 bits
     w8a16, w16a16 layers whose inputs (or weights) make the most noise at the outputs read (or have) 16 bits: any of them below
-                  `Goal.least`, above it a small share of the multiplications, for they cost time
+                  the floor, above it some of the multiplications, for they cost time
     float         at the end, if even that is not enough
-    8 bits again  layers whose 16 bits turn out not to be needed are narrowed back
+    8 bits again  layers whose 16 bits turn out not to be needed; where they are needed for more than half of the multiplications, the
+                  outputs may fall to `Goal.least` for it
 
 Which taps and layers make the noise is measured, not guessed: each is rounded alone in the float network (`noise_shares`). Asymmetric
 ranges per tensor are the recipe's default and need no step of their own. The same graph, data and recipe give the same bytes.
@@ -158,7 +159,7 @@ class _Guard:
         banned: set[str] = set()
         path = self.state
         for round_ in range(self.shop.effort.rounds):
-            most = self.aim.wide if self.reached >= self.must else 1.0
+            most = self.aim.wide if self.reached >= self.aim.floor else 1.0
             chosen = wider(self.shop, path, allowed * (0.7 if round_ == 0 else 0.4 / round_), banned, most)
             if chosen is None:
                 break
