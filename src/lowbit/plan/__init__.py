@@ -5,6 +5,7 @@ from lowbit.plan.build import build
 from lowbit.plan.fuse import fuse
 from lowbit.plan.kernels import Packed
 from lowbit.plan.layout import channels_last
+from lowbit.plan.nibbles import in_bytes
 from lowbit.plan.plan import Place, Plan, Slot, Step, Target
 from lowbit.plan.segments import Segment, segments, unsupported
 from lowbit.plan.stored import real_weights
@@ -28,5 +29,5 @@ __all__ = [
 
 
 def physical(graph: Graph) -> Graph:
-    """The graph as kernels want it: channels last, clips in the ops before them. Integers keep their bits, floats their values."""
-    return fuse(channels_last(graph))
+    """The graph as kernels want it: channels last, four bits in bytes, clips in the ops before them. Every value is what it was."""
+    return fuse(channels_last(in_bytes(graph)))

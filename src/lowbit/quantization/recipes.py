@@ -24,6 +24,7 @@ RECIPES: dict[str, Callable[[], Rules]] = {
     "int16": lambda: _static("int16", "int8", "int16"),
     "int16-w16": lambda: _static("int16", "int16", "int16-w16"),
     "w4a8": lambda: _static("int8", "int4", "w4a8"),
+    "w4a4": lambda: _static("int4", "int4", "w4a4"),
     "w1a8": lambda: _static("int8", "binary", "w1a8"),
     "w4a8-block": lambda: [CalibratedQuantRule(".*", "int8", "int4", 32, because="recipe w4a8-block")],
     "w4a8-dynamic": lambda: [DynamicQuantRule(".*", "int8", "int4", 32, ops=ROWS, because="recipe w4a8-dynamic")],

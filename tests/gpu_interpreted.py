@@ -1,0 +1,132 @@
+"""The Triton kernels in Triton's interpreter, on the host, against lowbit's own arithmetic. Run by test_gpu.py with TRITON_INTERPRET=1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import lowbit
+from lowbit.matmul import matmul as int_matmul
+from lowbit.numerics import dequantize_with, quantize_with, requantize_with
+from lowbit.ops.quantize_rows import quantize_rows as rows_real
+from lowbit.torch.gpu import launch, table
+from lowbit.torch.qtensor import QTensor
+
+RNG = np.random.default_rng(0)
+SPECIAL = np.array([0.0, -0.0, 0.25, -0.25, 0.75, 1.25, 1e-42, -1e-42, 3e38, -3e38, np.inf, -np.inf, np.nan, 63.5, -64.5, 1e-3], np.float32)
+
+
+def tensor(x: Any) -> torch.Tensor:
+    return torch.from_numpy(np.array(x))
+
+
+def bits(x: torch.Tensor) -> bytes:
+    return x.numpy().tobytes()
+
+
+@pytest.mark.parametrize(("kind", "store"), [("int8", torch.int8), ("uint8", torch.uint8), ("int4", torch.int8), ("int16", torch.int16)])
+def test_quantize_and_dequantize(kind: str, store: torch.dtype) -> None:
+    d = lowbit.dtypes.dtype(kind)
+    assert d.min is not None and d.max is not None
+    x = np.concatenate([SPECIAL, RNG.standard_normal(1500).astype(np.float32) * 20])
+    for scale, zero in ((np.float32(0.5), 3), (np.float32(0.1), d.min + 1), (np.float32(0.037), d.max)):
+        q = launch.quantize(tensor(x), tensor(scale), tensor(np.int32(zero)), d.min, d.max, store)
+        want = quantize_with(x, scale, zero, d)
+        assert np.array_equal(q.numpy(), want)
+        assert bits(launch.dequantize(q, tensor(scale), tensor(np.int32(zero)))) == dequantize_with(want, scale, zero).tobytes()
+
+
+def test_each_channel_has_its_scale() -> None:
+    x = RNG.standard_normal((3, 5, 7)).astype(np.float32)
+    scale, zero = RNG.uniform(0.01, 0.1, 5).astype(np.float32), RNG.integers(-9, 9, 5).astype(np.int32)
+    q = launch.quantize(tensor(x), tensor(scale), tensor(zero), -128, 127, axis=1)
+    assert np.array_equal(q.numpy(), quantize_with(x, scale[:, None], zero[:, None], "int8"))
+    assert (
+        bits(launch.dequantize(q, tensor(scale), tensor(zero), axis=1))
+        == dequantize_with(q.numpy(), scale[:, None], zero[:, None]).tobytes()
+    )
+
+
+@pytest.mark.parametrize("k", [1, 16, 37, 5000])
+def test_rows(k: int) -> None:
+    x = RNG.standard_normal((5, k)).astype(np.float32)
+    x[1] = 0
+    x[2, 0], x[3, 0], x[4, :] = np.nan, np.inf, 1e-44
+    q, scale = launch.quantize_rows(tensor(x))
+    want, scales = rows_real(x)
+    assert np.array_equal(q.numpy(), want)
+    assert bits(scale) == np.asarray(scales).reshape(-1).tobytes()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (16, 32, 64), (33, 70, 130), (3, 129, 257)])
+@pytest.mark.parametrize("kinds", [("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("int4", "int4")])
+def test_integer_products_have_the_bits_of_lowbits_matmul(m: int, n: int, k: int, kinds: tuple[str, str]) -> None:
+    a = lowbit.quantize_array(RNG.standard_normal((m, k)).astype(np.float32), kinds[0], scheme="asymmetric")
+    w = lowbit.quantize_array(RNG.standard_normal((n, k)).astype(np.float32), kinds[1], granularity=lowbit.PerAxis(0))
+    y = table.product(QTensor.from_qarray(a), QTensor.from_qarray(w))
+    assert y is not None
+    want = int_matmul(a.ints, a.quant_params, w.ints.T, w.T.quant_params)
+    assert bits(y) == np.asarray(want).tobytes()
+    bias = RNG.standard_normal(n).astype(np.float32)
+    with_bias = table.linear(QTensor.from_qarray(a), QTensor.from_qarray(w), tensor(bias))
+    assert with_bias is not None and bits(with_bias) == (want + bias).tobytes()
+
+
+def test_without_tensor_cores_the_product_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = (RNG.integers(-128, 128, s).astype(np.int8) for s in ((20, 200), (30, 200)))
+    monkeypatch.setattr(launch, "tensor_cores", lambda x: False)
+    y = launch.matmul(tensor(a), tensor(b), torch.ones(1), torch.ones(1))
+    assert np.array_equal(y.numpy(), (a.astype(np.int64) @ b.astype(np.int64).T).astype(np.float32))
+
+
+@pytest.mark.parametrize("zero", [0, -5])
+def test_quantizing_on_the_way_is_quantizing_before(zero: int) -> None:
+    x, scale = RNG.standard_normal((18, 100)).astype(np.float32), np.float32(0.031)
+    x.flat[: SPECIAL.size] = SPECIAL
+    w, sw = RNG.integers(-127, 128, (40, 100)).astype(np.int8), RNG.uniform(0.01, 0.1, 40).astype(np.float32)
+    bias = RNG.standard_normal(40).astype(np.float32)
+    acc = (quantize_with(x, scale, zero, "int8").astype(np.int64) - zero) @ w.astype(np.int64).T
+    want = acc.astype(np.float32) * (scale * sw) + bias
+    assert bits(launch.linear_static(tensor(x), float(scale), zero, tensor(w), tensor(sw), tensor(bias))) == want.tobytes()
+
+
+@pytest.mark.parametrize("zero", [0, 7])
+def test_the_requantized_layer_is_that_of_graphs(zero: int) -> None:
+    q, w = RNG.integers(-128, 128, (18, 100)).astype(np.int8), RNG.integers(-127, 128, (40, 100)).astype(np.int8)
+    m, bias = RNG.uniform(1e-4, 1e-3, 40).astype(np.float32), RNG.integers(-9999, 9999, 40).astype(np.int32)
+    acc = (q.astype(np.int64) - zero) @ w.astype(np.int64).T + bias
+    want = requantize_with(acc, m, -3, "int8", qmin=-100, qmax=90)
+    assert np.array_equal(launch.linear_requantized(tensor(q), zero, tensor(w), tensor(m), tensor(bias), -3, -100, 90).numpy(), want)
+
+
+@pytest.mark.parametrize("size", [32, 64, 128])
+@pytest.mark.parametrize("scheme", ["symmetric", "asymmetric"])
+def test_four_bit_weights_by_block(size: int, scheme: Any) -> None:
+    m, n, k = 5, 40, 160  # the last block of 64 and 128 is shorter
+    x = RNG.standard_normal((m, k)).astype(np.float32)
+    w = lowbit.quantize_array(RNG.standard_normal((n, k)).astype(np.float32), "int4", scheme=scheme, granularity=lowbit.PerBlock(1, size))
+    bias = RNG.standard_normal(n).astype(np.float32)
+    q, sx = (np.asarray(v) for v in rows_real(x))
+    scale, zero = (np.broadcast_to(v, (n, -(-k // size))) for v in (w.quant_params.scale, w.quant_params.zero_point))
+    t = np.zeros((m, n), np.float32)
+    for b in range(-(-k // size)):
+        at = slice(b * size, (b + 1) * size)
+        acc = q[:, at].astype(np.int64) @ (w.ints[:, at].astype(np.int64) - zero[:, b : b + 1]).T
+        t = t + acc.astype(np.float32) * (sx.reshape(-1, 1) * scale[:, b])
+    y = table.linear_rows(tensor(x), QTensor.from_qarray(w), tensor(bias))
+    assert y is not None and bits(y) == (t + bias).tobytes()
+    whole = np.rint(x * 8).astype(np.float32)  # small integers, and scales that are powers of two: sums are exact in any order
+    even = lowbit.QArray(w.ints, lowbit.QuantParams("int4", np.exp2(np.rint(np.log2(scale))), zero, scheme, lowbit.PerBlock(1, size)))
+    y = table.weight_only(tensor(whole), QTensor.from_qarray(even), None)
+    assert y is not None and np.array_equal(
+        y.numpy(), (whole.astype(np.float64) @ even.dequantize().astype(np.float64).T).astype(np.float32)
+    )
+
+
+def test_nothing_is_nothing() -> None:
+    none = torch.empty(0, 8, dtype=torch.int8)
+    assert launch.matmul(none, torch.ones(3, 8, dtype=torch.int8), torch.ones(1), torch.ones(1)).shape == (0, 3)
+    assert launch.quantize(torch.empty(0), torch.ones(1), torch.zeros(1), -128, 127).shape == (0,)

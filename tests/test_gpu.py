@@ -1,0 +1,55 @@
+"""The Triton kernels without a GPU: exact in Triton's interpreter, and what they compile to."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="the extra gpu is not installed")
+
+from lowbit.torch import kernels
+from lowbit.torch.gpu import ptx
+
+AMPERE = "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32"
+
+
+def test_the_kernels_have_the_bits_of_lowbits_arithmetic() -> None:
+    cases = Path(__file__).parent / "gpu_interpreted.py"
+    env = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}  # it is read when the kernels are defined: a process of its own
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(cases)], env=env, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stdout[-3000:]
+
+
+@pytest.mark.parametrize("variant", ["matmul_s8", "linear_static", "linear_requantized", "matmul_int4_rows"])
+def test_integer_products_use_the_tensor_cores(variant: str) -> None:
+    found = ptx.instructions(ptx.ptx(variant, 80))
+    assert AMPERE in found
+    assert not any(i.startswith("fma") for i in found)  # a product and a sum round twice
+
+
+def test_hopper_has_its_own_instruction_and_turing_sums_floats() -> None:
+    assert any(
+        i.startswith("wgmma.mma_async.sync.aligned") and i.endswith(".s32.s8.s8") for i in ptx.instructions(ptx.ptx("matmul_s8", 90))
+    )
+    turing = ptx.instructions(ptx.ptx("matmul_s8", 75))
+    assert "fma.rn.f32" in turing and not any("mma" in i.split(".") for i in turing)
+
+
+@pytest.mark.parametrize("capability", [75, 80, 90])
+def test_divisions_are_exact_and_nothing_is_flushed_to_zero(capability: int) -> None:
+    for variant in ("quantize", "quantize_rows"):
+        found = ptx.instructions(ptx.ptx(variant, capability))
+        assert "div.rn.f32" in found
+        assert not any("ftz" in i or i.startswith(("div.full", "div.approx", "rcp", "fma")) for i in found)
+
+
+def test_quantized_tensors_on_a_gpu_find_these_kernels() -> None:
+    for op in ("matmul", "linear", "linear_rows", "weight_only"):
+        found = kernels.find("cuda", op)
+        assert found is not None and found.__module__ == "lowbit.torch.gpu.table"
