@@ -15,11 +15,12 @@ LB_INLINE void lb_conv_armdsp(const lb_conv_s8_params *p, const int8_t *x, const
             const lb_columns c = {(const int8_t *)w + (ptrdiff_t)g * n * k,     bias + g * n, k, p->x_zero, 0, n,
                                   {multiplier + g * n, p->y_zero, p->lo, p->hi}};
             void *to = lb_element(out, (ptrdiff_t)i * p->out_stride + g * n, kind);
-            const int8_t *first = lb_gathered(p, x, i, g, rows);
-            if (i + 1 < last)
-                lb_two_rows_armdsp(&c, first, lb_gathered(p, x, i + 1, g, rows + k), to, lb_element(to, p->out_stride, kind), kind);
-            else
-                lb_row_armdsp(&c, first, to, kind);
+            lb_gather(p, x, i, g, rows);
+            if (i + 1 < last) {
+                lb_gather(p, x, i + 1, g, rows + k);
+                lb_two_rows_armdsp(&c, rows, to, lb_element(to, p->out_stride, kind), kind);
+            } else
+                lb_row_armdsp(&c, rows, to, kind);
         }
 }
 

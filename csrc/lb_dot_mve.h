@@ -15,6 +15,8 @@
 
 /* bias - zero * sum of w: where a column's accumulator starts. */
 LB_INLINE int32_t lb_start_mve(int32_t bias, const int8_t *w, int32_t k, int32_t zero) {
+    if (zero == 0)
+        return bias;
     int32_t sum = 0, i = 0;
     for (; i + 16 <= k; i += 16)
         sum = vaddvaq_s8(sum, vldrbq_s8(w + i));

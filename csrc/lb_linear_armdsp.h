@@ -13,7 +13,7 @@ LB_INLINE void lb_linear_armdsp(const lb_linear_s8_params *p, const int8_t *x, c
         int32_t i = b.top;
         for (; i + 2 <= b.bottom; i += 2) {
             const int8_t *row = x + (ptrdiff_t)i * p->k;
-            lb_two_rows_armdsp(&c, row, row + p->k, lb_element(out, (ptrdiff_t)i * p->out_stride, kind),
+            lb_two_rows_armdsp(&c, row, lb_element(out, (ptrdiff_t)i * p->out_stride, kind),
                                lb_element(out, (ptrdiff_t)(i + 1) * p->out_stride, kind), kind);
         }
         if (i < b.bottom)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from test_plan import network
 
 import lowbit
 from lowbit.codegen import target as target_of
-from lowbit.codegen.targets import EXACT, WARNINGS
+from lowbit.codegen.targets import EXACT, TARGETS, WARNINGS
 from lowbit.ir.graph import Graph
 from lowbit.lower import lower
 from lowbit.quantization.rules import CalibratedQuantRule
@@ -126,3 +127,14 @@ def test_instructions_are_counted_exactly(target: str, tmp_path: Path) -> None:
     assert many - few == 2 * 500
     folder = emitted("mlp", target, tmp_path / "c")
     assert count(folder, target) == count(folder, target) > 1000
+
+
+@pytest.mark.parametrize(("target", "most"), [("cortex-m4", 0.45), ("cortex-m55", 0.25)])
+@pytest.mark.parametrize("name", ["dscnn"])
+def test_kernels_of_a_core_take_a_fraction_of_the_portable_instructions(
+    name: str, target: str, most: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need(target_of(target).compiler, "qemu-system-arm", "gcc")
+    own = count(emitted(name, target, tmp_path / "own"), target)
+    monkeypatch.setitem(TARGETS, target, replace(TARGETS[target], isas=("ref",)))
+    assert own <= most * count(emitted(name, target, tmp_path / "ref"), target)

@@ -137,7 +137,7 @@ def wide_linear(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> list
         return None
     n, k = w.shape
     kernel = ctx.kernel(f"linear_{contract}")
-    if kernel.isa == "ref":
+    if kernel.isa in PLAIN:
         weights = ctx.once(wv, "int16", make=lambda: np.ascontiguousarray(w, np.int16))
     else:
         weights = ctx.once(wv, "words", str(bound < 2**31), make=lambda: pack_words(w, bound < 2**31))
