@@ -180,6 +180,26 @@ LB_INLINE void lb_pairs_rows(const int rows, const lb_panel_work *t, ptrdiff_t i
     lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
 }
 
+/* The same for the eight columns on the left of a panel that has no others. */
+LB_INLINE void lb_pairs_half_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
+    __m256i c[LB_BIN_ROWS];
+    LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        c[r] = _mm256_add_epi32(t->e[0].start, _mm256_set1_epi32(t->s->pairs[i + r]));
+    const uint8_t *a = t->s->a + i * t->s->stride;
+    for (const uint8_t *end = a + 2 * lb_round_up(t->p->k, LB_STEP); a < end; a += 8, b += 4 * LB_PANEL) {
+        const __m256i odd = _mm256_load_si256((const __m256i *)(const void *)b);
+        const __m256i even = _mm256_load_si256((const __m256i *)(const void *)(b + 2 * LB_PANEL));
+        LB_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const uint8_t *at = a + r * t->s->stride;
+            const __m256i x = _mm256_add_epi16(lb_broadcast(at), odd), y = _mm256_add_epi16(lb_broadcast(at + 4), even);
+            c[r] = _mm256_add_epi32(c[r], _mm256_madd_epi16(x, y));
+        }
+    }
+    lb_finish8(rows, t->p, t->first + i, t->n, c, t->e[0]);
+}
+
 static inline void lb_pairs_panel(const lb_panel_work *t, ptrdiff_t rows, const int16_t *b) {
     const lb_rows *s = t->s;
     if (t->p->k > LB_LONG && rows > LB_TILE) {
@@ -194,6 +214,13 @@ static inline void lb_pairs_panel(const lb_panel_work *t, ptrdiff_t rows, const 
         return;
     }
     ptrdiff_t i = 0;
+    if (!t->e[1].width) {
+        for (; i + 6 <= rows; i += 6)
+            lb_pairs_half_rows(6, t, i, b);
+        for (; i < rows; i++)
+            lb_pairs_half_rows(1, t, i, b);
+        return;
+    }
     for (; i + 4 <= rows; i += 4) {
         lb_ask(t, i / 4, rows / 4);
         lb_pairs_rows(4, t, i, b);

@@ -13,9 +13,13 @@ static inline __m128i load(const int8_t *from, int32_t stride) {
 void lb_add_s8__avx2(const lb_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end) {
     const lb_add16_terms terms = lb_add16_of(p->a_multiplier, p->b_multiplier, p->offset, p->lo, p->hi);
     const int32_t da = p->a_stride[3], db = p->b_stride[3];
+    const int small = da == 1 && db == 1 && lb_add_is_small(p->a_multiplier, p->b_multiplier, p->offset);
     for (lb_run r; begin < end; begin += r.count) {
         r = lb_run_at(p->shape, p->a_stride, p->b_stride, begin, end);
         int32_t i = 0;
+        if (small)
+            for (; i <= r.count - 32; i += 32)
+                _mm256_storeu_si256((__m256i *)(void *)(out + r.at + i), lb_small_add32(a + r.a + i, b + r.b + i, &terms));
         for (; i <= r.count - 16; i += 16)
             _mm_storeu_si128((__m128i *)(void *)(out + r.at + i), lb_add16(load(a + r.a + i * da, da), load(b + r.b + i * db, db), &terms));
         for (; i < r.count; i++)
