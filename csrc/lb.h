@@ -50,6 +50,7 @@
 #include "contracts/quantize.h"
 #include "contracts/softmax.h"
 #include "contracts/rnn.h"
+#include "contracts/weights.h"
 #include "contracts/wide.h"
 
 #endif

@@ -6,9 +6,10 @@
 #include "lb_elements.h"
 #include "lb_exp.h"
 
-#include <math.h> /* INFINITY; no function of it */
+#include <stddef.h>
 
-#define LB_ONE 1048576.0f /* the largest probability of a row: 2^20, so that the product with it is exact */
+#define LB_ONE lb_f32_of_bits(0x49800000u) /* the largest probability of a row: 2^20, so that the product with it is exact */
+#define LB_MINUS_INFINITY lb_f32_of_bits(0xff800000u)
 
 /* The queries of an item, and where they and their keys, values, mask and results start. */
 typedef struct {
@@ -37,17 +38,17 @@ static inline int32_t lb_attention_keys(const lb_attention_s8_params *p, int32_t
 
 static inline float lb_masked(const lb_attention_s8_params *p, const void *mask, ptrdiff_t at, float u) {
     if (p->mask_bytes == 1)
-        return ((const uint8_t *)mask)[at] ? u : -INFINITY;
-    return p->mask_bytes == 4 ? u + ((const float *)mask)[at] : u;
+        return ((const uint8_t *)mask)[at] ? u : LB_MINUS_INFINITY;
+    return p->mask_bytes == 4 ? lb_f32_add(u, ((const float *)mask)[at]) : u;
 }
 
 /* The factor of the second sum. Where all p are 0 that is 0, and the factor does not matter as long as it is finite. */
 static inline float lb_attention_factor(const lb_attention_s8_params *p, int64_t total) {
-    return p->multiplier / (float)(total ? total : 1);
+    return lb_f32_div(p->multiplier, lb_f32_from_s64(total ? total : 1));
 }
 
-/* `bytes` of an element are a constant where this is called, so that a compiler leaves out the other width. scratch holds a score, then a
- * probability for each key. */
+/* `bytes` of an element are a constant where this is called, so that a compiler leaves out the other width. scratch holds a score, then the
+ * bits of a probability, which is an integer, for each key. */
 static inline void lb_attention_ref(const lb_attention_s8_params *p, int32_t bytes, const void *q, const void *k, const void *v,
                                     const void *mask, void *out, void *scratch, int32_t begin, int32_t end) {
     float *scores = scratch;
@@ -56,27 +57,29 @@ static inline void lb_attention_ref(const lb_attention_s8_params *p, int32_t byt
         for (int32_t row = b.top; row < b.bottom; row++) {
             const int32_t keys = lb_attention_keys(p, row);
             const ptrdiff_t query = b.q + (ptrdiff_t)row * p->q_stride[2];
-            float top = -INFINITY;
+            float top = LB_MINUS_INFINITY;
             for (int32_t j = 0; j < keys; j++) {
                 int64_t acc = 0;
                 for (int32_t e = 0; e < p->features; e++)
                     acc += (int64_t)(lb_element(q, bytes, query + e) - p->q_zero) *
                            (lb_element(k, bytes, b.k + (ptrdiff_t)j * p->k_stride[2] + e) - p->k_zero);
                 const ptrdiff_t at = b.mask + (ptrdiff_t)row * p->mask_stride[2] + (ptrdiff_t)j * p->mask_stride[3];
-                scores[j] = lb_masked(p, mask, at, (float)acc * p->score_scale);
-                top = scores[j] > top ? scores[j] : top;
+                scores[j] = lb_masked(p, mask, at, lb_f32_mul(lb_f32_from_s64(acc), p->score_scale));
+                top = lb_f32_less(top, scores[j]) ? scores[j] : top;
             }
             int64_t total = 0;
             for (int32_t j = 0; j < keys; j++) {
-                scores[j] = (float)lb_rne(LB_ONE * lb_exp(scores[j] - top)); /* at most 2^20: exact */
-                total += (int64_t)scores[j];
+                const int32_t share = lb_round_clamp(lb_f32_mul(LB_ONE, lb_exp(lb_f32_sub(scores[j], top))), 0, 0, 1 << 20);
+                scores[j] = lb_f32_of_bits((uint32_t)share);
+                total += share;
             }
             const float factor = lb_attention_factor(p, total);
             for (int32_t f = 0; f < p->values; f++) {
                 int64_t acc = 0;
                 for (int32_t j = 0; j < keys; j++)
-                    acc += (int64_t)scores[j] * (lb_element(v, bytes, b.v + (ptrdiff_t)j * p->v_stride[2] + f) - p->v_zero);
-                lb_put(out, p->out_bytes, b.out + (ptrdiff_t)row * p->out_stride[2] + f, (float)acc * factor, p->y_zero, p->lo, p->hi);
+                    acc += (int64_t)lb_f32_bits(scores[j]) * (lb_element(v, bytes, b.v + (ptrdiff_t)j * p->v_stride[2] + f) - p->v_zero);
+                lb_put(out, p->out_bytes, b.out + (ptrdiff_t)row * p->out_stride[2] + f, lb_f32_mul(lb_f32_from_s64(acc), factor),
+                       p->y_zero, p->lo, p->hi);
             }
         }
     }

@@ -25,12 +25,12 @@ static inline __m256 lb_masked8(const lb_attention_s8_params *p, const void *mas
         bytes |= (uint64_t)(m[i * step] != 0) << 8 * i;
     const __m256i there = _mm256_cvtepi8_epi32(_mm_cvtsi64_si128((int64_t)bytes));
     const __m256 out = _mm256_castsi256_ps(_mm256_cmpeq_epi32(there, _mm256_setzero_si256()));
-    return _mm256_blendv_ps(u, _mm256_set1_ps(-INFINITY), out);
+    return _mm256_blendv_ps(u, _mm256_set1_ps(LB_MINUS_INFINITY), out);
 }
 
 /* Scores u (float, to a multiple of 8 behind `keys`) with mask, those behind `keys` -inf; gives their largest. */
 static inline float lb_mask_row(const lb_attention_s8_params *p, const void *mask, ptrdiff_t at, int32_t keys, float *u) {
-    const __m256 none = _mm256_set1_ps(-INFINITY);
+    const __m256 none = _mm256_set1_ps(LB_MINUS_INFINITY);
     __m256 top = none;
     for (int32_t j = 0; j < keys; j += 8) {
         __m256 v = _mm256_load_ps(u + j);

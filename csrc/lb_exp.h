@@ -4,42 +4,37 @@
 
 #include "lb_numerics.h"
 
-#include <string.h>
-
 /* exp(x) for x <= 0; 0 below -87, and for NaN. */
 static inline float lb_exp(float x) {
-    if (!(x >= -87.0f))
-        return 0.0f;
-    const int32_t exponent = lb_rne(x * 1.44269502f);
-    const float n = (float)exponent, r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.98756912e-4f;
-    p = p * r + 1.39819994e-3f;
-    p = p * r + 8.33345205e-3f;
-    p = p * r + 4.16657962e-2f;
-    p = p * r + 1.66666657e-1f;
-    p = p * r + 0.5f;
-    const float e = ((p * (r * r)) + r) + 1.0f;
-    uint32_t bits; /* e is within 0.7 ... 1.5 and the result is normal: 2^n is added to the exponent */
-    memcpy(&bits, &e, sizeof bits);
-    bits += (uint32_t)exponent << 23;
-    float y;
-    memcpy(&y, &bits, sizeof y);
-    return y;
+    if (lb_f32_is_nan(x) || lb_f32_less(x, lb_f32_of_bits(0xc2ae0000u))) /* -87 */
+        return lb_f32_of_bits(0);
+    static const uint32_t c[] = {0x3ab743ceu, 0x3c088908u, 0x3d2aa9c1u, 0x3e2aaaaau, 0x3f000000u};
+    const int32_t exponent = lb_round_clamp(lb_f32_mul(x, lb_f32_of_bits(0x3fb8aa3bu)), 0, -127, 127); /* x / ln 2 */
+    const float n = lb_f32_from_s32(exponent);
+    /* ln 2 in two parts, 0.693359375 and -2.12194440e-4: the first product is exact */
+    const float r = lb_f32_sub(lb_f32_sub(x, lb_f32_mul(n, lb_f32_of_bits(0x3f318000u))), lb_f32_mul(n, lb_f32_of_bits(0xb95e8083u)));
+    float p = lb_f32_of_bits(0x39506967u);
+    for (int i = 0; i < 5; i++)
+        p = lb_f32_add(lb_f32_mul(p, r), lb_f32_of_bits(c[i]));
+    const float e = lb_f32_add(lb_f32_add(lb_f32_mul(p, lb_f32_mul(r, r)), r), lb_f32_of_bits(0x3f800000u));
+    /* e is within 0.7 ... 1.5 and the result is normal: 2^n is added to the exponent */
+    return lb_f32_of_bits(lb_f32_bits(e) + ((uint32_t)exponent << 23));
 }
 
 static inline float lb_magnitude(float x) {
-    return x < 0.0f ? -x : x;
+    return lb_f32_abs(x);
 }
 
 /* NaN gives 1, as in lb_tanh. */
 static inline float lb_sigmoid(float x) {
-    const float e = lb_exp(-lb_magnitude(x));
-    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+    const float one = lb_f32_of_bits(0x3f800000u), e = lb_exp(lb_f32_neg(lb_f32_abs(x)));
+    return lb_f32_div(lb_f32_less(x, lb_f32_of_bits(0)) ? e : one, lb_f32_add(one, e));
 }
 
 static inline float lb_tanh(float x) {
-    const float a = lb_magnitude(x), e = lb_exp(-(a + a)), t = (1.0f - e) / (1.0f + e);
-    return x < 0.0f ? -t : t;
+    const float one = lb_f32_of_bits(0x3f800000u), a = lb_f32_abs(x), e = lb_exp(lb_f32_neg(lb_f32_add(a, a)));
+    const float t = lb_f32_div(lb_f32_sub(one, e), lb_f32_add(one, e));
+    return lb_f32_less(x, lb_f32_of_bits(0)) ? lb_f32_neg(t) : t;
 }
 
 #endif

@@ -24,13 +24,13 @@ static inline void lb_lstm_ref(const lb_lstm_s8_params *p, const float *px, cons
                     for (int gate = 0; gate < 4; gate++) {
                         const ptrdiff_t row = (u.direction * 4 + gate) * n + i;
                         const lb_sum sum = lb_recurrent(before, r + row * n, p->hidden, p->h_zero);
-                        pre[gate] = (px[at.row * rows + row] + bias[row]) + (float)sum * r_scale[row];
+                        pre[gate] = lb_f32_add(lb_f32_add(px[at.row * rows + row], bias[row]), lb_f32_mul(LB_SUM_F32(sum), r_scale[row]));
                     }
                     const int32_t kept = lb_sigmoid_gate(pre[2], table), taken = lb_sigmoid_gate(pre[0], table);
                     const int32_t next = lb_mix(kept, cell[i], taken, lb_tanh_gate(pre[3], table), p->state_bits);
                     const int32_t out = lb_sigmoid_gate(pre[1], table) * lb_tanh16(lb_to_q12(next, p->state_bits), table);
                     c[at.state + i] = (int16_t)next;
-                    y[at.y + i] = (lb_hidden)lb_round_clamp((float)out * p->h_multiplier, p->h_zero, p->lo, p->hi);
+                    y[at.y + i] = (lb_hidden)lb_round_clamp(lb_f32_mul(lb_f32_from_s32(out), p->h_multiplier), p->h_zero, p->lo, p->hi);
                     if (step == p->time - 1)
                         h[at.state + i] = y[at.y + i];
                 }

@@ -12,9 +12,10 @@ typedef struct {
 
 static inline lb_moments lb_moments_of(const lb_norm_s8_params *p, int64_t s1, int64_t s2) {
     const int64_t n = p->n;
-    const float mean = p->centered ? (float)s1 / (float)n : 0.0f;
-    const float v = p->centered ? (float)(n * s2 - s1 * s1) / (float)(n * n) : (float)s2 / (float)n;
-    return (lb_moments){mean, 1.0f / lb_sqrt(v + p->eps)};
+    const float mean = p->centered ? lb_f32_div(lb_f32_from_s64(s1), lb_f32_from_s64(n)) : lb_f32_of_bits(0);
+    const float v = p->centered ? lb_f32_div(lb_f32_from_s64(n * s2 - s1 * s1), lb_f32_from_s64(n * n))
+                                : lb_f32_div(lb_f32_from_s64(s2), lb_f32_from_s64(n));
+    return (lb_moments){mean, lb_f32_div(lb_f32_from_s32(1), lb_sqrt(lb_f32_add(v, p->eps)))};
 }
 
 /* The channel of the first element of a set. */

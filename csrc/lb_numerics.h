@@ -46,6 +46,18 @@ static inline lb_f32 lb_f32_div(lb_f32 a, lb_f32 b) {
     return (lb_f32){lb_soft_div(a.bits, b.bits)};
 }
 
+static inline lb_f32 lb_f32_of_bits(uint32_t bits) {
+    return (lb_f32){bits};
+}
+
+static inline uint32_t lb_f32_bits(lb_f32 v) {
+    return v.bits;
+}
+
+static inline int32_t lb_f32_less(lb_f32 a, lb_f32 b) {
+    return lb_soft_less(a.bits, b.bits);
+}
+
 static inline int32_t lb_round_clamp(lb_f32 v, int32_t zero_point, int32_t lo, int32_t hi) {
     return lb_soft_round_clamp(v.bits, zero_point, lo, hi);
 }
@@ -57,6 +69,7 @@ static inline int32_t lb_requantize(int32_t acc, lb_f32 multiplier, int32_t zero
 #else
 
 #include <float.h>
+#include <string.h>
 
 /* 16 is 0 for float: it is _Float16 that is computed as such */
 _Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16, "fp32 must be computed in fp32 (on 32-bit x86: -msse2 -mfpmath=sse)");
@@ -90,6 +103,24 @@ static inline lb_f32 lb_f32_div(lb_f32 a, lb_f32 b) {
     return a / b;
 }
 
+/* Constants of kernels are bits, which mean the same with and without floats. */
+static inline lb_f32 lb_f32_of_bits(uint32_t bits) {
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static inline uint32_t lb_f32_bits(lb_f32 v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+/* a < b; never of a NaN. */
+static inline int32_t lb_f32_less(lb_f32 a, lb_f32 b) {
+    return a < b;
+}
+
 /* v to the nearest integer, ties to even; |v| <= 2^22. Adding 1.5 * 2^23 leaves a sum whose last bit weighs one, so the adder
  * does the rounding: no libm call, and the compiler may vectorize it. */
 static inline int32_t lb_rne(float v) {
@@ -113,6 +144,18 @@ static inline int32_t lb_requantize(int32_t acc, float multiplier, int32_t zero_
 }
 
 #endif
+
+static inline lb_f32 lb_f32_neg(lb_f32 v) {
+    return lb_f32_of_bits(lb_f32_bits(v) ^ 0x80000000u);
+}
+
+static inline lb_f32 lb_f32_abs(lb_f32 v) {
+    return lb_f32_of_bits(lb_f32_bits(v) & 0x7fffffffu);
+}
+
+static inline int32_t lb_f32_is_nan(lb_f32 v) {
+    return (lb_f32_bits(v) & 0x7fffffffu) > 0x7f800000u;
+}
 
 /* clamp(rne(x / scale) + zero_point): fp32 division. */
 static inline int32_t lb_quantize(lb_f32 x, lb_f32 scale, int32_t zero_point, int32_t lo, int32_t hi) {

@@ -29,6 +29,9 @@ static inline lb_moment lb_moment_of(const lb_lstm_s8_params *p, int32_t directi
                        (ptrdiff_t)direction * p->s_direction + (ptrdiff_t)batch * p->s_batch};
 }
 
+/* fl32 of a sum of 32 or 64 bits: machines of 32 bits convert the longer ones in many steps. */
+#define LB_SUM_F32(sum) (sizeof(sum) == 4 ? lb_f32_from_s32((int32_t)(sum)) : lb_f32_from_s64(sum))
+
 /* tanh in Q0.15 of g in Q3.12. */
 static inline int32_t lb_tanh16(int32_t g, const int16_t *table) {
     const int32_t at = g + 32768, i = at >> 7, part = at & 127;
@@ -41,11 +44,11 @@ static inline int32_t lb_clamp16s(int32_t v) {
 
 /* tanh, and sigmoid, in Q0.15 of a real. */
 static inline int32_t lb_tanh_gate(float v, const int16_t *table) {
-    return lb_tanh16(lb_round_clamp(v * 4096.0f, 0, -32768, 32767), table);
+    return lb_tanh16(lb_round_clamp(lb_f32_mul(v, lb_f32_from_s32(4096)), 0, -32768, 32767), table);
 }
 
 static inline int32_t lb_sigmoid_gate(float v, const int16_t *table) {
-    return (lb_tanh16(lb_round_clamp(v * 2048.0f, 0, -32768, 32767), table) + 32768) >> 1;
+    return (lb_tanh16(lb_round_clamp(lb_f32_mul(v, lb_f32_from_s32(2048)), 0, -32768, 32767), table) + 32768) >> 1;
 }
 
 /* A state of scale 2^-bits in Q3.12. */

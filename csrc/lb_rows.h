@@ -9,8 +9,8 @@
 
 /* largest / 127, or 1 where that is 0 or not finite. `largest` >= 0, not NaN. */
 static inline float lb_row_scale(float largest) {
-    const float scale = largest / 127.0f;
-    return scale > 0.0f && scale <= FLT_MAX ? scale : 1.0f;
+    const float scale = lb_f32_div(largest, lb_f32_from_s32(127));
+    return lb_f32_bits(scale) - 1 < 0x7f7fffffu ? scale : lb_f32_from_s32(1); /* above 0, below infinity */
 }
 
 #endif

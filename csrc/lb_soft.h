@@ -104,6 +104,14 @@ static inline uint32_t lb_soft_add(uint32_t a, uint32_t b) {
     return x == low ? 0 : lb_soft_pack(a & 0x80000000u, lb_soft_exponent(a) - 32, x - low);
 }
 
+/* a < b; never of a NaN. */
+static inline int32_t lb_soft_less(uint32_t a, uint32_t b) {
+    if (lb_soft_is_nan(a) || lb_soft_is_nan(b) || ((a | b) & 0x7fffffffu) == 0)
+        return 0;
+    const uint32_t x = a & 0x80000000u ? ~a : a | 0x80000000u, y = b & 0x80000000u ? ~b : b | 0x80000000u;
+    return x < y;
+}
+
 /* The square root; of numbers below 0 NaN. */
 static inline uint32_t lb_soft_sqrt(uint32_t a) {
     if ((a & 0x7fffffffu) == 0 || a == LB_SOFT_INFINITY)

@@ -5,6 +5,7 @@
 #include "lb.h"
 #include "lb_gemm_s8.h"
 #include "lb_linear.h"
+#include "lb_numerics.h"
 
 /* Weight i of a row in the layout of `ref`. */
 static inline int32_t lb_w4_at(const uint8_t *row, int32_t i) {
@@ -36,13 +37,13 @@ static inline int32_t lb_w4_acc(const lb_linear_w4_s8_params *p, const int8_t *x
 static inline float lb_w4_blocks(const lb_linear_w4_blocks_s8_params *p, const int8_t *x, float x_scale, const uint8_t *w,
                                  const float *scales, const float *bias, int32_t row, int32_t column) {
     const int32_t segments = lb_segments(p->k, p->segment);
-    float t = 0.0f;
+    float t = lb_f32_of_bits(0);
     for (int32_t s = 0; s < segments; s++) {
         const int32_t acc = lb_w4_dot(x + (ptrdiff_t)row * p->k, p->x_zero, w + column * lb_w4_row_bytes(p->k), s * p->segment,
                                       lb_segment_length(p->k, p->segment, s));
-        t = t + (float)acc * (x_scale * scales[(ptrdiff_t)column * segments + s]);
+        t = lb_f32_add(t, lb_f32_mul(lb_f32_from_s32(acc), lb_f32_mul(x_scale, scales[(ptrdiff_t)column * segments + s])));
     }
-    return t + bias[column];
+    return lb_f32_add(t, bias[column]);
 }
 
 /* The items of linear_w4_s8 and linear_w4_blocks_s8 are those of linear_s8. */

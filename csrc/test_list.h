@@ -6,6 +6,7 @@
 #define KERNEL_TESTS(X) \
     X(abs_f32, test_unary_f32) \
     X(add_f32, test_binary_f32) \
+    X(add_int, test_add_int) \
     X(add_s16, test_add_s16) \
     X(add_s8, test_add_s8) \
     X(arithmetic_s32, test_arithmetic) \
@@ -45,6 +46,8 @@
     X(elu_f32, test_unary_f32) \
     X(erf_f32, test_unary_f32) \
     X(exp_f32, test_exp_f32) \
+    X(expand_s8_f32, test_expand_s8_f32) \
+    X(expand_w4_f32, test_expand_w4_f32) \
     X(fill_b32, test_fill_wide) \
     X(fill_b64, test_fill_wide) \
     X(fill_b8, test_fill_b8) \
@@ -79,6 +82,7 @@
     X(linear_w4_blocks_s8, test_linear_w4_blocks_s8) \
     X(linear_w4_blocks_s8_f32, test_linear_w4_blocks_s8_f32) \
     X(linear_w4_blocks_s8_s16, test_linear_w4_blocks_s8_s16) \
+    X(linear_w4_f32, test_linear_w4_f32) \
     X(linear_w4_rows_f32, test_linear_w4_rows_f32) \
     X(linear_w4_s8, test_linear_w4_s8) \
     X(linear_w4_s8_f32, test_linear_w4_s8_f32) \

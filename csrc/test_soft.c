@@ -40,7 +40,7 @@ static uint32_t number(uint32_t near) {
 }
 
 static void test_operations(void) {
-    int sums = 1, differences = 1, products = 1, quotients = 1, roots = 1;
+    int sums = 1, differences = 1, products = 1, quotients = 1, less = 1, roots = 1;
     for (int i = 0; i < PAIRS; i++) {
         const uint32_t a = number(0x3f800000u), b = number(a);
         const float x = real(a), y = real(b);
@@ -48,12 +48,14 @@ static void test_operations(void) {
         differences &= bits(x - y) == lb_soft_add(a, b ^ 0x80000000u);
         products &= bits(x * y) == lb_soft_mul(a, b);
         quotients &= bits(x / y) == lb_soft_div(a, b);
+        less &= lb_soft_less(a, b) == (x < y);
         roots &= bits(sqrtf(x)) == lb_soft_sqrt(a);
     }
     expect(sums, "sums in integers have the bits of floats");
     expect(differences, "differences in integers have the bits of floats");
     expect(products, "products in integers have the bits of floats");
     expect(quotients, "quotients in integers have the bits of floats");
+    expect(less, "comparisons in integers are those of floats");
     expect(roots, "square roots in integers have the bits of floats");
 }
 

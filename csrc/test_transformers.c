@@ -175,6 +175,33 @@ void test_scaled_int(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
+void test_add_int(const lb_kernel *ref, const lb_kernel *k) {
+    (void)ref;
+    static float want[64], got[64];
+    for (int round = 0; round < 300; round++) {
+        fill();
+        lb_add_int_params p = {.shape = {1, 2, 3, 5}, .a_stride = {0, 15, 5, 1}, .b_stride = {0, 0, 1, 0}, .lo = -128, .hi = 127};
+        p.a_multiplier = (float)random_int(-999, 999) * 1e-3f, p.b_multiplier = (float)random_int(-999, 999) * 1e-3f;
+        p.offset = (float)random_int(-999, 999) * 1e-2f, p.a_bytes = random_int(1, 2), p.b_bytes = random_int(1, 2);
+        p.out_bytes = round % 2 ? 4 : 1;
+        memset(want, 0, sizeof want), memset(got, 0, sizeof got);
+        for (int32_t i = 0; i < 30; i++) {
+            const int32_t u = p.a_bytes == 1 ? ((const int8_t *)x16)[i] : x16[i], j = i % 15 / 5;
+            const int32_t v = p.b_bytes == 1 ? ((const int8_t *)y16)[j] : y16[j];
+            const float left = (float)u * p.a_multiplier, right = (float)v * p.b_multiplier, sum = (left + p.offset) + right;
+            if (p.out_bytes == 4)
+                want[i] = sum;
+            else
+                ((int8_t *)want)[i] = (int8_t)lb_round_clamp(sum, 0, p.lo, p.hi);
+        }
+        void *args[3] = {x16, y16, got};
+        const int32_t cut = random_int(0, 30);
+        k->call(&p, args, cut, 30);
+        k->call(&p, args, 0, cut);
+        expect_equal(k, want, got, sizeof want, 0);
+    }
+}
+
 void test_sum_int(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 100; round++) {
         fill();

@@ -43,8 +43,9 @@ def selftest(folder: Path, out: Path, *, compiler: str = "gcc", flags: tuple[str
 class Compiled:
     """A project as a shared library: `run(arrays…)` gives the outputs of model_run_in, in an arena full of rubbish."""
 
-    def __init__(self, folder: Path, emitted: EmittedC, name: str = "model") -> None:
-        self.library = ctypes.CDLL(str(compile_all(folder, folder.parent / f"{folder.name}.so", flags=("-shared", "-fPIC"))))
+    def __init__(self, folder: Path, emitted: EmittedC, name: str = "model", compiler: str = "gcc") -> None:
+        library = compile_all(folder, folder.parent / f"{folder.name}.so", compiler=compiler, flags=("-shared", "-fPIC"))
+        self.library = ctypes.CDLL(str(library))
         self.run_in = getattr(self.library, f"{name}_run_in")
         self.bytes = emitted.arena_bytes
 

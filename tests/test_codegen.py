@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from codegen_tools import Compiled, compile_all, has, selftest
+from codegen_zoo import made
 from test_native_session import integer_graph
 from test_plan import inputs, network
 
@@ -133,9 +134,9 @@ def test_a_network_that_does_nothing_is_a_copy(tmp_path: Path) -> None:
 NO_UNIT = ("-mgeneral-regs-only",) if platform.machine() in ("x86_64", "AMD64", "aarch64") else ()
 
 
-@pytest.mark.parametrize("name", ["net", "dscnn"])
+@pytest.mark.parametrize("name", ["net", "dscnn", "transformer", "lstm_lm", "gru_lm", "blocks"])
 def test_without_floats_the_bits_are_the_same_and_no_instruction_is_a_float_one(name: str, tmp_path: Path) -> None:
-    graph = network() if name == "net" else integer_graph(name)[0]
+    graph = network() if name == "net" else made("mlp", "w4a8-block")[0] if name == "blocks" else integer_graph(name)[0]
     emitted = lowbit.emit_c(graph, tmp_path / "c", no_float=True, measure=False)
     assert emitted.exact and lowbit.emit_c(graph, None, measure=False).arena_bytes == emitted.arena_bytes
     selftest(tmp_path / "c", tmp_path / "selftest")
@@ -148,6 +149,14 @@ def test_without_floats_the_bits_are_the_same_and_no_instruction_is_a_float_one(
         if path.endswith((".c", ".h")) and path != "kernels/lb_numerics.h":
             plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
             assert not re.search(r"\b(float|double)\b", plain), path
+
+
+@pytest.mark.parametrize(("name", "recipe"), [("mlp", "float"), ("mlp", "int4-weights"), ("lstm_lm", "int8-dynamic"), ("demo", "mixture")])
+def test_without_floats_a_float_layer_is_refused_whether_a_compiler_is_there_or_not(name: str, recipe: str) -> None:
+    with pytest.raises(
+        UnsupportedOp, match=r"'\S+': its kernel \w+__ref computes in floating point.\n  Try: a rule that quantizes this layer"
+    ):
+        lowbit.emit_c(made(name, recipe)[0], None, no_float=True, measure=False)
 
 
 def test_reals_at_the_ends_are_bits_without_floats(tmp_path: Path) -> None:

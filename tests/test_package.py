@@ -37,6 +37,7 @@ LAYERS = [
         "export",
         "plan",
         "codegen",
+        "frames",
     },
     {"accuracy"},  # tries the stages in turn and keeps what helps
     {"pipeline"},

@@ -28,6 +28,24 @@ typedef lb_mul_int_params lb_div_int_params;
 
 typedef void lb_div_int_fn(const lb_div_int_params *p, const void *a, const void *b, void *out, int32_t begin, int32_t end);
 
+/* ---- add_int: (fl32(a) * a_multiplier + offset) + fl32(b) * b_multiplier, each operation rounded: a float, or clamp(rne(...), lo, hi).
+ * The offset holds the zero points. Operands broadcast as those of add_s8. Item: an element. */
+typedef struct {
+    int32_t shape[4];
+    int32_t a_stride[4];
+    int32_t b_stride[4];
+    float a_multiplier; /* finite, as the other one and the offset */
+    float b_multiplier;
+    float offset;
+    int32_t a_bytes; /* of an element: 1 or 2 */
+    int32_t b_bytes;
+    int32_t out_bytes; /* 1, 2, or 4 for floats */
+    int32_t lo;
+    int32_t hi;
+} lb_add_int_params;
+
+typedef void lb_add_int_fn(const lb_add_int_params *p, const void *a, const void *b, void *out, int32_t begin, int32_t end);
+
 /* ---- sum_int: over the middle axis of x (outer, n, inner) --------------------------------------------------------------------
  * out = fl32(sum of (x - x_zero)) * multiplier: a float, or clamp(rne(...) + y_zero), where NaN counts as 0. Sums of 64 bits.
  * Item: one of outer. scratch: 8 * inner bytes. */

@@ -10,7 +10,7 @@ void lb_linear_w4_blocks_s8_s16__ref(const lb_linear_w4_blocks_s8_s16_params *p,
         const lb_block b = lb_w4_item(p->rows, p->n, p->block_rows, p->block_columns, item);
         for (int32_t i = b.top; i < b.bottom; i++)
             for (int32_t j = b.left; j < b.right; j++) {
-                const float t = lb_w4_blocks(p, x, 1.0f, w, scales, bias, i, j);
+                const float t = lb_w4_blocks(p, x, lb_f32_from_s32(1), w, scales, bias, i, j);
                 out[(ptrdiff_t)i * p->out_stride + j] = (int16_t)lb_quantize(t, p->y_scale, p->y_zero, p->lo, p->hi);
             }
     }

@@ -15,8 +15,9 @@ void lb_norm_s16__ref(const lb_norm_s16_params *p, const int16_t *x, const float
         const lb_moments m = lb_moments_of(p, s1, s2);
         for (int32_t i = 0; i < p->n; i++) {
             const int32_t c = lb_norm_channel(p, set) + i / p->run;
-            const float y = (((float)(x[at + i] - p->x_zero) - m.mean) * m.r) * gain[c];
-            lb_put(out, p->out_bytes, at + i, p->shifted ? y + offset[c] : y, p->y_zero, p->lo, p->hi);
+            const float d = lb_f32_sub(lb_f32_from_s32(x[at + i] - p->x_zero), m.mean);
+            const float y = lb_f32_mul(lb_f32_mul(d, m.r), gain[c]);
+            lb_put(out, p->out_bytes, at + i, p->shifted ? lb_f32_add(y, offset[c]) : y, p->y_zero, p->lo, p->hi);
         }
     }
 }

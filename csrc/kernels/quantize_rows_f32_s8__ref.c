@@ -6,10 +6,10 @@ void lb_quantize_rows_f32_s8__ref(const lb_quantize_rows_f32_s8_params *p, const
                                   int32_t end) {
     for (int32_t row = begin; row < end; row++) {
         const float *from = x + (ptrdiff_t)row * p->size;
-        float largest = 0.0f;
+        float largest = lb_f32_of_bits(0);
         for (int32_t i = 0; i < p->size; i++) {
-            const float a = from[i] < 0 ? -from[i] : from[i];
-            largest = a > largest ? a : largest;
+            const float a = lb_f32_abs(from[i]);
+            largest = lb_f32_less(largest, a) ? a : largest;
         }
         scales[row] = lb_row_scale(largest);
         for (int32_t i = 0; i < p->size; i++)

@@ -1,4 +1,5 @@
 #include "lb.h"
+#include "lb_numerics.h"
 
 #include <stddef.h>
 
@@ -9,6 +10,7 @@ void lb_scale_rows_f32__ref(const lb_scale_rows_f32_params *p, const float *acc,
     for (int32_t row = begin; row < end; row++)
         for (int32_t j = 0; j < p->n; j++) {
             const ptrdiff_t at = (ptrdiff_t)row * p->n + j;
-            out[at] = (0.0f + acc[at] * (x_scales[row] * scales[j])) + bias[j];
+            const float product = lb_f32_mul(acc[at], lb_f32_mul(x_scales[row], scales[j]));
+            out[at] = lb_f32_add(lb_f32_add(lb_f32_of_bits(0), product), bias[j]);
         }
 }

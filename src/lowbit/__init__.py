@@ -15,6 +15,7 @@ _PUBLIC = {
     **dict.fromkeys(["TensorType"], "lowbit.types"),
     **dict.fromkeys(["Session"], "lowbit.runtime.session"),
     **dict.fromkeys(["load_kernels"], "lowbit.runtime.own_kernels"),
+    **dict.fromkeys(["streaming", "Streaming"], "lowbit.frames"),
     **dict.fromkeys(["export_onnx"], "lowbit.export.onnx"),
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
     **dict.fromkeys(["compare", "Report"], "lowbit.report.compare"),
@@ -103,6 +104,8 @@ if TYPE_CHECKING:
     from lowbit.errors import ShapeError as ShapeError
     from lowbit.errors import UnsupportedOp as UnsupportedOp
     from lowbit.export.onnx import export_onnx as export_onnx
+    from lowbit.frames import Streaming as Streaming
+    from lowbit.frames import streaming as streaming
     from lowbit.hardware import Hardware as Hardware
     from lowbit.ir.graph import Graph as Graph
     from lowbit.ir.graph import Node as Node

@@ -285,6 +285,7 @@ def emit_c(
     float_io: bool = False,
     channels_last: bool = False,
     io_in_arena: bool = False,
+    state: Mapping[str, str] | None = None,
     samples: Iterable[Mapping[str, Any]] | None = None,
     vectors: int = 2,
     fits: tuple[int, int] | None = None,
@@ -299,6 +300,7 @@ def emit_c(
     float_io       inputs and outputs stay reals; else those that the network quantizes are given as integers, with their scales
     channels_last  images are given as (N, H, W, C), which saves a copy
     io_in_arena    inputs and outputs share the arena with everything else
+    state          inputs that are outputs of the call before, {"h0": "hn"}: the caller keeps them in a struct that model_reset clears
     samples        inputs for the self test, of the types that the C function takes; vectors=: how many are made if there are none
     fits           bytes of RAM and of flash that there are; a LowbitError if it needs more
     measure        compiles it to know flash and stack, if the target's compiler is there
@@ -313,6 +315,6 @@ def emit_c(
         flag(said, value)
     return emit(
         lower(graph).graph, folder, target_name=target, name=name, version=__version__, no_float=no_float, float_io=float_io,
-        channels_last_io=channels_last, io_in_arena=io_in_arena, samples=samples, vectors=vectors, fits=fits,
+        channels_last_io=channels_last, io_in_arena=io_in_arena, state=state, samples=samples, vectors=vectors, fits=fits,
         measured=measure, force=force,
     )  # fmt: skip

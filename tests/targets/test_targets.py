@@ -1,7 +1,7 @@
 """Generated C on other machines, emulated: self tests give every bit, and without floats no float instruction is left.
 
-`make test-targets`. Needs gcc-arm-none-eabi, libnewlib-arm-none-eabi, qemu-system-arm, gcc-aarch64-linux-gnu, qemu-user; installs nothing,
-and skips, with the reason, what is not there.
+`make test-targets`. Needs gcc-arm-none-eabi, libnewlib-arm-none-eabi, qemu-system-arm, gcc-aarch64-linux-gnu, qemu-user,
+gcc-riscv64-unknown-elf, picolibc, qemu-system-misc; installs nothing, and skips, with the reason, what is not there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from zoo import entry
 from zoo.vision import ResNet9
 
 FLOATS = re.compile(r"\tv(mul|add|sub|div|cvt|ldr|str|mov|cmp|neg|sqrt|mla|fma)\S*\s|__aeabi_(f|d|i2f|i2d|ui2f|ui2d|l2f|ul2f)")
-NETWORKS = ["mlp", "net", "dscnn", "mlp16", "resnet"]
+NETWORKS = ["mlp", "net", "dscnn", "mlp16", "resnet", "transformer", "lstm", "gru"]
 
 
 def need(*programs: str) -> None:
@@ -53,7 +53,7 @@ def graph(name: str) -> Graph:
         image = torch.randn(1, 3, 32, 32)
         g = lowbit.load(ResNet9(width=8).eval(), inputs=(image,))
         return lower(lowbit.quantize(g, [{g.inputs[0].name: image.numpy()}], rules=[CalibratedQuantRule(".*", "int8")])).graph
-    return integer_graph(name)[0]
+    return integer_graph({"lstm": "lstm_lm", "gru": "gru_lm"}.get(name, name))[0]
 
 
 def emitted(name: str, target: str, folder: Path, **options: bool) -> Path:
@@ -75,7 +75,7 @@ def test_self_tests_on_emulated_cortex_m(target: str, name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("target", ["cortex-m0plus", "cortex-m3", "cortex-m4"])
-@pytest.mark.parametrize("name", ["net", "dscnn", "mlp16"])
+@pytest.mark.parametrize("name", ["net", "dscnn", "mlp16", "transformer", "lstm", "gru"])
 def test_without_floats_the_same_bits_and_no_float_instruction(name: str, target: str, tmp_path: Path) -> None:
     need("arm-none-eabi-gcc", "arm-none-eabi-objdump", "qemu-system-arm")
     folder = emitted(name, target, tmp_path / "c", no_float=True)
@@ -97,16 +97,13 @@ def test_self_tests_on_emulated_aarch64(name: str, tmp_path: Path) -> None:
     assert re.search(r"model: 0 of \d+ outputs differ", said), said
 
 
-@pytest.mark.parametrize("name", ["net", "mlp"])
-def test_projects_compile_for_riscv32(name: str, tmp_path: Path) -> None:
-    need("riscv64-unknown-elf-gcc")
-    folder = emitted(name, "riscv32", tmp_path / "c", no_float=True)
-    t = target_of("riscv32")
-    for source in c_files(folder):
-        o = str(tmp_path / f"{source.stem}.o")
-        flags = [*t.cpu_flags(True), *WARNINGS, EXACT, "-O2"]
-        done = subprocess.run([t.compiler, *flags, "-c", str(source), "-o", o], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:3000]
+@pytest.mark.parametrize("no_float", [False, True])
+@pytest.mark.parametrize("name", ["mlp", "net", "dscnn", "mlp16", "lstm"])
+def test_self_tests_on_emulated_riscv32(name: str, no_float: bool, tmp_path: Path) -> None:
+    need("riscv64-unknown-elf-gcc", "qemu-system-riscv32")
+    folder = emitted(name, "riscv32", tmp_path / "c", no_float=no_float)
+    said = run(program(folder, "riscv32", tmp_path / "firmware.elf", no_float=no_float), "riscv32")
+    assert re.search(r"model: 0 of \d+ outputs differ", said), said
 
 
 LOOP = """

@@ -4,7 +4,8 @@
     run(program, "cortex-m4")                         what it printed; its exit code must be 0
     count(folder, "cortex-m4")                        instructions that one inference of an emitted project takes
 
-Needs arm-none-eabi-gcc with newlib and qemu-system-arm; `missing()` names what is not there. aarch64 runs in qemu-aarch64.
+Needs arm-none-eabi-gcc with newlib and qemu-system-arm; `missing()` names what is not there. aarch64 runs in qemu-aarch64, riscv32 in
+qemu-system-riscv32, with picolibc.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ BOARDS = {
     "cortex-m55": Board("mps3-an547", 0, 0x20000000, 512 << 10),
 }
 USER = {"aarch64": "qemu-aarch64"}  # programs of Linux
+RISCV = Board("virt", 0x80000000, 0x80800000, 8 << 20, 8 << 20)  # memory everywhere: a part of it is flash
 
 
 class BoardError(RuntimeError):
@@ -54,7 +56,7 @@ class BoardError(RuntimeError):
 
 def missing(target: str, *more: str) -> list[str]:
     """The programs that the target needs and this machine does not have."""
-    needed = [target_of(target).compiler, USER.get(target, "qemu-system-arm"), *more]
+    needed = [target_of(target).compiler, USER.get(target, "qemu-system-riscv32" if target == "riscv32" else "qemu-system-arm"), *more]
     return [p for p in needed if shutil.which(p) is None]
 
 
@@ -64,6 +66,10 @@ def link(sources: Iterable[Path | str], target: str, out: Path, *flags: str, no_
     command = [t.compiler, *t.cpu_flags(no_float), *WARNINGS, EXACT, "-O2", "-ffunction-sections", "-fdata-sections", *map(str, sources)]
     if target in USER:
         command.append("-static")
+    elif target == "riscv32":
+        b = board or RISCV
+        places = {"__flash": b.flash, "__flash_size": b.flash_bytes, "__ram": b.ram, "__ram_size": b.ram_bytes}
+        command += ["--oslib=semihost", "--crt0=semihost", "-Wl," + ",".join(f"--defsym={name}={value}" for name, value in places.items())]
     else:
         b = board or BOARDS[target]
         places = {"FLASH_AT": b.flash, "FLASH_SIZE": b.flash_bytes, "RAM_AT": b.ram, "RAM_SIZE": b.ram_bytes}
@@ -79,6 +85,8 @@ def command_of(program: Path, target: str, *options: str) -> list[str]:
     """How QEMU is called for a program."""
     if target in USER:
         return [USER[target], *options, str(program)]
+    if target == "riscv32":
+        return ["qemu-system-riscv32", "-M", RISCV.machine, "-bios", "none", *QEMU, *options, "-kernel", str(program)]
     return ["qemu-system-arm", "-M", BOARDS[target].machine, *QEMU, *options, "-kernel", str(program)]
 
 

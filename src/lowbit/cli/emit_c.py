@@ -25,6 +25,18 @@ def memory(text: str) -> int:
     return int(found[1]) * UNITS[found[2].lower()]
 
 
+def pair(text: str) -> tuple[str, str]:
+    """An argparse type: an input and the output that it is in the next call.
+
+    >>> pair("h:hn")
+    ('h', 'hn')
+    """
+    name, colon, out = text.rpartition(":")
+    if not colon or not name or not out:
+        raise argparse.ArgumentTypeError(f"{text!r} is no pair; INPUT:OUTPUT is")
+    return name, out
+
+
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument("-o", "--out", required=True, metavar="FOLDER", help="written whole or not at all; files of yours in it are kept")
@@ -34,6 +46,14 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--float-io", action="store_true", help="inputs and outputs stay reals, also where the network quantizes them")
     p.add_argument("--channels-last", action="store_true", help="images are given as (N, H, W, C): saves a copy")
     p.add_argument("--io-in-arena", action="store_true", help="inputs and outputs share the arena with everything else")
+    p.add_argument(
+        "--state",
+        action="append",
+        type=pair,
+        default=[],
+        metavar="IN:OUT",
+        help="input IN is output OUT of the call before",
+    )
     p.add_argument("--vectors", type=whole(1), default=2, metavar="N", help="known answers in the self test (2)")
     p.add_argument("--fits", nargs=2, type=memory, metavar=("RAM", "FLASH"), help="exit code 1 if it needs more: --fits 64k 256k")
     p.add_argument("--force", action="store_true", help="overwrite files in the folder that lowbit did not write")
@@ -44,7 +64,8 @@ def main(args: argparse.Namespace) -> None:
         raise UsageError(f"--name {args.name!r} is no C identifier of letters, digits and single underscores")
     done = emit_c(
         load_model(args), args.out, target=args.target, name=args.name, no_float=args.no_float, float_io=args.float_io,
-        channels_last=args.channels_last, io_in_arena=args.io_in_arena, vectors=args.vectors, fits=tuple(args.fits) if args.fits else None,
+        channels_last=args.channels_last, io_in_arena=args.io_in_arena, state=dict(args.state), vectors=args.vectors,
+        fits=tuple(args.fits) if args.fits else None,
         force=args.force,
     )  # fmt: skip
     if args.json:
@@ -53,6 +74,8 @@ def main(args: argparse.Namespace) -> None:
     say(f"written  {args.out}: {len(done.files)} files for {done.target}")
     io = f", and {size(done.io_bytes)} of the caller's for inputs and outputs" if done.io_bytes else ", inputs and outputs included"
     say(f"RAM      {done.arena_bytes:,} bytes of arena{io}; no arena can be smaller than {done.least_bytes:,}")
+    if done.state_bytes:
+        say(f"state    {done.state_bytes:,} bytes for each stream")
     if done.flash_bytes is not None:
         say(f"flash    {done.flash_bytes:,} bytes, weights {done.weight_bytes:,} ({done.compiler})")
         say(f"stack    {done.stack_bytes:,} bytes")

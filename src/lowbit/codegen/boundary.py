@@ -21,8 +21,11 @@ class Quantized:
     zero_point: int
 
 
-def integer_inputs(graph: Graph) -> tuple[Graph, dict[str, Quantized]]:
-    """Inputs that are only read to be quantized, all in one way, are given as integers; the rest of the graph stays as it is."""
+def integer_inputs(graph: Graph, only: frozenset[str]) -> tuple[Graph, dict[str, Quantized]]:
+    """Inputs that are only read to be quantized, all in one way, are given as integers; the rest of the graph stays as it is.
+
+    only  names of inputs that this is done to
+    """
     changed: dict[str, Value] = {}
     found: dict[str, Quantized] = {}
     dropped: set[str] = set()
@@ -30,7 +33,7 @@ def integer_inputs(graph: Graph) -> tuple[Graph, dict[str, Quantized]]:
     for v in graph.inputs:
         users = graph.users.get(v.name, ())
         how = {(n.output.type, _params(graph, n)) for n in users if n.op == "quantize_linear" and n.inputs[0] == v}
-        if v.name in outputs or len(how) != 1 or len([n for n in users if n.op == "quantize_linear"]) != len(users):
+        if v.name not in only or v.name in outputs or len(how) != 1 or len([n for n in users if n.op == "quantize_linear"]) != len(users):
             continue
         ((kind, params),) = how
         if params is None:
@@ -44,12 +47,12 @@ def integer_inputs(graph: Graph) -> tuple[Graph, dict[str, Quantized]]:
     return _with(graph, changed, dropped), found
 
 
-def integer_outputs(graph: Graph) -> tuple[Graph, dict[str, Quantized]]:
+def integer_outputs(graph: Graph, only: frozenset[str]) -> tuple[Graph, dict[str, Quantized]]:
     """Outputs that were integers before the last step are given as integers."""
     outputs, found = dict(graph.outputs), {}
     for name, v in graph.outputs.items():
         node = graph.producers.get(v.name)
-        if node is None or node.op != "dequantize_linear" or node.inputs[0] is None:
+        if name not in only or node is None or node.op != "dequantize_linear" or node.inputs[0] is None:
             continue
         params = _params(graph, node)
         if params is not None and node.inputs[0].name not in graph.constants:
@@ -57,7 +60,25 @@ def integer_outputs(graph: Graph) -> tuple[Graph, dict[str, Quantized]]:
     return prune(replace(graph, outputs=outputs)), found
 
 
-def channels_last_inputs(graph: Graph) -> Graph:
+def integer_ends(graph: Graph, float_io: bool, states: Mapping[str, str]) -> tuple[Graph, dict[str, Quantized], dict[str, Quantized]]:
+    """The graph with integers at its ends, and what they mean; with `float_io` only those of its states.
+
+    A state is integers if both sides are and mean the same, else real on both. Reals lose nothing: quantizing what was dequantized
+    gives the integers back.
+    """
+    ins_of = frozenset(states) if float_io else frozenset(v.name for v in graph.inputs)
+    outs_of = frozenset(states.values()) if float_io else frozenset(graph.outputs)
+    while True:
+        whole, ins = integer_inputs(graph, ins_of)
+        whole, outs = integer_outputs(whole, outs_of)
+        kinds = {v.name: v.type for v in whole.inputs}
+        apart = {a: b for a, b in states.items() if (kinds[a], ins.get(a)) != (whole.outputs[b].type, outs.get(b))}
+        if not apart:
+            return whole, ins, outs
+        ins_of, outs_of = ins_of - set(apart), outs_of - set(apart.values())
+
+
+def channels_last_inputs(graph: Graph, but: frozenset[str] = frozenset()) -> Graph:
     """Images that are turned before anything else, in a graph with channels last inside, are given as they are wanted."""
     changed: dict[str, Value] = {}
     dropped: set[str] = set()
@@ -65,7 +86,7 @@ def channels_last_inputs(graph: Graph) -> Graph:
     for v in graph.inputs:
         users = graph.users.get(v.name, ())
         perm = to_last(v.type.rank) if v.type.rank >= 3 else ()
-        if not users or v.name in outputs or any(n.op != "transpose" or n.attrs["perm"] != perm for n in users):
+        if not users or v.name in but or v.name in outputs or any(n.op != "transpose" or n.attrs["perm"] != perm for n in users):
             continue
         whole = Value(v.name, TensorType([v.shape[p] for p in perm], v.type.dtype))
         changed[v.name] = whole

@@ -96,8 +96,9 @@ def _first(p: Project, name: str) -> Call:
 
 def readme(p: Project, exact: bool) -> str:
     n, m = p.name, p.macro
-    ports = [("in", i) for i in p.inputs] + [("out", o) for o in p.outputs]
-    run = ", ".join(port.argument for _, port in ports) if not p.plan.input_slots else ""
+    ports = [("in", i) for i in p.given] + [("out", o) for o in p.taken] + [("state", s) for s in p.kept]
+    begin = [f"static {n}_state state;", f"{n}_reset(&state); /* before the first frame of a stream */"] if p.kept else []
+    run = ", ".join(["&state"] * bool(p.kept) + ([port.argument for port in (*p.given, *p.taken)] if not p.plan.input_slots else []))
     bits = (
         "Every integer is that of lowbit's interpreter, bit for bit; `make test` checks it on the machine itself."
         if exact
@@ -105,7 +106,7 @@ def readme(p: Project, exact: bool) -> str:
     )
     lines = [
         f"# {n}", "", f"A network as C11, written by lowbit {p.version} for {p.target.name} ({p.target.about}). {bits}", "",
-        "```c", f'#include "{n}.h"', f"{n}_run({run});", "```", "",
+        "```c", f'#include "{n}.h"', *begin, f"{n}_run({run});", "```", "",
         "| | type | bytes | scale | zero point |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for kind, port in ports:
@@ -117,7 +118,8 @@ def readme(p: Project, exact: bool) -> str:
         "", "## Memory", "",
         f"- **RAM: {p.arena_bytes:,} bytes** of arena (`{m}_ARENA_BYTES`), asserted when compiling. No arena can be smaller than "
         f"{p.plan.least_bytes:,} bytes, which are alive at the fullest step."
-        + (f" The caller's inputs and outputs take {p.io_bytes:,} more." if p.io_bytes else ""),
+        + (f" The caller's inputs and outputs take {p.io_bytes:,} more." if p.io_bytes else "")
+        + (f" Each stream has a state of {p.state_bytes:,} bytes." if p.kept else ""),
         f"- **Flash: {p.weight_bytes:,} bytes** of weights, and the code: `make size`. Stack: `make stack`.",
         "- No allocation, no recursion, no variable-length arrays, nothing of libc but memcpy and memset.", "",
         "| layer | kernel | output | MACs | flash: weights and parameters | RAM: what it reads and writes |", "|---|---|---|---|---|---|",

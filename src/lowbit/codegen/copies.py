@@ -53,14 +53,20 @@ def kernel_file(kernel: str) -> str:
     return f"kernels/{kernel}.c"
 
 
-REALS = re.compile(r"\((?:float|double)\)|\b\d+\.\d*(?:[eE][-+]?\d+)?f?\b|\b0x[\da-fA-F.]+p[-+]?\d+f?\b|immintrin|arm_neon|arm_mve")
+REALS = re.compile(
+    r"\((?:float|double)\)|LB_DEFINE_\w+\([^)]*\bfloat\b|\b\d+\.\d*(?:[eE][-+]?\d+)?f?\b|\b0x[\da-fA-F.]+p[-+]?\d+f?\b"
+    r"|immintrin|arm_neon|arm_mve"
+)
 
 
 def computes_in_floats(kernel: str) -> bool:
-    """Whether a kernel has casts or constants of reals, and so computes without the functions of lb_numerics.h.
+    """Whether a kernel computes reals without the functions of lb_numerics.h: those of contracts/float_*.h do, others if they cast.
 
-    Operators on reals do not show in the text; there the compiler refuses, because a real is a struct where there are no floats.
+    Operators on reals do not show in the text of a kernel of yours. There the compiler refuses: a real is a struct without floats.
     """
+    contract = _defined().get(f"lb_{kernel.rpartition('__')[0]}_fn", "")
+    if contract.startswith("contracts/float_"):
+        return True
     seen: set[str] = set()
     wanted = [kernel_file(kernel)]
     while wanted:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lowbit.codegen.literals import c_type, elements, rows
 from lowbit.codegen.names import comment
-from lowbit.codegen.project import Constant, Project
+from lowbit.codegen.project import Constant, Port, Project
 from lowbit.types import Array
 
 
@@ -52,19 +52,20 @@ def selftest(p: Project, vectors: Vectors) -> str:
     m, n, inside = p.macro, p.name, bool(p.plan.input_slots)
     lines = [
         "/* Runs the network on inputs whose outputs are known, each twice, and compares every bit. Exit code 0: all are equal. */",
+        *(["/* They are frames of one stream: the state is known behind each of them too. */"] if p.kept else []),
         f'#include "{n}.h"', "", "#include <stdio.h>", "#include <string.h>", "", f"enum {{ VECTORS = {len(vectors)} }};",
     ]  # fmt: skip
     arrays = [a for ins, outs in vectors for a in (*ins.values(), *outs.values()) if a.dtype.kind == "f"]
     if not p.no_float and not all(np.isfinite(a).all() for a in arrays):
         lines.insert(3, "#include <math.h> /* INFINITY and NAN */")
-    for i, ports in enumerate((p.inputs, p.outputs)):
+    for i, ports in enumerate((p.given, p.outputs)):
         for port in ports:
-            kind = p.type_of(port.value)
+            kind, known = p.type_of(port.value), known_name(port)
             given = [rows(elements(v[i][port.name], p.no_float)) for v in vectors]
             body = ",\n".join(f"    {{\n{g}}}" for g in given)
-            lines += ["", f"static const {kind} known_{port.argument}[VECTORS][{max(1, port.count)}] = {{\n{body}}};"]
-    if not inside:
-        lines += [""] + [f"static {p.type_of(o.value)} got_{o.argument}[{max(1, o.count)}];" for o in p.outputs]
+            lines += ["", f"static const {kind} {known}[VECTORS][{max(1, port.count)}] = {{\n{body}}};"]
+    lines += [""] + [f"static {p.type_of(o.value)} got_{o.argument}[{max(1, o.count)}];" for o in p.taken] if not inside else []
+    lines += ["", f"static {n}_state state;"] if p.kept else []
     lines += [
         "",
         "int main(void) {",
@@ -72,19 +73,27 @@ def selftest(p: Project, vectors: Vectors) -> str:
         "    for (int i = 0; i < 2 * VECTORS; i++) {",
         "        const int v = i % VECTORS;",
     ]
+    lines += ["        if (v == 0)", f"            {n}_reset(&state);"] if p.kept else []
+    first = ["&state"] if p.kept else []
     if inside:
-        lines += [f"        memcpy({i.macro}({n}_arena()), known_{i.argument}[v], {i.macro}_BYTES);" for i in p.inputs]
-        lines.append(f"        {n}_run();")
-        got = {o.argument: f"{o.macro}({n}_arena())" for o in p.outputs}
+        lines += [f"        memcpy({i.macro}({n}_arena()), known_{i.argument}[v], {i.macro}_BYTES);" for i in p.given]
+        lines.append(f"        {n}_run({', '.join(first)});")
+        got = {o.argument: f"{o.macro}({n}_arena())" for o in p.taken}
     else:
-        lines += [f"        memset(got_{o.argument}, 0, sizeof got_{o.argument});" for o in p.outputs]
-        ins = [f"known_{i.argument}[v]" for i in p.inputs]
-        lines.append(f"        {n}_run({', '.join(ins + [f'got_{o.argument}' for o in p.outputs])});")
-        got = {o.argument: f"got_{o.argument}" for o in p.outputs}
+        lines += [f"        memset(got_{o.argument}, 0, sizeof got_{o.argument});" for o in p.taken]
+        ins = [f"known_{i.argument}[v]" for i in p.given]
+        lines.append(f"        {n}_run({', '.join(first + ins + [f'got_{o.argument}' for o in p.taken])});")
+        got = {o.argument: f"got_{o.argument}" for o in p.taken}
+    got |= {o.argument: f"state.{o.field}" for o in p.outputs if o.field is not None}
     for o in p.outputs:
-        lines.append(f"        wrong += memcmp({got[o.argument]}, known_{o.argument}[v], {o.macro}_BYTES) != 0;")
+        lines.append(f"        wrong += memcmp({got[o.argument]}, {known_name(o)}[v], {o.macro}_BYTES) != 0;")
     lines += [
         "    }", f'    printf("{n}: %d of %d outputs differ; arena %d bytes\\n", wrong, 2 * VECTORS * {len(p.outputs)}, {m}_ARENA_BYTES);',
         "    return wrong != 0;", "}", "",
     ]  # fmt: skip
     return "\n".join(lines)
+
+
+def known_name(port: Port) -> str:
+    """The array of known values: of inputs, outputs, and of the state behind each call."""
+    return f"known_state_{port.field}" if port.field is not None else f"known_{port.argument}"

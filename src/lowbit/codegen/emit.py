@@ -15,7 +15,7 @@ from lowbit.arguments import path as needed
 from lowbit.codegen import boundary, building, data, model
 from lowbit.codegen.copies import computes_in_floats, copies
 from lowbit.codegen.folder import MANIFEST, write_folder
-from lowbit.codegen.measure import Measured, measure
+from lowbit.codegen.measure import IN_INTEGERS, Measured, measure
 from lowbit.codegen.names import Names, identifier
 from lowbit.codegen.project import Project
 from lowbit.codegen.targets import CTarget, target
@@ -33,6 +33,7 @@ MOST_VECTORS = 1000  # they stand in the C file as numbers
 class EmittedC:
     """What was written. RAM is exact; flash and stack are measured, or None without a compiler for the target.
 
+    least_bytes and live_bytes: no arena can be smaller than what is alive at the fullest step, with scratch memory and without
     exact: whether the outputs are the interpreter's bit for bit; layers in floating point may round otherwise
     """
 
@@ -41,7 +42,9 @@ class EmittedC:
     files: Mapping[str, str]
     arena_bytes: int
     least_bytes: int
+    live_bytes: int
     io_bytes: int
+    state_bytes: int
     weight_bytes: int
     exact: bool
     flash_bytes: int | None
@@ -50,11 +53,23 @@ class EmittedC:
 
     @property
     def ram_bytes(self) -> int:
-        """The arena, and the caller's memory for inputs and outputs."""
-        return self.arena_bytes + self.io_bytes
+        """The arena, and the caller's memory for inputs and outputs, and for one state."""
+        return self.arena_bytes + self.io_bytes + self.state_bytes
 
     def to_json(self) -> dict[str, Any]:
-        names = ("arena_bytes", "least_bytes", "io_bytes", "weight_bytes", "flash_bytes", "stack_bytes", "exact", "compiler", "target")
+        names = (
+            "arena_bytes",
+            "least_bytes",
+            "live_bytes",
+            "io_bytes",
+            "state_bytes",
+            "weight_bytes",
+            "flash_bytes",
+            "stack_bytes",
+            "exact",
+            "compiler",
+            "target",
+        )
         return {"folder": str(self.folder) if self.folder else None, "ram_bytes": self.ram_bytes, "files": list(self.files)} | {
             n: getattr(self, n) for n in names
         }
@@ -71,6 +86,7 @@ def emit(
     float_io: bool = False,
     channels_last_io: bool = False,
     io_in_arena: bool = False,
+    state: Mapping[str, str] | None = None,
     samples: Iterable[Mapping[str, Array]] | None = None,
     vectors: int = 2,
     fits: tuple[int, int] | None = None,
@@ -98,17 +114,19 @@ def emit(
             where=graph.name,
             hint="bind them when loading: shapes={...} (--shapes)",
         )
-    graph, ins = boundary.integer_inputs(graph) if not float_io else (graph, {})
-    graph, outs = boundary.integer_outputs(graph) if not float_io else (graph, {})
+    states = dict(state or {})
+    check_states(graph, states)
+    graph, ins, outs = boundary.integer_ends(graph, float_io, states)
     ready = physical(graph)
-    ready = boundary.channels_last_inputs(ready) if channels_last_io else ready
-    project = Project(name, plan_for(ready, t, io_in_arena, no_float), t, version, no_float, ins, outs)
-    known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors)
+    ready = boundary.channels_last_inputs(ready, frozenset(states)) if channels_last_io else ready
+    project = Project(name, plan_for(ready, t, io_in_arena, no_float, states), t, version, no_float, ins, outs, states)
+    known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors, states, ins)
     files = print_project(project, known, exact)
     found = measure(project, files) if measured else None
     emitted = EmittedC(
-        Path(folder) if folder is not None else None, t.name, files, project.arena_bytes, project.plan.least_bytes, project.io_bytes,
-        project.weight_bytes, exact, *_numbers(found),
+        Path(folder) if folder is not None else None, t.name, files, project.arena_bytes, project.plan.least_bytes,
+        project.plan.live_bytes, project.io_bytes,
+        project.state_bytes if states else 0, project.weight_bytes, exact, *_numbers(found),
     )  # fmt: skip
     if fits is not None:
         check_fits(emitted, *fits)
@@ -121,7 +139,7 @@ def _numbers(found: Measured | None) -> tuple[int | None, int | None, str | None
     return (found.flash_bytes, found.stack_bytes, found.compiler) if found is not None else (None, None, None)
 
 
-def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool) -> Plan:
+def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool, states: Mapping[str, str] | None = None) -> Plan:
     """The plan, or an error that names the first layer that has no kernel."""
     where = t.plan_target(io_in_arena, no_float)
     without = unsupported(graph, where)
@@ -134,11 +152,11 @@ def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool) -> Pla
             where=n.where,
             hint="another recipe or rule for this layer, or a kernel of your own: lowbit.load_kernels",
         )
-    made = build(graph, where)
+    made = build(graph, where, states=states)
     floats = next((s for s in made.steps if no_float and computes_in_floats(s.kernel)), None)
     if floats is not None:
         raise UnsupportedOp(
-            f"its kernel {floats.kernel} computes in floating point", where=f"{floats.op} '{floats.layer}'", hint="without --no-float"
+            f"its kernel {floats.kernel} computes in floating point", where=f"{floats.op} '{floats.layer}'", hint=IN_INTEGERS
         )
     return made
 
@@ -170,17 +188,51 @@ def sample(v: Value, rng: np.random.Generator) -> Array:
     return rng.integers(d.min, d.max, shape, endpoint=True).astype(d.numpy)
 
 
-def golden(graph: Graph, isa: str | None, samples: Iterable[Mapping[str, Array]] | None, count: int) -> tuple[data.Vectors, bool]:
-    """Inputs and outputs for the self test, by the kernels themselves; and whether the interpreter gives the same bits."""
+def check_states(graph: Graph, states: Mapping[str, str]) -> None:
+    """Each state is an input and an output of one type, and each of them belongs to one state."""
+    inputs = {v.name: v.type for v in graph.inputs}
+    for name, out in states.items():
+        if name not in inputs:
+            raise InputError(f"state {name!r} is no input", where=graph.name, hint="one of " + ", ".join(inputs))
+        if out not in graph.outputs:
+            raise InputError(
+                f"state {name!r} becomes {out!r}, which is no output", where=graph.name, hint="one of " + ", ".join(graph.outputs)
+            )
+        if inputs[name] != graph.outputs[out].type:
+            raise ShapeError(
+                f"state {name!r} is {inputs[name]}, but {out!r}, which it becomes, is {graph.outputs[out].type}",
+                where=graph.name,
+                hint="both sides of a state have one type",
+            )
+    if len(set(states.values())) != len(states):
+        raise InputError("two states become one output", where=graph.name, hint="an output of its own for each")
+
+
+def golden(
+    graph: Graph,
+    isa: str | None,
+    samples: Iterable[Mapping[str, Array]] | None,
+    count: int,
+    states: Mapping[str, str],
+    params: Mapping[str, boundary.Quantized],
+) -> tuple[data.Vectors, bool]:
+    """Inputs and outputs for the self test, by the kernels themselves; and whether the interpreter gives the same bits.
+
+    With states they are frames of one stream, from the real number 0 on.
+    """
     rng = np.random.default_rng(0)
-    feeds = list(samples)[:count] if samples is not None else [{v.name: sample(v, rng) for v in graph.inputs} for _ in range(count)]
-    session = Session(graph, threads=1, isa=isa)
+    given = [v for v in graph.inputs if v.name not in states]
+    feeds = list(samples)[:count] if samples is not None else [{v.name: sample(v, rng) for v in given} for _ in range(count)]
+    held = {v.name: np.full([int(d) for d in v.shape], params[v.name].zero_point if v.name in params else 0, v.type.dtype.numpy)
+            for v in graph.inputs if v.name in states}  # fmt: skip
+    session = Session(graph, threads=1, isa=isa, stored=True)
     found, exact = [], True
     for feed in feeds:
-        got = session.run(feed)
-        want = interpret(graph, feed)
+        got = session.run({**feed, **held})
+        want = interpret(graph, {**feed, **held})
         exact = exact and all(got[k].tobytes() == want[k].tobytes() for k in want)
         found.append((feed, got))
+        held = {name: got[out] for name, out in states.items()}
     return found, exact
 
 
@@ -190,7 +242,8 @@ def check_fits(e: EmittedC, ram: int, flash: int) -> None:
     needed, code = e.ram_bytes + stack, e.flash_bytes if e.flash_bytes is not None else e.weight_bytes
     if needed > ram:
         raise DoesNotFit(
-            f"{needed:,} bytes of RAM are needed (arena {e.arena_bytes:,}, inputs and outputs {e.io_bytes:,}, stack {stack:,}), "
+            f"{needed:,} bytes of RAM are needed (arena {e.arena_bytes:,}, inputs and outputs {e.io_bytes:,}, "
+            f"{f'state {e.state_bytes:,}, ' if e.state_bytes else ''}stack {stack:,}), "
             f"{ram:,} are there",
             hint="io_in_arena (--io-in-arena), channels_last (--channels-last), a smaller input or a narrower network",
         )

@@ -15,6 +15,8 @@ from lowbit.codegen.project import Project
 from lowbit.codegen.targets import EXACT, WARNINGS
 from lowbit.errors import FormatError, UnsupportedOp
 
+IN_INTEGERS = "a rule that quantizes this layer (recipe int8, or w4a8), or without no_float (--no-float)"
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -46,7 +48,7 @@ def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
                 raise UnsupportedOp(
                     f"its kernel {call.step.kernel} computes in floating point",
                     where=f"{call.step.op} '{call.step.layer}'",
-                    hint="without --no-float",
+                    hint=IN_INTEGERS,
                 )
             if made.returncode:
                 raise FormatError(f"{p.target.compiler} does not compile {s}: {made.stderr[:400]}", where=p.name)

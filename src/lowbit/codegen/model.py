@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowbit.codegen.literals import c_type, number, real
+from lowbit.codegen.literals import WIDTH, c_type, number, real, rows
 from lowbit.codegen.names import comment
 from lowbit.codegen.project import Call, Port, Project
 from lowbit.ir.graph import Value
@@ -16,10 +16,39 @@ def shown(value: Value) -> str:
 
 def arguments(p: Project) -> str:
     """The parameters of model_run, without the arena."""
+    state = [f"{p.name}_state *state"] if p.kept else []
     if p.plan.input_slots:
-        return ""
-    ins = [f"const {p.type_of(i.value)} *{i.argument}" for i in p.inputs]
-    return ", ".join(ins + [f"{p.type_of(o.value)} *{o.argument}" for o in p.outputs])
+        return ", ".join(state)
+    ins = [f"const {p.type_of(i.value)} *{i.argument}" for i in p.given]
+    return ", ".join(state + ins + [f"{p.type_of(o.value)} *{o.argument}" for o in p.taken])
+
+
+def argument_names(p: Project) -> list[str]:
+    ports = [] if p.plan.input_slots else [port.argument for port in (*p.given, *p.taken)]
+    return ["state", *ports] if p.kept else ports
+
+
+def state_lines(p: Project) -> list[str]:
+    """The struct that is kept from call to call, and its reset."""
+    n, m = p.name, p.macro
+    lines = ["/* What the network remembers from one call to the next: one for each stream. */", "typedef struct {"]
+    for port in p.kept:
+        lines.append(f"    {p.type_of(port.value)} {port.field}[{max(1, port.count)}]; /* {comment(port.name)}: {shown(port.value)} */")
+    return [
+        *lines, f"}} {n}_state;", "", f"#define {m}_STATE_BYTES {p.state_bytes}",
+        f'_Static_assert(sizeof({n}_state) == {m}_STATE_BYTES, "RAM is what README.md says");', "",
+        "/* Forgets everything: the real number 0 everywhere. To be called before the first run of a stream. */",
+        f"void {n}_reset({n}_state *state);", "",
+    ]  # fmt: skip
+
+
+def reset_lines(p: Project) -> list[str]:
+    lines = ["", f"void {p.name}_reset({p.name}_state *state) {{"]
+    for port in p.kept:
+        zero = port.quantized.zero_point if port.quantized is not None else 0
+        value = "(lb_f32){0}" if p.type_of(port.value) == "lb_f32" else str(zero)
+        lines += [f"    for (int32_t i = 0; i < {max(1, port.count)}; i++)", f"        state->{port.field}[i] = {value};"]
+    return [*lines, "}"]
 
 
 def header(p: Project) -> str:
@@ -42,15 +71,16 @@ def header(p: Project) -> str:
         f"#define {m}_ARENA_ALIGNMENT {p.target.alignment}",
         f"#define {m}_WEIGHT_BYTES {p.weight_bytes}", "",
     ]  # fmt: skip
-    for what, ports in (("Input", p.inputs), ("Output", p.outputs)):
+    for what, ports in (("Input", p.given), ("Output", p.taken), ("State", p.kept)):
         for port in ports:
             lines += port_lines(p, what, port) + [""]
+    lines += state_lines(p) if p.kept else []
     if inside:
         lines += [f"/* Computes the outputs in the arena from the inputs there; {m}_ARENA_BYTES, aligned to {m}_ARENA_ALIGNMENT. */"]
-        lines += [f"void {n}_run_in(void *arena);", ""]
+        lines += [f"void {n}_run_in(void *arena{', ' + args if args else ''});", ""]
         lines += [
             f"#ifndef {m}_NO_STATIC_ARENA", "/* The same with an arena of its own, and where that is. */",
-            f"void {n}_run(void);", f"void *{n}_arena(void);", "#endif",
+            f"void {n}_run({args or 'void'});", f"void *{n}_arena(void);", "#endif",
         ]  # fmt: skip
     else:
         lines += [
@@ -95,7 +125,7 @@ def source(p: Project) -> str:
     """model.c."""
     m, n = p.macro, p.name
     args = arguments(p)
-    names = [] if p.plan.input_slots else [port.argument for port in (*p.inputs, *p.outputs)]
+    names = argument_names(p)
     lines = [
         f"/* One call for each layer, in order. Written by lowbit {p.version}. */", f'#include "{n}.h"', "",
         '#include "kernels/lb.h"', '#include "weights.h"', "",
@@ -107,20 +137,26 @@ def source(p: Project) -> str:
         ends = [s.offset + s.size for s in call.step.args if s.place is Place.ARENA]
         assert all(end <= p.plan.arena_bytes for end in ends), call.step.layer
     for call in p.calls:
-        lines += ["", f"/* {comment(call.title)} */", f"static const lb_{call.contract.name}_params {call.name} = {{{fields(p, call)}}};"]
+        lines += [
+            "",
+            *titled(call, ""),
+            *wrapped(f"static const lb_{call.contract.name}_params {call.name} = {{", fields(p, call), "};", "    "),
+        ]
     signature = f"void {n}_run_in(void *arena{', ' + args if args else ''})"
     lines += ["", f"{signature} {{", "    uint8_t *const a = arena;"]
     lines += [] if _uses(p, Place.ARENA) else ["    (void)a;"]
-    lines += [f"    (void){port.argument};" for i, port in enumerate(p.inputs) if names and not _uses(p, Place.INPUT, i)]
-    lines += [f"    (void){port.argument};" for i, port in enumerate(p.outputs) if names and not _uses(p, Place.OUTPUT, i)]
+    for place, ports in ((Place.INPUT, p.inputs), (Place.OUTPUT, p.outputs)):
+        idle = (port for i, port in enumerate(ports) if port.argument in names and not _uses(p, place, i))
+        lines += [f"    (void){port.argument};" for port in idle]
+    lines += [] if not p.kept or any(_uses(p, Place.INPUT, i) for i, port in enumerate(p.inputs) if port.field) else ["    (void)state;"]
     for call in p.calls:
-        lines += [f"    /* {comment(call.title)} */", f"    {kernel_call(p, call)}"]
+        lines += [*titled(call, "    "), *wrapped(f"    lb_{call.step.kernel}(", kernel_arguments(p, call), ");", " " * 8)]
     lines += ["}", "", f"#ifndef {m}_NO_STATIC_ARENA", f"static _Alignas({m}_ARENA_ALIGNMENT) uint8_t arena[{m}_ARENA_BYTES];", ""]
     lines += [f'_Static_assert(sizeof arena == {p.arena_bytes}, "RAM is what README.md says");', ""]
     lines += [f"void {n}_run({args or 'void'}) {{", f"    {n}_run_in({', '.join(['arena', *names])});", "}"]
-    if not names:
+    if p.plan.input_slots:
         lines += ["", f"void *{n}_arena(void) {{", "    return arena;", "}"]
-    return "\n".join([*lines, "#endif", ""])
+    return "\n".join([*lines, "#endif", *(reset_lines(p) if p.kept else []), ""])
 
 
 def _uses(p: Project, place: Place, index: int = 0) -> bool:
@@ -132,7 +168,24 @@ def _not_finite(p: Project) -> bool:
     return not p.no_float and any(isinstance(v, float) and (v != v or abs(v) == float("inf")) for v in values)
 
 
-def fields(p: Project, call: Call) -> str:
+def wrapped(head: str, items: list[str], tail: str, indent: str) -> list[str]:
+    """head item, item ... tail in one line, or the items in lines of their own that are not too long."""
+    whole = head + ", ".join(items) + tail
+    return [whole] if len(whole) <= WIDTH else [head, *rows(items, indent).split("\n")[:-1], rows(items, indent).split("\n")[-1] + tail]
+
+
+def titled(call: Call, indent: str) -> list[str]:
+    """The call's title as a comment of lines that are not too long."""
+    words, lines, line = comment(call.title).split(" "), [], f"{indent}/*"
+    for word in words:
+        if len(line) + len(word) + 4 > WIDTH and line.strip() not in ("/*", "*"):
+            lines.append(line)
+            line = f"{indent} *"
+        line += f" {word}"
+    return [*lines, f"{line} */"]
+
+
+def fields(p: Project, call: Call) -> list[str]:
     """The params of a call, field by field."""
     layout, out = call.contract.layout, []
     for name in layout.names or ():
@@ -143,14 +196,13 @@ def fields(p: Project, call: Call) -> str:
             else number(value, base, p.no_float)
         )
         out.append(f".{name} = {text}")
-    return ", ".join(out)
+    return out
 
 
-def kernel_call(p: Project, call: Call) -> str:
+def kernel_arguments(p: Project, call: Call) -> list[str]:
     step = call.step
     given = [f"&{call.name}", *(argument(p, a, s) for a, s in zip(call.contract.args, step.args, strict=True))]
-    given += ["0", str(step.items)] if call.contract.ranged else []
-    return f"lb_{step.kernel}({', '.join(given)});"
+    return given + (["0", str(step.items)] if call.contract.ranged else [])
 
 
 def argument(p: Project, arg: native.Arg, slot: Slot) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,7 +22,10 @@ MACROS = ("_count", "_bytes", "_scale", "_zero_point", "_quantize", "_dequantize
 
 @dataclass(frozen=True)
 class Port:
-    """An input or an output: its name in the model, the C argument, what its macros begin with."""
+    """An input or an output: its name in the model, the C argument, what its macros begin with.
+
+    An input that is kept from call to call is a `field` of the state, and its argument is that field; so is the output that becomes it.
+    """
 
     name: str
     value: Value
@@ -30,6 +33,7 @@ class Port:
     macro: str
     quantized: Quantized | None
     slot: Slot | None  # where it is in the arena, if it is there
+    field: str | None = None
 
     @property
     def count(self) -> int:
@@ -76,6 +80,7 @@ class Project:
     no_float: bool
     quantized_inputs: Mapping[str, Quantized]
     quantized_outputs: Mapping[str, Quantized]
+    states: Mapping[str, str] = field(default_factory=dict)  # input name → the output that it is in the next call
 
     @property
     def macro(self) -> str:
@@ -95,13 +100,44 @@ class Project:
         return self._ports("out", self.plan.outputs, self.quantized_outputs, self.plan.output_slots)
 
     def _ports(self, kind: str, values: Mapping[str, Value], params: Mapping[str, Quantized], slots: tuple[Slot, ...]) -> tuple[Port, ...]:
-        names = Names()
+        names, fields = Names(), Names()
+        kept = set(self.states) if kind == "in" else set(self.states.values())
         ports = []
         for i, (name, v) in enumerate(values.items()):
-            argument = kind if len(values) == 1 else names.new(name, f"{kind}_", MACROS)
+            if name in kept:
+                own = fields.new(name, suffixes=MACROS) if kind == "in" else self.field_of[name]
+                ports.append(Port(name, v, f"state->{own}", f"{self.macro}_STATE_{own.upper()}", params.get(name), None, own))
+                continue
+            argument = kind if len(values) - len(kept) == 1 else names.new(name, f"{kind}_", MACROS)
             slot = slots[i] if slots else None
             ports.append(Port(name, v, argument, f"{self.macro}_{argument.upper()}", params.get(name), slot))
         return tuple(ports)
+
+    @property
+    def field_of(self) -> dict[str, str]:
+        """Output → the field of the state that it becomes."""
+        return {self.states[p.name]: p.field for p in self.inputs if p.field is not None}
+
+    @property
+    def given(self) -> tuple[Port, ...]:
+        """Inputs that the caller brings at each call."""
+        return tuple(p for p in self.inputs if p.field is None)
+
+    @property
+    def taken(self) -> tuple[Port, ...]:
+        """Outputs that the caller gets at each call."""
+        return tuple(p for p in self.outputs if p.field is None)
+
+    @property
+    def kept(self) -> tuple[Port, ...]:
+        """The fields of the state, the widest elements first: nothing lies between them."""
+        return tuple(sorted((p for p in self.inputs if p.field is not None), key=lambda p: -p.value.type.dtype.numpy.itemsize))
+
+    @property
+    def state_bytes(self) -> int:
+        """Of the struct: its end is as aligned as its beginning."""
+        widest = max((p.value.type.dtype.numpy.itemsize for p in self.kept), default=1)
+        return -(-sum(max(1, p.count) * p.value.type.dtype.numpy.itemsize for p in self.kept) // widest) * widest
 
     @cached_property
     def calls(self) -> tuple[Call, ...]:
@@ -115,7 +151,7 @@ class Project:
     @cached_property
     def constant_at(self) -> dict[int, Constant]:
         """Those of the plan by index; each is named after the first layer that reads it and the role that it has there."""
-        names, found = Names(f"{self.name}_{used}" for used in ("run", "run_in", "arena")), {}
+        names, found = Names(f"{self.name}_{used}" for used in ("run", "run_in", "arena", "reset", "state")), {}
         for call in self.calls:
             for arg, slot in zip(call.contract.args, call.step.args, strict=True):
                 if slot.place is Place.CONSTANT and slot.index not in found:
@@ -137,4 +173,4 @@ class Project:
     @property
     def io_bytes(self) -> int:
         """Memory of the caller for inputs and outputs."""
-        return 0 if self.plan.input_slots else sum(p.nbytes for p in (*self.inputs, *self.outputs))
+        return 0 if self.plan.input_slots else sum(p.nbytes for p in (*self.given, *self.taken))

@@ -72,6 +72,13 @@ class Builder:
         found = self._constants.get(value.name) if value is not None else None
         return found.data if found is not None else None
 
+    def is_input(self, value: Value) -> bool:
+        return value in self._inputs
+
+    def producer(self, value: Value) -> Node | None:
+        """The node whose first output the value is."""
+        return self._nodes.get(value.name)
+
     def add_node(self, op: str, *inputs: Value | None, name: str = "", outputs: tuple[str, ...] = (), **attrs: Any) -> tuple[Value, ...]:
         """Adds a node and gives all its outputs. `outputs` are wished-for value names."""
         definition = get_op(op)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lowbit.ir.graph import Graph, Node, Value
@@ -45,8 +46,9 @@ def nbytes(value: Value) -> int:
 
 
 class _Builder:
-    def __init__(self, graph: Graph, ctx: Context) -> None:
+    def __init__(self, graph: Graph, ctx: Context, states: Mapping[str, str]) -> None:
         self.graph, self.ctx = graph, ctx
+        self.kept = {out: name for name, out in states.items()}  # output → the input that it becomes
         self.homes: dict[str, tuple[_Store, int]] = {}  # value name → store, offset
         self.constants: list[Array] = []
         self.constant_index: dict[int, int] = {}
@@ -55,7 +57,8 @@ class _Builder:
 
     def run(self, target: Target) -> Plan:
         for i, v in enumerate(self.graph.inputs):
-            self.homes[v.name] = _Store(nbytes(v), Place.ARENA if target.io_in_arena else Place.INPUT, i), 0
+            inside = target.io_in_arena and v.name not in self.kept.values()
+            self.homes[v.name] = _Store(nbytes(v), Place.ARENA if inside else Place.INPUT, i), 0
         for name, c in self.graph.constants.items():
             self.homes[name] = _Store(c.data.nbytes, Place.CONSTANT, -1), 0
         for node in self.graph.nodes:
@@ -82,23 +85,54 @@ class _Builder:
         return self.homes[value.name]
 
     def _outputs(self, target: Target) -> None:
-        """Outputs are written where the caller wants them; those that are not values of their own are copied there at the end."""
+        """Outputs are written where the caller wants them; those that are not values of their own are copied there at the end.
+
+        What becomes an input of the next call is written over it as soon as nobody reads that any more.
+        """
         theirs = Place.ARENA if target.io_in_arena else Place.OUTPUT
-        given = {id(self.homes[v.name][0]) for v in self.graph.inputs}
+        inputs = {id(self.homes[v.name][0]) for v in self.graph.inputs}
+        given, sources = set(inputs), {id(self._home(v)[0]) for v in self.graph.outputs.values()}
+        ends: dict[int, _Store] = {}
+        last: list[tuple[str, Value, _Store]] = []  # copies over inputs, behind all that read them
         for i, (name, v) in enumerate(self.graph.outputs.items()):
             store, offset = self._home(v)
-            if store.place is Place.ARENA and offset == 0 and store.size == nbytes(v) and id(store) not in given:
-                store.place, store.index = theirs, i
+            state = self.homes[self.kept[name]][0] if name in self.kept else None
+            whole = store.place is Place.ARENA and offset == 0 and store.size == nbytes(v) and id(store) not in given
+            early = state is None or (id(state) not in sources and self._read(state) < self._written(store))
+            if whole and early:
+                store.place, store.index = (theirs, i) if state is None else (state.place, state.index)
                 given.add(id(store))
-                self.results.append(store)
-                continue
-            copy = Value(f"{name}:out", v.type)
-            self.homes[copy.name] = _Store(nbytes(v), theirs, i), 0
-            self.results.append(self.homes[copy.name][0])
-            shape = shape_of(v)
-            made = copy_call(self.ctx, v, copy, shape, dense(shape), dense(shape), 0, 0)
-            assert made is not None, v.type
-            self.work.append((Node("identity", (v,), {}, name, (copy,)), made))
+                ends[i] = store
+            elif state is None:
+                ends[i] = _Store(nbytes(v), theirs, i)
+                self._copied(name, v, f"{name}:out", ends[i])
+            else:
+                ends[i] = state
+                if id(store) in inputs and store is not state:  # it may be overwritten by another copy: first aside
+                    v = self._copied(name, v, f"{name}:aside", _Store(nbytes(v)))
+                if store is not state:
+                    last.append((name, v, state))
+        for name, v, state in last:
+            self._copied(name, v, f"{name}:out", state)
+        self.results = [ends[i] for i in sorted(ends)]
+
+    def _copied(self, name: str, v: Value, to: str, store: _Store) -> Value:
+        copy = Value(to, v.type)
+        self.homes[copy.name] = store, 0
+        shape = shape_of(v)
+        made = copy_call(self.ctx, v, copy, shape, dense(shape), dense(shape), 0, 0)
+        assert made is not None, v.type
+        self.work.append((Node("identity", (v,), {}, name, (copy,)), made))
+        return copy
+
+    def _read(self, store: _Store) -> int:
+        """The last step that takes something from there."""
+        return max((i for i, (_, c) in enumerate(self.work) if any(self._home(v)[0] is store for v in inputs_of(c))), default=-1)
+
+    def _written(self, store: _Store) -> int:
+        """The first step that touches it: before that nobody knows it."""
+        found = (i for i, (_, c) in enumerate(self.work) if any(isinstance(v, Value) and self._home(v)[0] is store for v in c.args))
+        return min(found, default=len(self.work))
 
     def _drop_unread(self) -> None:
         """Calls whose results nobody reads, because a kernel took them as strides of something earlier, fall away."""
@@ -113,10 +147,12 @@ class _Builder:
 
     def _lives(self, target: Target) -> None:
         if target.io_in_arena:
-            for v in self.graph.inputs:
-                self.homes[v.name][0].first = self.homes[v.name][0].last = 0  # written before the first step
+            for store, _ in (self.homes[v.name] for v in self.graph.inputs):
+                if store.place is Place.ARENA:
+                    store.first = store.last = 0  # written before the first step
             for store in self.results:
-                store.last = len(self.work)  # and read behind the last
+                if store.place is Place.ARENA:
+                    store.last = len(self.work)  # and read behind the last
         for step, (_, call) in enumerate(self.work):
             for arg in call.args:
                 if isinstance(arg, Value):
@@ -167,10 +203,11 @@ class _Builder:
         checks = tuple(Check(self._home(c.value)[0].index, c.size, c.where) for _, call in self.work for c in call.checks)
         ends: tuple[list[Slot], list[Slot]] = ([], [])
         if target.io_in_arena:
-            ends = [self._slot(v, where) for v in self.graph.inputs], [Slot(Place.ARENA, 0, where[id(s)], s.size) for s in self.results]
+            ends = [self._slot(v, where) for v in self.graph.inputs], [_end(s, where) for s in self.results]
         return Plan(
             self.graph.inputs, self.graph.outputs, tuple(steps), tuple(self.constants), arena,
             0 if target.scratch_in_arena else scratch, least(buffers, target.alignment), tuple(ends[0]), tuple(ends[1]), checks,
+            least(buffers[: len(stores)], target.alignment),
         )  # fmt: skip
 
     def _parts(self, node: Node, call: Call, target: Target) -> int:
@@ -205,11 +242,25 @@ class _Builder:
         return Slot(Place.CONSTANT, self.constant_index[id(data)], 0, data.nbytes)
 
 
+def inputs_of(call: Call) -> list[Value]:
+    return [v for v, arg in zip(call.args, call.kernel.contract.args, strict=True) if isinstance(v, Value) and arg.is_input]
+
+
+def _end(store: _Store, where: _Where) -> Slot:
+    if store.place is not Place.ARENA:
+        return Slot(store.place, store.index, 0, store.size)
+    return Slot(Place.ARENA, 0, where[id(store)], store.size)
+
+
 def _macs(node: Node) -> int:
     macs = node.definition.macs
     return int(macs(*(v.type if v is not None else None for v in node.inputs), **node.attrs)) if macs is not None else 0
 
 
-def build(graph: Graph, target: Target, packed: Packed | None = None) -> Plan:
-    """The plan of a graph without symbols whose nodes all have kernels. `packed` keeps weights in the kernels' layout between plans."""
-    return _Builder(graph, Context(graph, target, packed if packed is not None else Packed())).run(target)
+def build(graph: Graph, target: Target, packed: Packed | None = None, states: Mapping[str, str] | None = None) -> Plan:
+    """The plan of a graph without symbols whose nodes all have kernels.
+
+    packed  keeps weights in the kernels' layout between plans
+    states  inputs that are outputs of the call before (input name → output name): the output is written over the input
+    """
+    return _Builder(graph, Context(graph, target, packed if packed is not None else Packed()), states or {}).run(target)

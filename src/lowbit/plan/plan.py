@@ -79,6 +79,7 @@ class Plan:
     input_slots: tuple[Slot, ...] = ()  # where inputs and outputs are, if they are in the arena
     output_slots: tuple[Slot, ...] = ()
     checks: tuple[Check, ...] = ()
+    live_bytes: int = 0  # as least_bytes, of tensors alone: without scratch memory
 
     @property
     def constant_bytes(self) -> int:

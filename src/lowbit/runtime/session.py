@@ -60,13 +60,16 @@ class _Program:
 class Session:
     """Runs one graph. May be called from several threads at once."""
 
-    def __init__(self, graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False) -> None:
+    def __init__(
+        self, graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False, stored: bool = False
+    ) -> None:
+        """`stored`: weights that are stored in few bits stay so between runs, as in generated C."""
         if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= MOST):
             raise InputError(f"threads={shown(threads)} is not a number of threads", hint=f"1 to {MOST:,}, or leave it out")
         count = threads_of.count() if threads is None else int(threads)
         native.check_isa(isa)
         self.graph = need_graph(graph, "compile")
-        self._real = graph = real_weights(graph)
+        self._real = graph = graph if stored else real_weights(graph)
         self.target = Target(isa, count)
         self._tune = tune
         self._programs: dict[tuple[int, ...], _Program] = {}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node
+from lowbit.ops.q_elementwise import sum_offset
 from lowbit.plan.kernels.call import Call, Context, Scratch, ints, lowers, short
 from lowbit.plan.kernels.elementwise import binary, broadcast, size_of
 from lowbit.plan.kernels.movement import item_bytes, shape_of
@@ -35,6 +36,22 @@ def scaled(node: Node, ctx: Context) -> list[Call] | None:
     sizes = {"a_bytes": item_bytes(a), "b_bytes": item_bytes(b), "out_bytes": item_bytes(node.output)}
     args = (ctx.argument(a), ctx.argument(b), node.output)
     return [Call(ctx.kernel(f"{node.op[2:]}_int"), {**shapes, **sizes, **fields}, args, n, n * 2.0)]
+
+
+@lowers("q_add")
+def add(node: Node, ctx: Context) -> list[Call] | None:
+    """Sums that have no kernel of their own: of mixed widths, and those whose result stays float."""
+    a, b = node.inputs[:2]
+    zeros, (mx, my) = ints(node, "x_zero", "y_zero", "z_zero"), (float(node.attrs[n]) for n in ("mx", "my"))  # type: ignore[arg-type]
+    fields: dict[str, Param] = {"a_multiplier": mx, "b_multiplier": my, "offset": float(sum_offset(**zeros, mx=mx, my=my))}
+    widths, shapes = [short(v) for v in (a, b, node.output)], broadcast(node)
+    if shapes is None or a is None or b is None or "f32" in widths[:2] or None in widths:
+        return None
+    if not all(np.isfinite(v) for v in fields.values() if isinstance(v, float)):
+        return None
+    sizes = {"a_bytes": item_bytes(a), "b_bytes": item_bytes(b), "out_bytes": item_bytes(node.output)}
+    args, n = (ctx.argument(a), ctx.argument(b), node.output), size_of(node.output)
+    return [Call(ctx.kernel("add_int"), {**shapes, **sizes, **fields, **ints(node, "lo", "hi")}, args, n, n * 2.0)]
 
 
 def total(node: Node, ctx: Context, multiplier: float) -> list[Call] | None:

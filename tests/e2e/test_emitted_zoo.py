@@ -1,0 +1,32 @@
+"""Generated C of the whole zoo with every recipe, by gcc and clang, under the sanitizers. Some minutes: `make e2e`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from codegen_tools import has
+from codegen_zoo import RECIPES, check_c
+
+NETWORKS = ("demo", "mlp", "resnet9", "dscnn", "unet", "lstm_lm", "gru_lm", "transformer", "gpt", "vit")
+LARGE = ("mobilenetv2", "resnet18")  # millions of weights as text: with one recipe of each kind
+COMPILERS = ("gcc", "clang")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_c_gives_the_bits_of_the_interpreter(name: str, recipe: str, compiler: str, tmp_path: Path) -> None:
+    if not has(compiler):
+        pytest.skip(f"NOT TESTED: {compiler} is not installed")
+    check_c(name, recipe, tmp_path, compiler)
+
+
+@pytest.mark.parametrize("recipe", ["int8", "w4a8"])
+@pytest.mark.parametrize("name", LARGE)
+def test_c_of_large_networks_gives_the_bits_of_the_interpreter(name: str, recipe: str, tmp_path: Path) -> None:
+    check_c(name, recipe, tmp_path, "gcc")
