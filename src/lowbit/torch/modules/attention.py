@@ -71,12 +71,22 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
             for m, n, p in held:
                 m._parameters[n] = p
 
-    def forward(self, *args: Any, **options: Any) -> Any:
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        options: dict[str, Any] = {"average_attn_weights": average_attn_weights, "is_causal": is_causal}
+        given = (query, key, value, key_padding_mask, need_weights, attn_mask)
         if self.training or self.quant_mode in ("float", "weights"):
-            return self._real(*args, **options)
-        if self.quant_mode == "calibration":
-            return self._observed(*args, **options)
-        return self._on_integers(*args, **options)
+            return self._real(*given, **options)
+        return self._observed(*given, **options) if self.quant_mode == "calibration" else self._on_integers(*given, **options)
 
     def _observed(self, x: Tensor, *args: Any, **options: Any) -> Any:
         y = self._real(x, *args, **options)

@@ -27,6 +27,9 @@ class _Conv(Quantized):
     padding_mode: Any
     _reversed_padding_repeated_twice: list[int]
 
+    def forward(self, input: Tensor) -> Tensor:
+        return self._forward(input)
+
     def attrs(self) -> dict[str, Any]:
         """torch's geometry in the graph's words: pads before all axes, then after them. Other paddings than zeros come before the layer."""
         n = len(self.stride)
@@ -71,6 +74,9 @@ class ConvTranspose2d(_Conv, nn.ConvTranspose2d):
     """nn.ConvTranspose2d that can be quantized."""
 
     op = "conv_transpose"
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        return self._forward(input, output_size)
 
     def attrs(self) -> dict[str, Any]:
         return super().attrs() | {"output_padding": tuple(self.output_padding)}

@@ -23,6 +23,9 @@ class Linear(Quantized, nn.Linear):
 
     op = "linear"
 
+    def forward(self, input: Tensor) -> Tensor:
+        return self._forward(input)
+
     def _on_integers(self, x: Tensor) -> Tensor:
         if x.requires_grad and torch.is_grad_enabled():
             return StraightThrough.apply(x, self)  # type: ignore[no-untyped-call]
@@ -57,6 +60,9 @@ class Embedding(Quantized, nn.Embedding):
     """nn.Embedding whose table is integers: rows are dequantized as they are looked up."""
 
     op = "gather"
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._forward(input)
 
     def attrs(self) -> dict[str, Any]:
         return {"axis": 0}

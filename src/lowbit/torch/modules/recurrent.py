@@ -170,10 +170,10 @@ class _Recurrent(Quantized):
         finally:
             self.__dict__["_flat_weights"] = kept
 
-    def forward(self, *args: Any, **options: Any) -> Any:
+    def forward(self, input: Any, hx: Any = None) -> Any:
         if self.is_quantized and (self.training or self.quant_mode in ("float", "weights")):
-            return self._real(*args, *options.values())
-        return super().forward(*args, **options)
+            return self._real(input, hx)
+        return self._forward(input, hx)
 
     # --- from a quantized graph ---
 
