@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -349,3 +351,16 @@ def test_samples_beyond_the_room_are_kept_on_disk_and_come_back_as_they_were() -
         assert all(np.array_equal(want[k], got[k]) and want[k].dtype == got[k].dtype for k in want)
     rest, measured = split(held)
     assert [int(s["mask:0"][0]) for s in rest] == [0, 1, 2, 4, 5] and [int(s["mask:0"][0]) for s in measured] == [3]
+
+
+def test_a_smoothed_network_that_does_not_help_is_let_go() -> None:
+    graph = outlier_network()
+    shop = Workshop(graph, samples(graph), RULES, None, None)
+    found = seams(graph)
+    other = smoothed(graph, channel_peaks(graph, shop.calibration, found), found, 0.5)
+    shop.measure(State(other, "minmax"))
+    alive = weakref.ref(other)
+    shop.forget(other)
+    del other
+    gc.collect()
+    assert alive() is None

@@ -67,6 +67,10 @@ def stored(graph: Graph, name: str) -> tuple[Node, Array]:
     return node, scale
 
 
+def stored_rows(graph: Graph) -> Array:
+    return stored(graph, "table")[1]
+
+
 def row_sqnr(want: Array, got: Array, rows: list[int]) -> float:
     return min(sqnr_db(want[..., r, :], got[..., r, :]) for r in rows)
 
@@ -213,6 +217,21 @@ def test_rows_of_a_table_along_another_axis_are_scaled_along_it() -> None:
     assert node.attrs["axis"] == 1 and scale.shape == (9,) and lower(q).islands == ()
     same_bits(q, data)
     comes_back(q)
+
+
+def test_a_row_with_finer_steps_than_the_result_is_rounded_once() -> None:
+    graph = embedding(2.0)
+    q = quantize(graph, words(8), guard=False)
+    done = lower(q).graph
+    node = next(n for n in done.nodes if n.op == "gather")
+    stored = done.constant(node.inputs[0])
+    bracket = next(n for n in q.nodes if n.output.name == "e:int8")
+    scale, zero = (q.constant(v) for v in bracket.inputs[1:])
+    table = graph.constants["table"].data
+    assert scale is not None and zero is not None
+    finer = stored_rows(q) <= scale
+    assert stored is not None and finer.sum() >= 7
+    np.testing.assert_array_equal(stored[finer], np.clip(np.rint(table / scale) + zero, -128, 127)[finer])
 
 
 def test_tables_keep_8_bits_where_weights_have_4() -> None:

@@ -17,6 +17,8 @@ from lowbit.calibration.spread import spread
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import check_inputs, evaluate, last_uses, run_node
+from lowbit.ir.samples import count
+from lowbit.progress import progress
 from lowbit.types import Array
 
 Sample = Mapping[str, Array]
@@ -185,7 +187,7 @@ def measure(graph: Graph, quantized: Graph, samples: Iterable[Sample], executor:
     tasks = ((sample,) for sample in samples)
     graphs = graph, quantized
     parts = spread(executor, graphs, measure_one, tasks) if executor is not None else (measure_one(*graphs, *task) for task in tasks)
-    for part in parts:
+    for part in progress(parts, "guard: measuring", count(samples)):
         for k in part.signal:
             signal[k], noise[k] = signal.get(k, 0.0) + part.signal[k], noise.get(k, 0.0) + part.noise[k]
         for k, (s, n) in part.layers.items():

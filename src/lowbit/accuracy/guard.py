@@ -128,6 +128,8 @@ class _Guard:
                     graph = smoothed(shop.source, peaks, found, alpha)
                     what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
                     yield what, f"{len(found)} places", replace(self.state, graph=graph)
+                    if self.state.graph is not graph:
+                        shop.forget(graph)
         if not self.few_bits and self.weights_matter():
             yield "weights rounded so that their errors cancel", "all layers", replace(self.state, rounding=True)
         if not self.few_bits:  # whoever asks for few bits wants them: the best rounding, and no wider weights

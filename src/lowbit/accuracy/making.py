@@ -75,6 +75,13 @@ class Workshop:
             self._records[key] = ClippedRecord(seen.taps)
         return self._records[key].at(state.clipped)
 
+    def forget(self, graph: Graph) -> None:
+        """Lets go of a graph whose states are not tried any more: it is as large as the network."""
+        self._graphs.pop(id(graph), None)
+        self._records = {k: v for k, v in self._records.items() if k[0] != id(graph)}
+        self._last = {k: v for k, v in self._last.items() if k[0] != id(graph)}
+        self._shares = {k: v for k, v in self._shares.items() if k[0] != id(graph)}
+
     def seen(self, graph: Graph) -> list[str]:
         """What calibration looks at: every tap, and what a clamp hides that would be a tap if one of the two layers stayed float."""
         transform = QuantizationTransform(self.rules)
