@@ -17,6 +17,7 @@ from lowbit.torch.calibrate import calibrate
 from lowbit.torch.convert import convert
 from lowbit.torch.files import load_safetensors, save_safetensors
 from lowbit.torch.modules import GRU, LSTM, Conv1d, Conv2d, ConvTranspose2d, Embedding, Linear, MultiheadAttention
+from lowbit.torch.qat import prepare_qat
 from lowbit.torch.qtensor import QTensor, quantize, quantize_int8, quantize_uint8
 from lowbit.torch.swap import dequantize_, quantize_, restore_
 
@@ -34,6 +35,7 @@ __all__ = [
     "convert",
     "dequantize_",
     "load_safetensors",
+    "prepare_qat",
     "quantize",
     "quantize_",
     "quantize_int8",

@@ -39,15 +39,13 @@ class _FakeQuantize(Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
         x, scale, low, high = ctx.saved_tensors
         g, t = grads[0], x / scale
-        inside = (t > low) & (t < high)
+        inside = (t > low).logical_and_(t < high)
         to_x = g * inside if ctx.needs_input_grad[0] else None
-        to_scale = None
-        if ctx.needs_input_grad[1]:
-            if ctx.factor == 0:
-                to_scale = torch.zeros_like(scale)
-            else:
-                step = torch.where(inside, torch.round(t) - t, torch.where(t >= high, high, torch.where(t <= low, low, 0.0)))
-                to_scale = (g * step).sum_to_size(scale.shape) * ctx.factor
+        to_scale = torch.zeros_like(scale) if ctx.needs_input_grad[1] else None
+        if ctx.needs_input_grad[1] and ctx.factor:
+            step = t.round().clamp_(low, high).nan_to_num_(nan=0.0)  # outside it is the bound itself
+            step -= t.masked_fill_(inside.logical_not_(), 0.0)
+            to_scale = step.mul_(g).sum_to_size(scale.shape) * ctx.factor
         return to_x, to_scale, None, None, None
 
 
@@ -85,7 +83,7 @@ def spread(scale: Tensor, granularity: Granularity, shape: torch.Size) -> Tensor
 class _Scale(Function):
     @staticmethod
     def forward(ctx: Any, step: Tensor, unit: Tensor) -> Tensor:
-        ctx.save_for_backward(unit)
+        ctx.save_for_backward(unit.clone())  # an observer may move it before the backward pass comes
         return (step * unit).clamp_min(SMALLEST)
 
     @staticmethod
