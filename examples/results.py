@@ -28,11 +28,13 @@ import lowbit
 from examples.common.networks import NAMES, Network, networks
 from lowbit.ir.graph import Graph
 from lowbit.torch import quantize_
+from lowbit.torch.qat import prepare_qat
 from zoo import fetch
 
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 METHODS = ("minmax", "percentile", "entropy", "mse")
 CALIBRATION, TIMED_ROUNDS = 16, 12  # batches to calibrate with; blocks of runs that are timed
+STEPS, RATE, SEED = 120, 1e-4, 0  # of the training with quantization
 # variant -> recipe, method, guard
 VARIANTS: dict[str, tuple[str, str, bool]] = {
     "int8 dynamic": ("int8-dynamic", "minmax", False),
@@ -40,7 +42,8 @@ VARIANTS: dict[str, tuple[str, str, bool]] = {
     "int8 guarded": ("int8", "minmax", True),
     "w4a8": ("w4a8", "minmax", True),
 }
-ALL = ("float", *VARIANTS)
+TRAINED = "w4a8 trained"  # with quantization in the loop: what rounding to four bits lost is learned again
+ALL = ("float", *VARIANTS, TRAINED)
 
 
 def float_graph(net: Network) -> Graph:
@@ -52,6 +55,8 @@ def quantized(net: Network, variant: str) -> tuple[Graph, nn.Module]:
     graph, model = float_graph(net), copy.deepcopy(net.model)
     if variant == "float":
         return graph, model
+    if variant == TRAINED:
+        return trained(net)
     recipe, method, guard = VARIANTS[variant]
     inputs = [x for x, _ in net.train()[:CALIBRATION]]
     with warnings.catch_warnings():
@@ -62,6 +67,25 @@ def quantized(net: Network, variant: str) -> tuple[Graph, nn.Module]:
         dynamic = {net.argument: {0: "batch"}}
         module = quantize_(model, recipe, data=inputs, method=method, guard=guard, dynamic=dynamic)
         return lowbit.quantize(graph, samples, recipe=recipe, method=method, guard=guard), module
+
+
+def trained(net: Network) -> tuple[Graph, nn.Module]:
+    """w4a8 after some training steps with fake quantization; the module is the one that was trained, its fakes in place."""
+    torch.manual_seed(SEED)
+    batches = net.train()
+    data = [(x,) for x, _ in batches[:CALIBRATION]]
+    model = prepare_qat(net.model, "w4a8", inputs=data[0], dynamic={net.argument: {0: "batch"}}, calibration=data, freeze_bn=0)
+    optimizer = torch.optim.Adam(model.parameters(), RATE)
+    model.train()
+    for step in range(STEPS):
+        x, y = batches[step % len(batches)]
+        loss = nn.functional.cross_entropy(model(x).flatten(0, -2), y.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * (1 - step / STEPS)
+        optimizer.step()
+    return lowbit.load(model.eval()), model
 
 
 def weight_bytes(graph: Graph) -> int:

@@ -68,20 +68,20 @@ def networks(names: Sequence[str]) -> list[Network]:
     made = {
         "mlp_mnist": lambda: Network(
             "MLP, MNIST", "accuracy", load_weights(mlp.build(), mlp.WEIGHTS), "x",
-            partial(_images, data.mnist, mlp.prepare, 0, 2048, 64), partial(_images, data.mnist, mlp.prepare, 1, 10000, 500), 64,
+            partial(_images, data.mnist, mlp.prepare, 0, 8192, 64), partial(_images, data.mnist, mlp.prepare, 1, 10000, 500), 64,
         ),
         "resnet9_cifar10": lambda: Network(
             "ResNet-9, CIFAR-10", "accuracy", load_weights(resnet9.build(), resnet9.WEIGHTS), "x",
-            partial(_images, data.cifar10, resnet9.prepare, 0, 2048, 32),
+            partial(_images, data.cifar10, resnet9.prepare, 0, 4096, 32),
             partial(_images, data.cifar10, resnet9.prepare, 1, 10000, 250), 16,
         ),
         "lstm_ptb": lambda: Network(
             "LSTM, Penn Treebank", "perplexity", load_weights(lstm.build(), lstm.WEIGHTS), "ids",
-            partial(_text, "train", 16385, WINDOW, 1), partial(_text, "test", 82430, WINDOW, 8), 1,
+            partial(_text, "train", 32769, WINDOW, 1), partial(_text, "test", 82430, WINDOW, 8), 1,
         ),
         "transformer_ptb": lambda: Network(
             "Transformer, Penn Treebank", "perplexity", load_weights(transformer.build(), transformer.WEIGHTS), "ids",
-            partial(_text, "train", 16385, transformer.LENGTH, 1), partial(_text, "test", 82430, transformer.LENGTH, 16), 1,
+            partial(_text, "train", 32769, transformer.LENGTH, 2), partial(_text, "test", 82430, transformer.LENGTH, 16), 1,
         ),
     }  # fmt: skip
     return [made[name]() for name in names]

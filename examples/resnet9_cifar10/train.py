@@ -13,7 +13,7 @@ from examples.common.training import Average, Progress, Training, one_cycle, sav
 from examples.resnet9_cifar10.model import WEIGHTS, build, prepare
 
 SEED, BATCH, RATE, DECAY, SMOOTHING = 0, 250, 0.25, 5e-4, 0.1
-SIZES = [20] * 5 + [24] * 4 + [32] * 4  # pixels of an epoch's images: the first need few, and cost as few
+SIZES = [20] * 5 + [24] * 4 + [32] * 7  # pixels of an epoch's images: the first need few, and cost as few
 
 
 def whiten(model: nn.Module, images: Tensor) -> None:
