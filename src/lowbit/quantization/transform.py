@@ -262,7 +262,10 @@ class _Apply:
         else:
             assert decided.activation is not None
             params = params_from_data(data, decided.activation, decided.activation_scheme)
-        result = self.params.get(node.output.name) if spec.output == "same" and isinstance(params.granularity, PerAxis) else None
+        table = (
+            spec.output == "same" and isinstance(params.granularity, PerAxis) and value.name not in self.weights
+        )  # given: as it was trained
+        result = self.params.get(node.output.name) if table else None
         return self.integers(value, data, params, result), params
 
     def integers(self, value: Value, data: Array, params: QuantParams, result: QuantParams | None = None) -> Value:
