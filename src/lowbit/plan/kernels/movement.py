@@ -13,6 +13,8 @@ from lowbit.types import normalize_axis
 
 AXES = 6
 SHORT_RUN = 8
+COLOURS = 3  # planes that copy_b8 of AVX2 interleaves
+LONGEST_RUN = 4096  # pixels of an item then
 CONTRACTS = {1: "copy_b8", 2: "copy_b16", 4: "copy_b32", 8: "copy_b64"}
 
 
@@ -98,7 +100,12 @@ def copy_call(
         return None
     if not rows:
         rows = [[1, 1, 1]]
-    if len(rows) > 1 and rows[-1][0] < SHORT_RUN < rows[-2][0]:  # colours: the long axis is the inner loop
+    kernel = ctx.kernel(contract)
+    if kernel.isa != "ref" and contract == "copy_b8" and len(rows) == 2 and rows[1][0] == COLOURS and rows[1][2] == rows[0][1] == 1:
+        pixels, apart = rows[0][0], rows[1][1]  # planes that become pixels, which that kernel does at once
+        run = next(n for n in range(min(pixels, LONGEST_RUN), 0, -1) if pixels % n == 0)
+        rows = [[pixels // run, run, COLOURS * run], [run, 1, COLOURS], [COLOURS, apart, 1]]
+    elif len(rows) > 1 and rows[-1][0] < SHORT_RUN < rows[-2][0]:  # the long axis is the inner loop
         rows[-2:] = rows[:-3:-1]
     full = [*rows[:1], *[[1, 0, 0]] * (AXES - len(rows)), *rows[1:]] if len(rows) > 1 else [[1, 0, 0]] * (AXES - 1) + rows
     items = full[0][0]
@@ -106,7 +113,7 @@ def copy_call(
         "shape": tuple(r[0] for r in full), "x_stride": tuple(r[1] for r in full), "out_stride": tuple(r[2] for r in full),
         "x_offset": x_offset, "out_offset": offset,
     }  # fmt: skip
-    return Call(ctx.kernel(contract), fields, (ctx.argument(x), out), items, prod(shape) * 0.5)
+    return Call(kernel, fields, (ctx.argument(x), out), items, prod(shape) * 0.5)
 
 
 def calls(*found: Call | None) -> list[Call] | None:
