@@ -52,7 +52,7 @@ def made(name: str, recipe: str) -> tuple[Graph, dict[str, Array]]:
     if recipe == "float":
         return lower(g).graph, feed
     rules = mixture(g) if recipe == "mixture" else None
-    return lower(lowbit.quantize(g, [feed], recipe="int8" if rules else recipe, rules=rules, guard=False)).graph, feed
+    return lower(lowbit.quantize(g, [feed], recipe=None if rules else recipe, rules=rules, guard=False)).graph, feed
 
 
 def check_c(name: str, recipe: str, folder: Path, compiler: str) -> None:

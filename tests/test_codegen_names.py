@@ -79,6 +79,23 @@ def test_hostile_names_compile(k: int, tmp_path: Path) -> None:
     compile_all(folder, tmp_path / "selftest", extra=(folder / "selftest.c",))
 
 
+def test_hostile_names_of_states_compile(tmp_path: Path) -> None:
+    build = Builder("states")
+    total = build.input("x", TensorType((2, 3), "int8"))
+    state = {f"{name}{i}": f"{name}:{i}" for i, name in enumerate([*HOSTILE, "state", "reset", "a", "int"])}
+    values = {name: build.input(name, TensorType((2, 3), "int8")) for name in state}
+    outputs = {}
+    for name, out in state.items():
+        zeros = {"x_zero": 1, "y_zero": 2, "z_zero": 3, "mx": 0.5, "my": 0.25, "lo": -128, "hi": 127, "to": "int8"}
+        total = outputs[out] = build.add("q_add", total, values[name], name=name, **zeros)
+    folder = tmp_path / "c"
+    files = lowbit.emit_c(build.finish({"y": total, **outputs}), folder, state=state, measure=False).files
+    compile_all(folder, tmp_path / "selftest", extra=(folder / "selftest.c",))
+    assert (
+        files["model.h"].isascii() and "??" not in files["model.h"] and "system" not in re.sub(r"/\*.*?\*/", "", files["model.h"]).lower()
+    )
+
+
 @given(st.text())
 def test_identifiers_are_letters_digits_and_single_underscores(name: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)*", identifier(name)) and len(identifier(name)) <= 48
