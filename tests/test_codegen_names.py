@@ -91,9 +91,8 @@ def test_hostile_names_of_states_compile(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     files = lowbit.emit_c(build.finish({"y": total, **outputs}), folder, state=state, measure=False).files
     compile_all(folder, tmp_path / "selftest", extra=(folder / "selftest.c",))
-    assert (
-        files["model.h"].isascii() and "??" not in files["model.h"] and "system" not in re.sub(r"/\*.*?\*/", "", files["model.h"]).lower()
-    )
+    header = files["model.h"]
+    assert header.isascii() and "??" not in header and "system(" not in re.sub(r"/\*.*?\*/", "", header)
 
 
 @given(st.text())

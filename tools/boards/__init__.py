@@ -86,7 +86,8 @@ def command_of(program: Path, target: str, *options: str) -> list[str]:
     if target in USER:
         return [USER[target], *options, str(program)]
     if target == "riscv32":
-        return ["qemu-system-riscv32", "-M", RISCV.machine, "-bios", "none", *QEMU, *options, "-kernel", str(program)]
+        console = ("-chardev", "stdio,id=out", *QEMU[:-1], f"{QEMU[-1]},chardev=out")  # else it prints to stderr
+        return ["qemu-system-riscv32", "-M", RISCV.machine, "-bios", "none", *console, *options, "-kernel", str(program)]
     return ["qemu-system-arm", "-M", BOARDS[target].machine, *QEMU, *options, "-kernel", str(program)]
 
 
