@@ -280,6 +280,28 @@ def test_a_model_that_cannot_be_traced_is_converted_layer_by_layer_and_says_why(
     )
 
 
+@pytest.mark.parametrize("recipe", ["w4a8", "w4a8-block", "w1a8", "uint8", "int4-weights", "w4a8-dynamic"])
+def test_models_of_every_width_come_back_from_a_file_as_they_were(recipe: str) -> None:
+    def net() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+
+    m = lt.quantize_(net(), recipe, data=[torch.randn(4, 64) for _ in range(2)], guard=False)
+    file, x = io.BytesIO(), torch.randn(3, 64)
+    torch.save(m.state_dict(), file)
+    file.seek(0)
+    assert lt.restore_(net(), torch.load(file, weights_only=True))(x).equal(m(x))
+    if hasattr(m, "lowbit_graph"):
+        assert np.asarray(lowbit.compile(lowbit.load(m))(x.numpy())).tobytes() == m(x).numpy().tobytes()
+
+
+def test_another_devices_kernel_is_asked_for_weights_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowbit.torch import kernels
+
+    m = lt.Linear(64, 8).quantize_weights("int4", 32).to_mode("weights").eval().to("meta")
+    monkeypatch.setitem(kernels.KERNELS, ("meta", "weight_only"), lambda x, w, b: torch.full((x.shape[0], w.shape[0]), 7.0))
+    assert m(torch.zeros(3, 64, device="meta")).eq(7).all()
+
+
 def test_quantizing_again_and_giving_up_leave_plain_layers() -> None:
     m = lt.quantize_(Net().eval(), "int8-dynamic")
     lt.quantize_(m, [DynamicQuantRule("conv")])
