@@ -177,3 +177,11 @@ def test_the_command_line_takes_states(tmp_path: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["state_bytes"] == 32
     with pytest.raises(SystemExit, match="2"):
         main([*command, "--state", "h"])
+
+
+def test_multiplications_of_a_recurrence_are_counted_once() -> None:
+    q, _ = quantized(24, "int8")
+    rows = [
+        line.split("|") for line in lowbit.emit_c(q, None, measure=False).files["README.md"].splitlines() if line.startswith("| lstm |")
+    ]
+    assert sum(int(r[4].replace(",", "")) for r in rows if "\\" not in r[2]) == 12 * 20 * (8 + 5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,10 @@ def input_products(node: Node, ctx: Context, scales: Array, x_zero: int, bound: 
     made = b.add("q_linear", given, weights, multiplier, out=f"{node.output.name}:products", name=node.name, **attrs)
     part = b.finish({"y": made})
     calls = KERNELS["q_linear"](part.nodes[0], Context(part, ctx.target, ctx.packed))
-    return (calls, made) if calls is not None else None
+    if calls is None:
+        return None
+    own = int(given.shape[0]) * w.shape[0] * w.shape[1] * w.shape[2]  # the recurrence counts its own
+    return [replace(c, macs=0 if i else own) for i, c in enumerate(calls)], made
 
 
 def geometry(node: Node, gates: int, hidden: int) -> dict[str, int]:
