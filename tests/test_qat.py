@@ -210,7 +210,7 @@ def test_the_loaded_graph_has_the_trained_steps_and_the_integers_of_the_trained_
     train(qat, 3, torch.optim.Adam(qat.parameters(), 1e-2))
     before, graph = lowbit.load(prepared(net, "w4a8")), lowbit.load(qat.eval())
     moved = 0
-    for name, fake in qat._weights.items():
+    for (name, _), fake in qat._weights.items():
         scale, ints = graph.constants[f"{name}:int4:scale"].data, graph.constants[f"{name}:int4"].data
         assert np.array_equal(scale, fake.params().scale)
         moved += not np.array_equal(scale, before.constants[f"{name}:int4:scale"].data)
@@ -266,9 +266,51 @@ def test_attention_embeddings_and_recurrences_train_with_the_graphs_rounding(mad
 def test_a_parameter_that_is_data_is_rounded_too() -> None:
     model, data, recipe = transformer()
     qat = prepare_qat(model, recipe, inputs=(torch.from_numpy(data(0)),), calibration=[(data(1),)])
-    table, position = qat._weights["emb.weight"], qat._weights["pos"]
+    table, position = qat._weights["emb.weight", "int8"], qat._weights["pos", "int8"]
     assert table.unit.shape == (50,) and table.learn  # a scale for each row
     assert position.unit.dim() == 0 and not position.learn
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.emb, self.head = nn.Embedding(50, 32), nn.Linear(32, 50, bias=False)
+        self.head.weight = self.emb.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.head(torch.relu(self.emb(x)))
+        return y
+
+
+@pytest.mark.parametrize("recipe", ["int8", "w4a8"])
+def test_a_tied_weight_is_rounded_where_it_is_read(recipe: str) -> None:
+    net, ids = Tied().eval(), torch.arange(48).reshape(4, 12)
+    qat = prepare_qat(net, recipe, inputs=(ids,), calibration=[(ids,)])
+    assert list(qat._weights) == [("emb.weight", "int8")] + ([] if recipe == "int8" else [("emb.weight", "int4")])
+    optimizer = torch.optim.Adam(qat.parameters(), 1e-3)
+    qat.train()(ids).square().mean().backward()
+    optimizer.step()
+    powers_of_two(qat.eval())
+    with torch.no_grad():
+        y = qat(ids).numpy()
+    graph = lowbit.load(qat)
+    assert y.tobytes() == outputs(graph, {"x": ids.numpy()})["output"].tobytes() == lowbit.compile(graph)(ids.numpy()).tobytes()
+
+
+def test_a_parameter_that_was_nothing_when_training_began_is_said() -> None:
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc, self.gate = nn.Linear(4, 4), nn.Parameter(torch.ones(4, 1, 1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.relu(torch.relu(self.fc(x)) * self.gate)
+
+    qat = prepare_qat(Gated(), inputs=(torch.ones(4, 2, 4),), calibration=[(torch.ones(4, 2, 4),)], inplace=True)
+    with torch.no_grad():
+        qat.model.gate.mul_(2)
+    with pytest.raises(lowbit.QuantError, match=r"was simplified away when training was prepared[\s\S]*Try: begin with another value"):
+        lowbit.load(qat)
 
 
 # -- batch norm, observers, warm-up ---------------------------------------------------------------------------------------------------
@@ -374,7 +416,7 @@ def test_the_module_itself_is_trained_only_in_place(net: Residual) -> None:
 
 def test_rules_decide_what_is_rounded_in_training(net: Residual) -> None:
     qat = prepared(net, rules=[FloatRule("^fc"), CalibratedQuantRule(".*")])
-    assert "fc.weight" not in qat._weights and "c1.weight" in qat._weights
+    assert ("fc.weight", "int8") not in qat._weights and ("c1.weight", "int8") in qat._weights
     float_only = lowbit.load(prepared(net, rules=[FloatRule(".*")]))
     assert not any(n.op == "quantize_linear" for n in float_only.nodes)
 

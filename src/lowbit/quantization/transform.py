@@ -53,12 +53,12 @@ class QuantizationTransform:
         record: CalibrationRecord | None = None,
         *,
         strict: bool = False,
-        weights: Mapping[str, QuantParams] | None = None,
+        weights: Mapping[tuple[str, str], QuantParams] | None = None,
     ) -> Graph:
         """The graph with brackets, and in its notes the reason of every decision. `record` must know every tap that needs data.
 
         Rules that decide nothing are warned of and noted; with `strict` they are an error. `weights` are parameters of constants, by
-        name, where they are known already (training learned them); the others follow from the constants' values.
+        name and dtype, where they are known already (training learned them); the others follow from the constants' values.
         """
         need_graph(graph, "quantize")
         if record is not None and not isinstance(record, CalibrationRecord):
@@ -102,7 +102,7 @@ class _Apply:
         decisions: Mapping[str, QuantNode],
         taps: Taps,
         record: CalibrationRecord,
-        weights: Mapping[str, QuantParams],
+        weights: Mapping[tuple[str, str], QuantParams],
     ) -> None:
         self.graph, self.decisions, self.taps, self.record, self.weights = graph, decisions, taps, record, weights
         self.editor = Editor(graph)
@@ -248,9 +248,7 @@ class _Apply:
     ) -> tuple[Value, QuantParams]:
         """The constant as integers behind a dequantize: per channel or block where it is a weight, per tensor where it is data."""
         spec = QUANTIZABLE[node.op].spec
-        if value.name in self.weights:
-            params = self.weights[value.name]
-        elif i in spec.channel_axis and (spec.output != "same" or decided.granularity != "tensor"):
+        if i in spec.channel_axis and (spec.output != "same" or decided.granularity != "tensor"):
             if spec.output == "same" and decided.weight is not None and decided.weight.bits < 8:
                 decided = replace(decided, weight=dtype("int8"))  # rows of a table are activations: few bits are for what is summed
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
@@ -262,9 +260,9 @@ class _Apply:
         else:
             assert decided.activation is not None
             params = params_from_data(data, decided.activation, decided.activation_scheme)
-        table = (
-            spec.output == "same" and isinstance(params.granularity, PerAxis) and value.name not in self.weights
-        )  # given: as it was trained
+        given = self.weights.get((value.name, params.dtype.name))
+        params = params if given is None else given
+        table = spec.output == "same" and isinstance(params.granularity, PerAxis) and given is None  # given: as it was trained
         result = self.params.get(node.output.name) if table else None
         return self.integers(value, data, params, result), params
 
@@ -296,7 +294,8 @@ class _Apply:
             data = self.graph.constant(v)
             if v is None or data is None or data.ndim < 2:
                 continue
-            params = self.weights.get(v.name) or weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
+            params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
+            params = self.weights.get((v.name, params.dtype.name), params)
             inputs[i] = self.integers(v, data, params)
             if decided.mode == "dynamic" and i:  # rows of what stands right of its weights are no rows of the contraction: it stays float
                 inputs[0] = self.rows(node)

@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
-from lowbit.errors import InputError
+from lowbit.errors import InputError, QuantError
 from lowbit.ir.graph import Graph
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.torch.qat.fake import ActivationFake, FakeQuant
@@ -110,7 +110,14 @@ class QatModel(nn.Module):
         graph = trace(self.model, inputs, dynamic).graph
         kept = {} if self._record is None else {k: v for k, v in self._record.taps.items() if k not in self._taps}
         taps = {name: entry(fake) for name, fake in self._taps.items()}
-        weights = {name: fake.params() for name, fake in self._weights.items()}
+        weights = {key: fake.params() for key, fake in self._weights.items()}
+        unknown = [name for name in self._transform.taps(graph).required if name not in kept and name not in taps]
+        if unknown:
+            raise QuantError(
+                f"{unknown[0]!r} was simplified away when training was prepared, by a parameter that was 0 or 1 then",
+                where=type(self.model).__name__,
+                hint="begin with another value for it (1.0001), or a FloatRule",
+            )
         return self._transform.apply(graph, CalibrationRecord({**kept, **taps}), weights=weights)
 
     __lowbit_graph__ = quantized_graph

@@ -35,7 +35,7 @@ class Placing:
     """What stands where. Fakes of one group of taps are one module."""
 
     taps: dict[str, ActivationFake] = field(default_factory=dict)  # tap -> its fake
-    weights: dict[str, WeightFake] = field(default_factory=dict)  # constant -> its fake
+    weights: dict[tuple[str, str], WeightFake] = field(default_factory=dict)  # constant and dtype -> its fake
     behind: dict[FxNode, ActivationFake] = field(default_factory=dict)
     layers: dict[FxNode, tuple[QatLayer, FxNode]] = field(default_factory=dict)  # last node of a layer -> what runs, node of its operands
     rows: dict[FxNode, RowsFake] = field(default_factory=dict)  # layers whose input is quantized by rows
@@ -118,22 +118,26 @@ def _weights(made: Placing, traced: Traced, model: nn.Module, node: Node, decide
     if spec.states and weights:
         _recurrent(made, traced, node, params.constants[weights[0].name][0])
     elif weights and spec.output != "same":
-        why = _layer(made, traced, model, node, decided, params.constants[weights[0].name], learn)
+        found = tuple(p for p in params.constants[weights[0].name] if p.dtype == decided.weight)
+        why = _layer(made, traced, model, node, decided, found, learn)
         if why is not None:
             text = f"{node.where}: {why}; training does not see its weight rounded, the graph will have it rounded"
             warnings.warn(text, LowbitWarning, stacklevel=4)
     elif decided.mode == "static" and (spec.output != "same" or weights) and (last := traced.places.get(node.output.name)) is not None:
         for v in (node.inputs[i] for i in spec.positions(len(node.inputs))):
             if v is not None and v.name in params.constants:
-                _data(made, traced, last, v.name, params.constants[v.name], learn=learn and v in weights)
+                kind = decided.activation if v not in weights or decided.weight is None or decided.weight.bits < 8 else decided.weight
+                found = tuple(p for p in params.constants[v.name] if kind is None or p.dtype.bits >= kind.bits)
+                _data(made, traced, last, v.name, found, learn=learn and v in weights)
 
 
 def _data(made: Placing, traced: Traced, reader: FxNode, name: str, found: tuple[QuantParams, ...], *, learn: bool) -> None:
     """The fake of a parameter that is read as data: a table, whose rows may learn their scales, or what is added to an activation."""
     for arg in reader.all_input_nodes:
-        if arg in traced.values and traced.values[arg].name == name and arg.op == "placeholder":
+        if arg in traced.values and traced.values[arg].name == name:
             fake = WeightFake(found[0], learn=learn and len(found) == 1)
-            made.operands[reader, arg] = made.weights.setdefault(name, fake) if len(found) == 1 else fake
+            key = name, found[0].dtype.name
+            made.operands[reader, arg] = made.weights.setdefault(key, fake) if len(found) == 1 else fake
 
 
 def _layer(
@@ -142,12 +146,12 @@ def _layer(
     """Puts a QatLayer in the layer's place; or says why that cannot be."""
     spec, x, w = QUANTIZABLE[node.op].spec, node.input(0), node.input(1)
     assert w is not None
-    weight_node = traced.places.get(w.name)
-    if weight_node is None or weight_node.op != "placeholder" or len(found) != 1:
+    holders = [n for n, v in traced.values.items() if v.name == w.name]  # a tied weight has several
+    if not holders or any(n.op != "placeholder" for n in holders):
         return "its weight is computed from parameters"
     readers = [n for n in traced.graph.nodes if n.input(1) is not None and n.input(1) == w]
-    calls = [u for u in weight_node.users if len(u.args) > 1 and u.args[1] is weight_node and not u.kwargs]
-    if len(calls) != len(readers):
+    calls = [u for u in traced.program.graph.nodes if len(u.args) > 1 and u.args[1] in holders and not u.kwargs]
+    if len(calls) != len(readers) or len(found) != 1:
         return "its weight is used in several ways"
     call = calls[[n.output.name for n in readers].index(node.output.name)]
     behind = next(iter(call.users)) if len(call.users) == 1 else None
@@ -159,7 +163,7 @@ def _layer(
     if bias_node is not None and (not isinstance(bias_node, FxNode) or bias_node.op != "placeholder"):
         return "its bias is computed"
     axis = 1 if node.op == "conv_transpose" else 0
-    weight = parameter(traced.program, target_of(traced, weight_node)).detach()
+    weight = parameter(traced.program, target_of(traced, holders[0])).detach()
     bias = None if bias_node is None else parameter(traced.program, target_of(traced, bias_node)).detach()
     if bn is not None and not same(weight, traced.graph.constant(w)):
         if weight.shape[axis] != bn.num_features:
@@ -171,9 +175,9 @@ def _layer(
     if not same(weight, traced.graph.constant(w)) or not same(bias, traced.graph.constant(node.input(2))):
         return "simplifying the graph made another weight or bias of it"
     given = made.taps.get(x.name) if x is not None and decided.mode == "static" and spec.bias is not None else None
-    fake = made.weights.setdefault(w.name, WeightFake(found[0], learn=learn))
+    fake = made.weights.setdefault((w.name, found[0].dtype.name), WeightFake(found[0], learn=learn))
     op = call.target if takes_bias else without_bias(call.target)
-    made.layers[last] = QatLayer(op, tuple(call.args[3:]), fake, given, bn, axis), call  # type: ignore[arg-type]
+    made.layers[last] = QatLayer(op, tuple(call.args[3:]), fake, given, bn, axis), call
     if decided.mode == "dynamic":
         made.rows[last] = RowsFake()
     return None
