@@ -50,7 +50,7 @@ def load(
     inputs    example inputs of a torch module
     dynamic   dimensions of a torch module's inputs that stay symbols, by forward's argument names: {"x": {0: "batch"}}
     simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written, which is
-              also the default for .lowbit files, which hold what lowbit made, and .gguf files
+              also the default for what lowbit wrote (.lowbit files, and .onnx files whose nodes nobody changed) and .gguf files
     """
     from lowbit.passes import simplify as simplify_graph
 
@@ -100,9 +100,10 @@ def _read(
         raise InputError(f"{kind.__name__} cannot be loaded", hint=hint)
     if is_lowbit:
         return bind_shapes(load_file(place), given), True
-    from lowbit.frontends.onnx import load_onnx
+    from lowbit.frontends.onnx import import_model, onnx_model
 
-    return load_onnx(place, given), False
+    model = onnx_model(place)
+    return import_model(model, given), model.own is not None and model.own.intact
 
 
 def bind_shapes(graph: Graph, given: Given) -> Graph:

@@ -105,6 +105,14 @@ def _matmul_nbits(w: Writer, node: Node, b: FourBits) -> None:
     stem = w.name(node.inputs[1])
     codes = w.constant(_nibbles(b.codes).reshape(out, blocks, b.block // 2), hint=f"{stem}/codes")
     scales, zeros = w.constant(b.scales, hint=f"{stem}/scales"), w.constant(_nibbles(b.zeros), hint=f"{stem}/zeros")
+    before = w.graph.producers[source(node, 1).name]
+    w.nbits[w.name(node.output)] = {
+        "at": w.held[before.output.name],
+        "real": stem,
+        "layer": before.name,
+        "inputs": [w.name(v) for v in before.inputs],
+        "dtype": source(before).type.dtype.name,
+    }
     size = {"K": b.inside, "N": out, "bits": 4, "block_size": b.block}
     w.node(node, "com.microsoft:MatMulNBits", source(node), codes, scales, zeros, None, node.input(2), **size)
 

@@ -50,7 +50,8 @@ def quantize_linear(w: Writer, node: Node) -> None:
 @spells("dequantize_linear", since=_since)
 def dequantize_linear(w: Writer, node: Node) -> None:
     users = w.graph.users.get(node.output.name, ())
-    if w.matmul_nbits and len(users) == 1 and four_bits(w.graph, users[0]) is not None:
+    if w.matmul_nbits and len(users) == 1 and users[0].input(1) == node.output and four_bits(w.graph, users[0]) is not None:
+        w.held[node.output.name] = w.count
         return  # the layer holds it
     turned = bool(users) and users[0].op == "linear" and turned_constants(w.graph, node.output) is not None
     to = dtype(str(node.attrs["to"]))

@@ -66,6 +66,8 @@ class Writer:
         self.linears: dict[str, str] = {}  # MatMul output -> Add output: which of them are one layer (see frontends/onnx/own.py)
         self.turned: set[str] = set()  # constants that are stored transposed, by lowbit's name
         self._nodes: list[Any] = []
+        self.held: dict[str, int] = {}  # dequantized weight that its layer holds -> how many nodes were written before it
+        self.nbits: dict[str, dict[str, Any]] = {}  # output of a MatMulNBits -> what it was (see frontends/onnx/own.py)
         self._groups: list[dict[str, Any]] = []  # nodes that spell one op, see frontends/onnx/own.py
         self._layers: dict[str, str] = {}  # name of a node -> name of its layer
         self._initializers: dict[str, Any] = {}
@@ -181,6 +183,11 @@ class Writer:
         self._add(op_type, list(inputs), [out], "", attrs)
         return out
 
+    @property
+    def count(self) -> int:
+        """How many nodes were written so far."""
+        return len(self._nodes)
+
     # -- the walk ------------------------------------------------------------------------------------------------------
 
     def model(self) -> Any:
@@ -210,7 +217,8 @@ class Writer:
         names = {k: v for v, k in self._names.items() if k != v}
         layers = {k: v for k, v in self._layers.items() if k != v}
         kinds = {self._names[k]: c.value.type.dtype.name for k, c in self.graph.constants.items() if c.value.type.dtype.name == "binary"}
-        tables = {"names": names, "layers": layers, "dtypes": kinds, "linears": self.linears, "groups": self._groups}
+        tables = {"names": names, "layers": layers, "dtypes": kinds, "linears": self.linears, "groups": self._groups, "nbits": self.nbits}
+        tables["nodes"] = group_digest(self._nodes, ())
         helper.set_model_props(model, {"lowbit": json.dumps(tables, sort_keys=True, ensure_ascii=False)})
         return model
 

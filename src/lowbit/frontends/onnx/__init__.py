@@ -20,8 +20,12 @@ OPSETS = range(7, 26)  # what is supported, and tested by the node tests of onnx
 
 def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
     """The graph in an .onnx file or in the bytes of one. `shapes` binds symbolic dimensions: by input name, or by symbol."""
-    model = parse_model(source, "model") if isinstance(source, bytes) else read_model(source)
-    return import_model(model, shapes)
+    return import_model(onnx_model(source), shapes)
+
+
+def onnx_model(source: str | Path | bytes) -> OnnxModel:
+    """What an .onnx file, or its bytes, holds. `own.intact` says whether lowbit wrote it and nobody changed its nodes."""
+    return parse_model(source, "model") if isinstance(source, bytes) else read_model(source)
 
 
 def import_model(model: OnnxModel, shapes: Shapes | None = None) -> Graph:
@@ -36,4 +40,4 @@ def import_model(model: OnnxModel, shapes: Shapes | None = None) -> Graph:
     return Importer(model).run(shapes)
 
 
-__all__ = ["Importer", "NeedsConstant", "import_model", "load_onnx", "onnx_op"]
+__all__ = ["Importer", "NeedsConstant", "import_model", "load_onnx", "onnx_model", "onnx_op"]

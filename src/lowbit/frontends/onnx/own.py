@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OwnGroup
+from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OwnBits, OwnGroup
+from lowbit.types import Array
 
 
 def respelled(model: OnnxModel) -> OnnxModel:
@@ -26,7 +27,60 @@ def respelled(model: OnnxModel) -> OnnxModel:
         graph = _with_groups(graph, model.own.groups)
     if model.own.linears:
         graph = _Linears(graph, model.own.linears).run()
+    if model.own.nbits and model.own.intact:
+        graph = _with_nbits(graph, model.own.nbits)
     return replace(model, graph=graph)
+
+
+def _with_nbits(graph: OnnxGraph, nbits: tuple[OwnBits, ...]) -> OnnxGraph:
+    """Each MatMulNBits as the linear layer that it was, behind the dequantize of its weight, which stands where it stood."""
+    tensors = dict(graph.initializers)
+    nodes = {n.outputs[0]: n for n in graph.nodes}
+    before: dict[int, list[OnnxNode]] = {}
+    for b in nbits:
+        node = nodes.get(b.output)
+        found = _codes(tensors, node, b) if node is not None and node.op_type == "MatMulNBits" else None
+        if node is None or found is None:
+            continue
+        for name in filter(None, node.inputs[1:4]):
+            tensors.pop(name, None)
+        tensors.update(found)
+        attrs = {"axis": 1, "block_size": node.attrs["block_size"]}
+        before.setdefault(b.at, []).append(OnnxNode("DequantizeLinear", "", b.layer, b.inputs, (b.real,), attrs, 0))
+        inputs = (node.inputs[0], b.real, *filter(None, node.inputs[5:]))
+        nodes[b.output] = replace(node, op_type="linear", inputs=inputs, attrs={}, own=True)
+    order: list[OnnxNode] = []
+    for n in nodes.values():
+        for at in sorted(k for k in before if k <= n.index):  # the node of that number may be part of another op by now
+            order += before.pop(at)
+        order.append(n)
+    return replace(graph, nodes=tuple(replace(n, index=i) for i, n in enumerate(order)), initializers=tensors)
+
+
+def _codes(tensors: dict[str, OnnxTensor], node: OnnxNode, b: OwnBits) -> dict[str, OnnxTensor] | None:
+    """The constants of the dequantize, from those of the MatMulNBits; None where they are not those that lowbit writes."""
+    rows, columns, block = (node.attr(k) for k in ("N", "K", "block_size"))
+    held = [tensors.get(name) for name in node.inputs[1:4]]
+    codes, scales, zeros = held if len(held) == 3 else (None, None, None)
+    if codes is None or scales is None or zeros is None or b.dtype not in ("int4", "uint4") or len(b.inputs) not in (2, 3):
+        return None
+    blocks = -(-columns // block)
+    if codes.data.shape != (rows, blocks, block // 2) or scales.data.shape != (rows, blocks) or len(zeros.data) != rows:
+        return None
+    shift, stored = (8, np.int8) if b.dtype == "int4" else (0, np.uint8)
+    ints, points = (nibbles(t.data.reshape(rows, -1)).astype(np.int16) - shift for t in (codes, zeros))
+    made = {
+        b.inputs[0]: OnnxTensor(b.dtype, np.ascontiguousarray(ints[:, :columns].astype(stored))),
+        b.inputs[1]: scales,
+    }
+    if len(b.inputs) == 3 and b.inputs[2]:
+        made[b.inputs[2]] = OnnxTensor(b.dtype, np.ascontiguousarray(points[:, :blocks].astype(stored)))
+    return made
+
+
+def nibbles(packed: Array) -> Array:
+    """The four-bit numbers of each row, low nibble first."""
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(len(packed), -1)
 
 
 def _with_groups(graph: OnnxGraph, groups: tuple[OwnGroup, ...]) -> OnnxGraph:

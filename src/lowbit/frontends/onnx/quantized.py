@@ -9,9 +9,10 @@ import numpy as np
 from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.conv import geometry, kernel_of
 from lowbit.frontends.onnx.importer import HANDLERS, Importer, onnx_op
+from lowbit.frontends.onnx.own import nibbles
 from lowbit.frontends.onnx.serialize import OnnxNode, dtype_name
 from lowbit.ir.graph import Value
-from lowbit.types import Array, normalize_axis
+from lowbit.types import normalize_axis
 
 MS = "com.microsoft"
 
@@ -197,9 +198,9 @@ def matmul_nbits(c: Importer, node: OnnxNode) -> Value:
         raise UnsupportedOp("zero points that are no integers are not supported")
     if points is not None and points.size != rows * -(-blocks // 2):
         raise ShapeError(f"zero points {points.shape} do not fit {rows} rows of {blocks} blocks")
-    zeros = np.full((rows, blocks), 8, np.uint8) if points is None else _nibbles(points.reshape(rows, -1))[:, :blocks]
+    zeros = np.full((rows, blocks), 8, np.uint8) if points is None else nibbles(points.reshape(rows, -1))[:, :blocks]
     signed = bool((zeros == 8).all())  # then the same numbers are int4 around zero
-    q = _nibbles(codes.reshape(rows, -1))[:, :columns].astype(np.int16) - (8 if signed else 0)
+    q = nibbles(codes.reshape(rows, -1))[:, :columns].astype(np.int16) - (8 if signed else 0)
     kind = "int4" if signed else "uint4"
     stem = c.named(node.inputs[1])
     w = c.add(
@@ -212,8 +213,3 @@ def matmul_nbits(c: Importer, node: OnnxNode) -> Value:
         block_size=block,
     )
     return c.add("linear", x, w, c.optional(node, 5))
-
-
-def _nibbles(packed: Array) -> Array:
-    """The four-bit numbers of each row, low nibble first."""
-    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(len(packed), -1)

@@ -88,6 +88,18 @@ class OwnGroup:
 
 
 @dataclass(frozen=True)
+class OwnBits:
+    """A MatMulNBits that was a linear layer and the dequantize of its weight."""
+
+    output: str
+    at: int  # how many nodes stood before the dequantize
+    real: str
+    layer: str
+    inputs: tuple[str, ...]  # of the dequantize
+    dtype: str
+
+
+@dataclass(frozen=True)
 class OwnNames:
     """What a file that lowbit wrote says about lowbit's names, where ONNX has others."""
 
@@ -96,6 +108,8 @@ class OwnNames:
     dtypes: dict[str, str]  # constant -> its element type, where ONNX has none
     linears: dict[str, str]  # output of a MatMul -> output of the Add behind it, or "": together one linear layer
     groups: tuple[OwnGroup, ...]
+    nbits: tuple[OwnBits, ...] = ()
+    intact: bool = False  # whether the nodes are those that lowbit wrote: then the graph is as lowbit had it
 
 
 _NAMES = {
@@ -177,7 +191,12 @@ def _own(proto: Any) -> OwnNames | None:
             return None
         maps = ({str(k): str(v) for k, v in found[key].items()} for key in ("names", "layers", "dtypes", "linears"))
         names, layers, dtypes, linears = maps
-        return OwnNames(names, layers, dtypes, linears, _intact_groups(proto.graph, found["groups"]))
+        bits = tuple(
+            OwnBits(str(k), int(b["at"]), str(b["real"]), str(b["layer"]), tuple(map(str, b["inputs"])), str(b["dtype"]))
+            for k, b in found.get("nbits", {}).items()
+        )
+        intact = group_digest(proto.graph.node, ()) == found.get("nodes")
+        return OwnNames(names, layers, dtypes, linears, _intact_groups(proto.graph, found["groups"]), bits, intact)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
