@@ -23,7 +23,8 @@
  * Item: `block` units of a direction, directions * ceil(hidden / block) of them. They are independent in a single step. So block >=
  * hidden where steps > 1, and where a GRU is not linear_before_reset: an item is then a whole direction.
  *
- * scratch, aligned to 64: batch * 32 * (hidden rounded up to 64) bytes.
+ * scratch, aligned to 64: batch * 32 * (hidden rounded up to 64) bytes; `ref` takes none for lstm_s8 and lstm_s16, 2 * hidden for gru_s8
+ * and gru_s16.
  *
  * Other instruction sets than `ref` take 8-bit weights in panels of 16 units, what does not exist is 0: for each
  * panel -h_zero * (sum of weights), (gates, 16) of int32 (h_zero is 0 in *_rows_s8), then (k / 4, gates, 16, 4) of int8, where k is

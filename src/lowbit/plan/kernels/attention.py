@@ -93,10 +93,14 @@ def attention(node: Node, ctx: Context) -> list[Call] | None:
     }  # fmt: skip
     wide = {n: -(-x // 16) * 16 for n, x in (("keys", keys), ("features", features), ("values", values))}
     panels = 4 * wide["keys"] * (wide["features"] + wide["values"])
-    scratch = Scratch(item_bytes(q) * (24 * wide["keys"] + panels) + 24 * (wide["features"] + 2 * wide["keys"]))
+    kernel, size = (
+        ctx.kernel(f"attention_{width}"),
+        item_bytes(q) * (24 * wide["keys"] + panels) + 24 * (wide["features"] + 2 * wide["keys"]),
+    )
+    scratch = Scratch(4 * keys if kernel.isa == "ref" else size)
     args += [args[0] if mask is None else ctx.argument(mask), written, scratch]
     macs = batch * heads * rows * keys * (features + values)
-    return [Call(ctx.kernel(f"attention_{width}"), fields, tuple(args), batch * heads * -(-rows // block), macs / 30.0)]
+    return [Call(kernel, fields, tuple(args), batch * heads * -(-rows // block), macs / 30.0)]
 
 
 def is_written_by_attention(node: Node, ctx: Context) -> bool:

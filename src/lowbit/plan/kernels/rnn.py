@@ -92,7 +92,8 @@ def recurrence(
     shares = max(1, min(threads // g["directions"], int(cost / g["directions"] / STEP_WORTH))) if not alone else 1
     block = -(-whole // (UNITS * shares)) * UNITS
     items = g["directions"] * -(-hidden // block)
-    scratch = Scratch(batch * 32 * (-(-hidden // 64) * 64))
+    small = kernel.isa == "ref" and "rows" not in node.op  # it keeps nothing but r * h of a GRU
+    scratch = Scratch((2 * hidden if gates == 3 else 0) if small else batch * 32 * (-(-hidden // 64) * 64))
     spans = [(0, g["time"])] if shares == 1 else [(t, 1) for t in range(g["time"])]
     macs = batch * g["directions"] * gates * hidden * hidden
     made = [
