@@ -156,6 +156,11 @@ def test_matmul_nbits_holds_the_same_numbers() -> None:
     assert agreement(want, run(back, example("transformer")), "").max_error == 0
 
 
+def test_layers_that_share_their_zero_points_come_back_from_matmul_nbits() -> None:
+    graph = in_integers("gpt", "int4-weights")  # equal layers: the file holds one tensor of zero points for them
+    assert lowbit.load(onnx_bytes(graph, matmul_nbits=True)) == graph
+
+
 def test_layers_of_the_file_can_be_told_apart_and_names_survive_a_clash() -> None:
     graph = in_integers("mlp")
     assert {"linear_2"} <= set(graph.values) and list(graph.outputs) == ["output"]

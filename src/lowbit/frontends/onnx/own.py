@@ -42,8 +42,6 @@ def _with_nbits(graph: OnnxGraph, nbits: tuple[OwnBits, ...]) -> OnnxGraph:
         found = _codes(tensors, node, b) if node is not None and node.op_type == "MatMulNBits" else None
         if node is None or found is None:
             continue
-        for name in filter(None, node.inputs[1:4]):
-            tensors.pop(name, None)
         tensors.update(found)
         attrs = {"axis": 1, "block_size": node.attrs["block_size"]}
         before.setdefault(b.at, []).append(OnnxNode("DequantizeLinear", "", b.layer, b.inputs, (b.real,), attrs, 0))
@@ -54,7 +52,9 @@ def _with_nbits(graph: OnnxGraph, nbits: tuple[OwnBits, ...]) -> OnnxGraph:
         for at in sorted(k for k in before if k <= n.index):  # the node of that number may be part of another op by now
             order += before.pop(at)
         order.append(n)
-    return replace(graph, nodes=tuple(replace(n, index=i) for i, n in enumerate(order)), initializers=tensors)
+    read = {name for n in order for name in n.inputs} | {o.name for o in graph.outputs}  # layers of one size share their zero points
+    held = {name: t for name, t in tensors.items() if name in read}
+    return replace(graph, nodes=tuple(replace(n, index=i) for i, n in enumerate(order)), initializers=held)
 
 
 def _codes(tensors: dict[str, OnnxTensor], node: OnnxNode, b: OwnBits) -> dict[str, OnnxTensor] | None:
