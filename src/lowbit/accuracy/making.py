@@ -105,7 +105,8 @@ class Workshop:
                 quantized = better_weights(
                     state.graph, quantized, self.side_by_side, rounding=state.rounding, clip=state.clip, biases=state.biases
                 )
-            while len(self._last) > 1:  # the best so far and the one on trial
+            most = 2 if self.source.parameter_bytes < SMALL else 1  # the best so far and the one on trial; of a large network only that
+            while len(self._last) >= most:
                 del self._last[next(iter(self._last))]
             self._last[state.key] = quantized
         return self._last[state.key]

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from lowbit.ops.quant import Call, Const, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
-from lowbit.quant_params import PerTensor, QuantParams, quantize, requantize
-from lowbit.types import normalize_axis
+from lowbit.quant_params import PerAxis, PerTensor, QuantParams, quantize, requantize
+from lowbit.types import Array, normalize_axis
+
+ROWS = 256  # of a table that are requantized together
 
 _FIRST = "reshape transpose split slice expand tile flip roll depth_to_space space_to_depth identity max_pool adaptive_max_pool"
 _SECOND = "gather_elements gather_nd reverse_sequence reduce_max reduce_min"  # further inputs are indices or lengths
@@ -31,6 +33,17 @@ def scatter_attrs(params: QuantParams, *, reduction: str, **attrs: Any) -> dict[
     return {**attrs, "reduction": reduction}
 
 
+def brought(table: Array, params: QuantParams, result: QuantParams, axis: int) -> Array:
+    """A table's integers by the result's parameters; some rows at a time, for what is computed on the way takes many times their bytes."""
+    out = np.empty(table.shape, result.dtype.numpy)
+    rows, into = np.moveaxis(table, axis, 0), np.moveaxis(out, axis, 0)
+    for start in range(0, len(rows), ROWS):
+        part = slice(start, start + ROWS)
+        some = QuantParams(params.dtype, params.scale[part], params.zero_point[part], params.scheme, PerAxis(0))
+        into[part] = requantize(rows[part], some, result)
+    return out
+
+
 def rows_of_a_table(operands: Operands, result: Result, *, axis: int) -> Call | None:
     """Rows of a constant table that have a scale each: brought to the result's parameters here and now, or scaled behind the gather."""
     table = operands[0]
@@ -41,8 +54,14 @@ def rows_of_a_table(operands: Operands, result: Result, *, axis: int) -> Call | 
         raise NotLowered(f"its table is quantized {table.params.granularity}, axis {axis} is needed")
     if result.params is not None:
         result.per_tensor()
-        stored = requantize(table.data, table.params, result.params)
-        return Call("gather", (Const(stored, "table", result.params.dtype.name), Ref(1)), {"axis": axis})
+        return Call(
+            "gather",
+            (
+                Const(brought(table.data, table.params, result.params, normalize_axis(axis, rank)), "table", result.params.dtype.name),
+                Ref(1),
+            ),
+            {"axis": axis},
+        )
     if np.any(table.params.zero_point):
         raise NotLowered("the rows of its table have zero points, and its result stays float")
     one = Const(np.ones((), np.float32), "one")

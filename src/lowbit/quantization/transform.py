@@ -28,6 +28,8 @@ from lowbit.quantization.taps import Tap, Taps, find_taps
 from lowbit.ranges import params_from_data, params_from_range
 from lowbit.types import Array
 
+ROWS = 256  # of a table that are looked at together
+
 
 class QuantizationTransform:
     """Applies rules to a graph."""
@@ -425,10 +427,17 @@ def rounded_for(data: Array, params: QuantParams, result: QuantParams) -> Array:
     ints = quantize(data, params)
     if result.dtype.bits > params.dtype.bits:
         return ints
-    want, (low, high) = quantize(data, result).astype(np.int32), params.code_range
-    off = np.sign(want - requantize(ints, params, result))
-    other = np.clip(ints + off, low, high).astype(ints.dtype)
-    return np.asarray(np.where(requantize(other, params, result) == want, other, ints))
+    low, high = params.code_range
+    axis = params.axis(data.ndim) or 0
+    for start in range(0, data.shape[axis], ROWS):  # some rows at a time: what is computed on the way takes many times their bytes
+        part = slice(start, start + ROWS)
+        rows = np.moveaxis(ints, axis, 0)[part]
+        some = QuantParams(params.dtype, params.scale[part], params.zero_point[part], params.scheme, PerAxis(0))
+        want = quantize(np.moveaxis(data, axis, 0)[part], result).astype(np.int32)
+        off = np.sign(want - requantize(rows, some, result))
+        other = np.clip(rows + off, low, high).astype(ints.dtype)
+        rows[...] = np.where(requantize(other, some, result) == want, other, rows)
+    return ints
 
 
 def quantized_constant(editor: Editor, value: Value, data: Array, params: QuantParams) -> Value:
