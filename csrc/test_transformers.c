@@ -1,5 +1,6 @@
 /* Kernels of transformers, every instruction set against `ref`: sizes around the tiles, extremes, masks, strides, and items in two parts.
  * tests/test_native_transformers.py compares `ref` with the interpreter. */
+#include "lb_numerics.h"
 #include "test_support.h"
 
 #include <math.h>
