@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from lowbit.errors import FormatError
 
 MANIFEST = "MANIFEST.txt"
+HEAD = "# written by lowbit emit-c, format 1: "  # and the digest of the lines below: a list that somebody else added to is not lowbit's
 
 
 def digest(data: bytes) -> str:
@@ -19,8 +20,9 @@ def digest(data: bytes) -> str:
 
 
 def manifest(files: Mapping[str, str]) -> str:
-    """SHA-256 and path of every file, as `sha256sum -c` reads it."""
-    return "".join(f"{digest(files[path].encode())}  {path}\n" for path in sorted(files))
+    """SHA-256 and path of every file, as `sha256sum -c` reads it, below a comment that only lowbit writes."""
+    rows = "".join(f"{digest(files[path].encode())}  {path}\n" for path in sorted(files))
+    return f"{HEAD}{digest(rows.encode())}\n{rows}"
 
 
 def write_folder(folder: str | os.PathLike[str], files: Mapping[str, str], *, force: bool = False) -> None:
@@ -35,15 +37,16 @@ def write_folder(folder: str | os.PathLike[str], files: Mapping[str, str], *, fo
     if not out.parent.is_dir():
         raise FormatError("cannot be written (its parent folder does not exist)", where=str(folder), hint=f"mkdir -p {out.parent}")
     old = _written(out)
-    foreign = sorted(p for p in whole if (out / p).is_file() and p != MANIFEST and not _as_written(out / p, old.get(p)))
-    foreign += sorted(p for p in whole if (out / p).is_dir())
+    foreign = [p for p in sorted(files) if os.path.lexists(out / p) and not _as_written(out / p, old.get(p) if old else None)]
+    if old is None and os.path.lexists(out / MANIFEST):
+        foreign.insert(0, MANIFEST)
     if foreign and not force:
         raise FormatError(
             f"{', '.join(foreign[:5])}{' …' if len(foreign) > 5 else ''} would be overwritten, and lowbit did not write it so",
             where=str(folder),
             hint="another folder, or --force (force=True)",
         )
-    gone = [p for p in old if p not in whole and _as_written(out / p, old[p])]
+    gone = [p for p, known in (old or {}).items() if p not in whole and _as_written(out / p, known)]
     try:
         _replace(out, whole, gone)
     except OSError as e:
@@ -82,14 +85,16 @@ def _replace(out: Path, files: Mapping[str, str], gone: list[str]) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _written(out: Path) -> dict[str, str]:
-    """Path → digest by the manifest of the folder; none if it has none that can be read. Paths out of the folder do not count."""
+def _written(out: Path) -> dict[str, str] | None:
+    """Path → digest by the manifest of the folder; None if it has none that is as lowbit wrote it. Paths out of the folder do not count."""
     try:
-        lines = (out / MANIFEST).read_text("utf-8").splitlines()
+        head, _, rows = (out / MANIFEST).read_bytes().decode().partition("\n")
     except (OSError, UnicodeDecodeError):
-        return {}
-    rows = [line.partition("  ") for line in lines]
-    inside = [(d, p) for d, _, p in rows if p and not PurePosixPath(p).is_absolute() and ".." not in PurePosixPath(p).parts]
+        return None
+    if (out / MANIFEST).is_symlink() or head != HEAD + digest(rows.encode()):
+        return None
+    listed = [row.partition("  ") for row in rows.splitlines()]
+    inside = [(d, p) for d, _, p in listed if p and not PurePosixPath(p).is_absolute() and ".." not in PurePosixPath(p).parts]
     return {p: d for d, p in inside}
 
 
