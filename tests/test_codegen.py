@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import platform
 import re
@@ -220,6 +221,40 @@ def test_names_and_targets_are_checked() -> None:
         lowbit.emit_c(network(), None, target="z80", measure=False)
     with pytest.raises(InputError, match="a Graph is needed"):
         lowbit.emit_c(3, None, measure=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "because"),
+    [
+        ("weights", r"weights\.c, weights\.h would be in the way of the project's weights\.c, weights\.h"),
+        ("Weights", r"Weights\.c, Weights\.h would be in the way of the project's weights\.c, weights\.h"),
+        ("selftest", r"selftest\.c, selftest\.h would be in the way of the project's selftest\.c"),
+        ("lb", "lb_ begins the symbols and the header guards of the kernels"),
+        ("LB", "lb_ begins the symbols and the header guards of the kernels"),
+        ("lb_conv", "lb_ begins the symbols"),
+        ("string", r"string\.h would be in the way of <string\.h>"),
+        ("test", "CMake has a target test of its own"),
+    ],
+)
+def test_names_of_other_files_guards_and_targets_are_refused(name: str, because: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"name '{name}' cannot be used: {because}.*\\n  Try: name="):
+        lowbit.emit_c(network(), tmp_path / "c", name=name, measure=False)
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_name_with_the_header_guard_of_a_kernel_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    emit = importlib.import_module("lowbit.codegen.emit")
+    for guard in ("NET_H", "NET_WEIGHTS_H"):
+        monkeypatch.setattr(emit, "copies", lambda *_, g=guard: {"kernels/mine.h": f"#ifndef {g}\n#define {g}\n#endif\n"})
+        with pytest.raises(InputError, match=rf"name 'net' cannot be used: kernels/mine\.h has the header guard {guard} too"):
+            lowbit.emit_c(network(), None, name="net", measure=False)
+        assert "net2.h" in lowbit.emit_c(network(), None, name="net2", measure=False).files
+
+
+@pytest.mark.parametrize("name", ["model", "state", "arena", "in", "out", "layer", "known", "weights_2", "lbx"])
+def test_every_other_name_compiles(name: str, tmp_path: Path) -> None:
+    lowbit.emit_c(network(), tmp_path / "c", name=name, measure=False)
+    compile_all(tmp_path / "c", tmp_path / "selftest", flags=("-I", str(tmp_path / "c")), extra=(tmp_path / "c" / "selftest.c",))
 
 
 def test_a_network_that_does_not_fit_says_what_it_needs(tmp_path: Path) -> None:

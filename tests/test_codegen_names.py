@@ -79,10 +79,31 @@ def test_hostile_names_compile(k: int, tmp_path: Path) -> None:
     compile_all(folder, tmp_path / "selftest", extra=(folder / "selftest.c",))
 
 
+WORDS = [
+    "NULL",
+    "EOF",
+    "INT8_MAX",
+    "unix",
+    "linux",
+    "int",
+    "_Bool",
+    "state",
+    "reset",
+    "a",
+    "I",
+    "errno",
+    "memcpy",
+    "lb_f32",
+    "class",
+    "this",
+]
+
+
 def test_hostile_names_of_states_compile(tmp_path: Path) -> None:
+    """Each as it is: nothing is put behind a name that would make another word of it."""
     build = Builder("states")
-    total = build.input("x", TensorType((2, 3), "int8"))
-    state = {f"{name}{i}": f"{name}:{i}" for i, name in enumerate([*HOSTILE, "state", "reset", "a", "int"])}
+    total = build.input("first", TensorType((2, 3), "int8"))
+    state = {name: f"{name}:next" for name in [*filter(None, HOSTILE), *WORDS, *(k for k in sorted(KEYWORDS) if k not in WORDS + HOSTILE)]}
     values = {name: build.input(name, TensorType((2, 3), "int8")) for name in state}
     outputs = {}
     for name, out in state.items():
@@ -90,8 +111,9 @@ def test_hostile_names_of_states_compile(tmp_path: Path) -> None:
         total = outputs[out] = build.add("q_add", total, values[name], name=name, **zeros)
     folder = tmp_path / "c"
     files = lowbit.emit_c(build.finish({"y": total, **outputs}), folder, state=state, measure=False).files
-    compile_all(folder, tmp_path / "selftest", extra=(folder / "selftest.c",))
+    compile_all(folder, tmp_path / "selftest", flags=("-std=gnu11",), extra=(folder / "selftest.c",))  # where unix and linux are macros
     header = files["model.h"]
+    assert all(f"int8_t s_{word.strip('_')}[6];" in header for word in ("NULL", "EOF", "INT8_MAX", "unix", "int"))
     assert header.isascii() and "??" not in header and "system(" not in re.sub(r"/\*.*?\*/", "", header)
 
 

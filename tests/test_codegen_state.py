@@ -96,8 +96,8 @@ def test_states_are_kept_in_a_struct_of_integers(inside: bool, tmp_path: Path) -
     header = emitted.files["model.h"]
     assert emitted.exact and "float" not in header.split("typedef struct")[1].split("}")[0]
     assert (
-        "int16_t lstm_c_state[5];" in header
-        and "int8_t conv3d1s1_state[6];" in header
+        "int16_t s_lstm_c_state[5];" in header
+        and "int8_t s_conv3d1s1_state[6];" in header
         and "void model_reset(model_state *state);" in header
     )
     assert "0 of 84 outputs differ" in selftest(tmp_path / "c", tmp_path / "selftest")

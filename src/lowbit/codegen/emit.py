@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -16,7 +17,7 @@ from lowbit.codegen import boundary, building, data, model
 from lowbit.codegen.copies import computes_in_floats, copies
 from lowbit.codegen.folder import MANIFEST, write_folder
 from lowbit.codegen.measure import IN_INTEGERS, Measured, measure
-from lowbit.codegen.names import Names, identifier
+from lowbit.codegen.names import Names, identifier, unusable
 from lowbit.codegen.project import Project
 from lowbit.codegen.targets import CTarget, target
 from lowbit.errors import InputError, LowbitError, ShapeError, UnsupportedOp
@@ -108,6 +109,7 @@ def emit(
         folder = needed(folder, "the path of a folder")
     if name != identifier(name) or name != Names().new(name):
         raise InputError(f"name {name!r} is no C identifier of letters, digits and single underscores")
+    refuse_name(name, unusable(name))
     if graph.symbols:
         raise ShapeError(
             f"dimensions {', '.join(graph.symbols)} are not numbers",
@@ -161,8 +163,17 @@ def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool, states
     return made
 
 
+def refuse_name(name: str, because: str | None) -> None:
+    if because is not None:
+        raise InputError(f"name {name!r} cannot be used: {because}", hint=f'name="{name}_net" (--name), if it shall be like it')
+
+
 def print_project(p: Project, known: data.Vectors, exact: bool) -> dict[str, str]:
-    """Path → text of every file but the manifest, which is made from them."""
+    """Path → text of every file but the manifest, which is made from them. Headers of kernels have other guards than the project's."""
+    copied = copies(p.kernels, p.no_float)
+    guards = {guard: path for path, text in copied.items() for guard in re.findall(r"^ *# *ifndef +(\w+)", text, re.M)}
+    for guard in (f"{p.macro}_H", f"{p.macro}_WEIGHTS_H"):
+        refuse_name(p.name, f"{guards[guard]} has the header guard {guard} too" if guard in guards else None)
     files = {
         f"{p.name}.h": model.header(p),
         f"{p.name}.c": model.source(p),
@@ -172,7 +183,7 @@ def print_project(p: Project, known: data.Vectors, exact: bool) -> dict[str, str
         "Makefile": building.makefile(p),
         "CMakeLists.txt": building.cmakelists(p),
         "README.md": building.readme(p, exact),
-        **copies(p.kernels, p.no_float),
+        **copied,
     }
     assert MANIFEST not in files
     return files

@@ -13,6 +13,33 @@ KEYWORDS = frozenset(
         "return short signed sizeof static struct switch typedef union unsigned void volatile while",
     )
 )
+FILES = frozenset(["weights", "selftest"])  # of every project, beside model.c and model.h
+HEADERS = frozenset(
+    re.findall(
+        r"\w+",
+        "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg stdatomic stdbool stddef "
+        "stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype",
+    )
+)
+TARGETS = frozenset(["all", "clean", "edit_cache", "help", "install", "package", "package_source", "preinstall", "rebuild_cache", "test"])
+
+
+def unusable(name: str) -> str | None:
+    """Why a project cannot have the name, which is an identifier; None if it can. Letter case tells no two files apart everywhere.
+
+    >>> unusable("model"), unusable("Weights")
+    (None, "Weights.c, Weights.h would be in the way of the project's weights.c, weights.h")
+    """
+    small = name.lower()
+    if small in FILES:
+        return f"{name}.c, {name}.h would be in the way of the project's {small}.c{f', {small}.h' if small == 'weights' else ''}"
+    if small == "lb" or small.startswith("lb_"):
+        return "lb_ begins the symbols and the header guards of the kernels"
+    if small in HEADERS:
+        return f"{name}.h would be in the way of <{small}.h>"
+    if small in TARGETS:
+        return f"CMake has a target {small} of its own"
+    return None
 
 
 def identifier(name: str) -> str:

@@ -18,6 +18,7 @@ from lowbit.runtime import native
 from lowbit.types import Array
 
 MACROS = ("_count", "_bytes", "_scale", "_zero_point", "_quantize", "_dequantize")  # what an input or output has, by its name
+FIELD = "s_"  # begins the fields of the state: a state may be called NULL, unix or int
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,9 @@ class Project:
         ports = []
         for i, (name, v) in enumerate(values.items()):
             if name in kept:
-                own = fields.new(name, suffixes=MACROS) if kind == "in" else self.field_of[name]
-                ports.append(Port(name, v, f"state->{own}", f"{self.macro}_STATE_{own.upper()}", params.get(name), None, own))
+                own = fields.new(name, FIELD, MACROS) if kind == "in" else self.field_of[name]
+                macro = f"{self.macro}_STATE_{own.removeprefix(FIELD).upper()}"
+                ports.append(Port(name, v, f"state->{own}", macro, params.get(name), None, own))
                 continue
             argument = kind if len(values) - len(kept) == 1 else names.new(name, f"{kind}_", MACROS)
             slot = slots[i] if slots else None
