@@ -110,13 +110,13 @@ def test_python_dash_m_and_a_closed_pipe(tmp_path: Path) -> None:
 
 
 def test_demo_reaches_the_accuracy_it_was_trained_to(capsys: pytest.CaptureFixture[str]) -> None:
-    report = json.loads(out(capsys, "demo", "--json", "--images", "100"))
-    assert report["images"] == 100
+    report = json.loads(out(capsys, "demo", "--json"))
+    assert report["images"] == 1000
     rows = {r["network"]: r for r in report["rows"]}
     assert list(rows) == ["float32", "int8", "w4a8"]
     assert rows["float32"]["top1"] >= 0.9
-    assert rows["int8"]["top1"] >= rows["float32"]["top1"] - 0.01
-    assert rows["w4a8"]["top1"] >= rows["float32"]["top1"] - 0.03
+    assert rows["int8"]["top1"] >= rows["float32"]["top1"] - 0.005  # a thousand images: five of them
+    assert rows["w4a8"]["top1"] >= rows["float32"]["top1"] - 0.015
     assert rows["w4a8"]["bytes"] < rows["int8"]["bytes"] < rows["float32"]["bytes"] / 3
     assert report["coverage"]["int8"] == "19 of 19 layers integer"
 

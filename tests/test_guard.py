@@ -20,6 +20,7 @@ from lowbit.accuracy.rounding import better_weights, compensated
 from lowbit.accuracy.smooth import channel_peaks, seams, smoothed
 from lowbit.accuracy.widths import Widths
 from lowbit.calibration.run import calibrate
+from lowbit.errors import CalibrationError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
@@ -364,3 +365,16 @@ def test_a_smoothed_network_that_does_not_help_is_let_go() -> None:
     del other
     gc.collect()
     assert alive() is None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_held_back_sample_that_is_not_finite_is_refused_like_any_other(bad: float) -> None:
+    b = Builder()
+    x = b.input("x", TensorType((1, 8), "float32"))
+    w = b.constant(f32(rng().normal(size=(4, 8))), name="w")
+    graph = b.finish({"y": b.add("linear", x, w, name="fc")})
+    for i in range(8):
+        samples = [{"x": f32(rng(s).normal(size=(1, 8)))} for s in range(8)]
+        samples[i]["x"][0, 3] = bad
+        with pytest.raises(CalibrationError, match=r"NaN|infinit"):
+            quantize(graph, samples)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from lowbit.calibration.run import need_finite
 from lowbit.calibration.spread import spread
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Node, Value
@@ -212,6 +213,7 @@ def measure_one(graph: Graph, quantized: Graph, sample: Sample) -> Measured:
         pair.free(i, rounded)
         pair.free(i, plain)
     ends = [{name: env[v.name] for name, v in pair.quantized.outputs.items()} for env in (plain, rounded)]
+    need_finite(pair.float, sample, ends[0])
     return Measured(*noise_of(*ends), layers)
 
 

@@ -29,7 +29,7 @@ class Kept(Sequence[Sample]):
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="lowbit-samples-")
         path = Path(self._folder.name) / f"{len(self._held)}.npz"
-        np.savez(path, allow_pickle=False, **{f"x{i}:{k}": x for i, (k, x) in enumerate(sample.items())})
+        np.savez(path, **{f"x{i}:{k}": x for i, (k, x) in enumerate(sample.items())})  # type: ignore[arg-type]  # names, not keywords
         return path
 
     def __len__(self) -> int:

@@ -123,7 +123,8 @@ def need_finite(graph: Graph, sample: Sample, made: Mapping[str, Array]) -> None
     Taps see for themselves. Outputs tell of the layers between them, which are looked at only then; infinities that a network takes away
     again (masks of an attention) are its own.
     """
-    wrong = [name for name, y in made.items() if y.dtype.kind == "f" and not np.isfinite(y.sum(dtype=np.float64)) and not _finite(y)]
+    with np.errstate(invalid="ignore"):
+        wrong = [name for name, y in made.items() if y.dtype.kind == "f" and not np.isfinite(y.sum(dtype=np.float64)) and not _finite(y)]
     if not wrong:
         return
     nan = bool(np.isnan(made[wrong[0]]).any())

@@ -279,7 +279,8 @@ class RuleMatcher:
         said = f"{node.where}: {decided.mode}"
         if decided.weight is not None:
             said += f", weights {decided.weight}" + (f", activations {decided.activation}" if decided.activation else "")
-        which = "" if rule is None else f" (rule {self.rules.index(rule)}: {type(rule).__name__} {rule.pattern!r})"
+        at = next((i for i, r in enumerate(self.rules) if r is rule), -1)  # by identity: rules may hold arrays
+        which = "" if rule is None else f" (rule {at}: {type(rule).__name__} {rule.pattern!r})"
         return f"{said}, because {decided.because}{which}"
 
     def remarks(self, graph: Graph) -> dict[str, str]:
