@@ -8,6 +8,12 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus /* programs in C++ include this by the header of a generated network */
+#define LB_STATIC_ASSERT static_assert
+#else
+#define LB_STATIC_ASSERT _Static_assert
+#endif
+
 static inline int32_t lb_clamp(int32_t v, int32_t lo, int32_t hi) {
     return v < lo ? lo : v > hi ? hi : v;
 }
@@ -22,32 +28,33 @@ typedef struct {
     uint32_t bits;
 } lb_f32;
 
+static inline lb_f32 lb_f32_of_bits(uint32_t bits) {
+    const lb_f32 v = {bits};
+    return v;
+}
+
 static inline lb_f32 lb_f32_from_s32(int32_t v) {
-    return (lb_f32){lb_soft_from_s64(v)};
+    return lb_f32_of_bits(lb_soft_from_s64(v));
 }
 
 static inline lb_f32 lb_f32_from_s64(int64_t v) {
-    return (lb_f32){lb_soft_from_s64(v)};
+    return lb_f32_of_bits(lb_soft_from_s64(v));
 }
 
 static inline lb_f32 lb_f32_add(lb_f32 a, lb_f32 b) {
-    return (lb_f32){lb_soft_add(a.bits, b.bits)};
+    return lb_f32_of_bits(lb_soft_add(a.bits, b.bits));
 }
 
 static inline lb_f32 lb_f32_sub(lb_f32 a, lb_f32 b) {
-    return (lb_f32){lb_soft_add(a.bits, b.bits ^ 0x80000000u)};
+    return lb_f32_of_bits(lb_soft_add(a.bits, b.bits ^ 0x80000000u));
 }
 
 static inline lb_f32 lb_f32_mul(lb_f32 a, lb_f32 b) {
-    return (lb_f32){lb_soft_mul(a.bits, b.bits)};
+    return lb_f32_of_bits(lb_soft_mul(a.bits, b.bits));
 }
 
 static inline lb_f32 lb_f32_div(lb_f32 a, lb_f32 b) {
-    return (lb_f32){lb_soft_div(a.bits, b.bits)};
-}
-
-static inline lb_f32 lb_f32_of_bits(uint32_t bits) {
-    return (lb_f32){bits};
+    return lb_f32_of_bits(lb_soft_div(a.bits, b.bits));
 }
 
 static inline uint32_t lb_f32_bits(lb_f32 v) {
@@ -72,7 +79,7 @@ static inline int32_t lb_requantize(int32_t acc, lb_f32 multiplier, int32_t zero
 #include <string.h>
 
 /* 16 is 0 for float: it is _Float16 that is computed as such */
-_Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16, "fp32 must be computed in fp32 (on 32-bit x86: -msse2 -mfpmath=sse)");
+LB_STATIC_ASSERT(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16, "fp32 must be computed in fp32 (on 32-bit x86: -msse2 -mfpmath=sse)");
 #ifdef __FAST_MATH__
 #error "-ffast-math breaks the arithmetic contract"
 #endif

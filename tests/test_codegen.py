@@ -83,7 +83,7 @@ def test_integers_at_both_ends_mean_what_the_header_says(tmp_path: Path) -> None
     feed = inputs(g)
     emitted = lowbit.emit_c(g, tmp_path / "c", measure=False)
     header = emitted.files["model.h"]
-    assert "#define MODEL_IN_SCALE 0x1.99999ap-5f" in header and "#define MODEL_OUT_MAP_ZERO_POINT (3)" in header
+    assert "#define MODEL_IN_SCALE 0.0500000007f /* 0x1.99999ap-5f */" in header and "#define MODEL_OUT_MAP_ZERO_POINT (3)" in header
     shapes = [(s, np.int8 if name == "map" else d) for name, (s, d) in zip(g.outputs, outputs_of(g), strict=True)]
     y, mean, image = Compiled(tmp_path / "c", emitted).run([quantize_with(feed["x"], 0.05, 3, "int8")], shapes)
     want = run(g, feed)

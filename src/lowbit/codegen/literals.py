@@ -40,6 +40,16 @@ def real(value: float, no_float: bool = False) -> str:
     return f"{mantissa}p{exponent}f"
 
 
+def decimal(value: float) -> str:
+    """A finite float32 by as many decimal digits as tell it from every other: C++ before 2017 has no hexadecimal ones.
+
+    >>> decimal(0.05), decimal(3.0), decimal(1e-20)
+    ('0.0500000007f', '3.0f', '9.99999968e-21f')
+    """
+    digits = f"{np.float32(value):.9g}"
+    return f"{digits}f" if "." in digits or "e" in digits else f"{digits}.0f"
+
+
 def integer(value: int) -> str:
     """An integer constant whose type holds it: the smallest negative ones are no constant with a sign."""
     if value == -(1 << 63):

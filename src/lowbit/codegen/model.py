@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowbit.codegen.literals import WIDTH, c_type, number, real, rows
+from lowbit.codegen.literals import WIDTH, c_type, decimal, number, real, rows
 from lowbit.codegen.names import comment
 from lowbit.codegen.project import Call, Port, Project
 from lowbit.ir.graph import Value
@@ -36,7 +36,7 @@ def state_lines(p: Project) -> list[str]:
         lines.append(f"    {p.type_of(port.value)} {port.field}[{max(1, port.count)}]; /* {comment(port.name)}: {shown(port.value)} */")
     return [
         *lines, f"}} {n}_state;", "", f"#define {m}_STATE_BYTES {p.state_bytes}",
-        f'_Static_assert(sizeof({n}_state) == {m}_STATE_BYTES, "RAM is what README.md says");', "",
+        f'LB_STATIC_ASSERT(sizeof({n}_state) == {m}_STATE_BYTES, "RAM is what README.md says");', "",
         "/* Forgets everything: the real number 0 everywhere. To be called before the first run of a stream. */",
         f"void {n}_reset({n}_state *state);", "",
     ]  # fmt: skip
@@ -69,7 +69,7 @@ def header(p: Project) -> str:
         '#include "kernels/lb_numerics.h"', "",
         f"#define {m}_ARENA_BYTES {p.arena_bytes} /* RAM that the network needs while it runs */",
         f"#define {m}_ARENA_ALIGNMENT {p.target.alignment}",
-        f"#define {m}_WEIGHT_BYTES {p.weight_bytes}", "",
+        f"#define {m}_WEIGHT_BYTES {p.weight_bytes}", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
     ]  # fmt: skip
     for what, ports in (("Input", p.given), ("Output", p.taken), ("State", p.kept)):
         for port in ports:
@@ -88,7 +88,7 @@ def header(p: Project) -> str:
         ]
         lines += [f"void {n}_run_in(void *arena, {args});", ""]
         lines += [f"#ifndef {m}_NO_STATIC_ARENA", "/* The same with an arena of its own. */", f"void {n}_run({args});", "#endif"]
-    return "\n".join([*lines, "", "#endif", ""])
+    return "\n".join([*lines, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
 def port_lines(p: Project, what: str, port: Port) -> list[str]:
@@ -104,14 +104,14 @@ def port_lines(p: Project, what: str, port: Port) -> list[str]:
         scale, zero, lo, hi = f"{port.macro}_SCALE", f"{port.macro}_ZERO_POINT", d.min, d.max
         kind = p.type_of(port.value)
         lines += [
-            f"#define {scale} {real(q.scale)} /* {q.scale:.9g} */",
+            f"#define {scale} {decimal(q.scale)} /* {real(q.scale)} */",
             f"#define {zero} ({q.zero_point})",
             f"#define {port.macro}_QUANTIZE(x) (({kind})lb_quantize((x), {scale}, {zero}, {lo}, {hi}))",
             f"#define {port.macro}_DEQUANTIZE(q) lb_dequantize((q), {scale}, {zero})",
         ]
     elif q is not None:
         lines += [
-            f"#define {port.macro}_SCALE {real(q.scale)} /* {q.scale:.9g}; for programs that have floats */",
+            f"#define {port.macro}_SCALE {decimal(q.scale)} /* {real(q.scale)}; for programs that have floats */",
             f"#define {port.macro}_ZERO_POINT ({q.zero_point})",
         ]
     if port.slot is not None:

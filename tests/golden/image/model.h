@@ -15,6 +15,10 @@
 #define MODEL_ARENA_ALIGNMENT 8
 #define MODEL_WEIGHT_BYTES 78
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Input image: int8[1, 4, 4, 2]. */
 #define MODEL_IN_COUNT 32
 #define MODEL_IN_BYTES 32
@@ -32,6 +36,10 @@ void model_run_in(void *arena);
 /* The same with an arena of its own, and where that is. */
 void model_run(void);
 void *model_arena(void);
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif

@@ -14,10 +14,14 @@
 #define MODEL_ARENA_ALIGNMENT 8
 #define MODEL_WEIGHT_BYTES 58
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Input x: int8[1, 4]. */
 #define MODEL_IN_COUNT 4
 #define MODEL_IN_BYTES 4
-#define MODEL_IN_SCALE 0x1p-3f /* 0.125 */
+#define MODEL_IN_SCALE 0.125f /* 0x1p-3f */
 #define MODEL_IN_ZERO_POINT (-3)
 #define MODEL_IN_QUANTIZE(x) ((int8_t)lb_quantize((x), MODEL_IN_SCALE, MODEL_IN_ZERO_POINT, -128, 127))
 #define MODEL_IN_DEQUANTIZE(q) lb_dequantize((q), MODEL_IN_SCALE, MODEL_IN_ZERO_POINT)
@@ -32,6 +36,10 @@ void model_run_in(void *arena, const int8_t *in, float *out);
 #ifndef MODEL_NO_STATIC_ARENA
 /* The same with an arena of its own. */
 void model_run(const int8_t *in, float *out);
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif

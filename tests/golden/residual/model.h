@@ -14,6 +14,10 @@
 #define MODEL_ARENA_ALIGNMENT 8
 #define MODEL_WEIGHT_BYTES 33
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Input x: int8[2, 3]. */
 #define MODEL_IN_COUNT 6
 #define MODEL_IN_BYTES 6
@@ -28,6 +32,10 @@ void model_run_in(void *arena, const int8_t *in, int8_t *out);
 #ifndef MODEL_NO_STATIC_ARENA
 /* The same with an arena of its own. */
 void model_run(const int8_t *in, int8_t *out);
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif
