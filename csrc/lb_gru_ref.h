@@ -41,7 +41,7 @@ static inline void lb_gru_ref(const lb_lstm_s8_params *p, const float *px, const
                 const lb_hidden *before = step ? y + at.before : h0 + at.state;
                 int16_t *state = s + at.state;
                 for (int32_t i = u.first; i < u.last; i++) {
-                    if (step == 0)
+                    if (step == 0 && !p->state_given)
                         state[i] = (int16_t)lb_round_clamp(lb_f32_mul(lb_f32_from_s32(before[i] - p->h_zero), p->state_multiplier), 0,
                                                            -32768, 32767);
                     if (!p->linear_before_reset) {

@@ -315,6 +315,12 @@ def test_an_op_without_a_spelling_is_refused_by_layer() -> None:
         onnx_bytes(one("cumprod", F, axis=1))
     with pytest.raises(UnsupportedOp, match=r"adaptive_avg_pool 'layer': its windows have different sizes"):
         onnx_bytes(one("adaptive_avg_pool", TensorType((1, 2, 7, 4), "float32"), output_size=(3, 2)))
+    b = Builder()
+    shapes = ((4, 1, 2), (1, 9, 2), (1, 9, 3), (1, 18), (1, 1, 3))
+    x, w, r, bias, h = (b.input(n, TensorType(s, "float32")) for n, s in zip("xwrbh", shapes, strict=True))
+    options = {"hidden": 3, "direction": "forward", "activations": ("sigmoid", "tanh")}
+    with pytest.raises(UnsupportedOp, match="gru 'layer': ONNX's GRU has no state beside h that goes on"):
+        onnx_bytes(b.finish({"y": b.add("gru", x, w, r, bias, h, None, h, name="layer", **options)}))
 
 
 def test_nothing_is_written_when_the_check_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

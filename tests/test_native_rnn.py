@@ -32,8 +32,10 @@ SIZES = [
 Size = tuple[int, int, int, int, str, int]
 
 
-def layer(op: str, size: Size, seed: int = 0, bits: int = 8, lbr: bool = True, lowest: int = -127) -> tuple[Graph, dict[str, Array]]:
-    """A graph of one recurrent layer with random parameters, and inputs for it; states go in and out."""
+def layer(
+    op: str, size: Size, seed: int = 0, bits: int = 8, lbr: bool = True, lowest: int = -127, inside: bool = False
+) -> tuple[Graph, dict[str, Array]]:
+    """A graph of one recurrent layer with random parameters, and inputs for it; states go in and out, `inside` also what a GRU holds."""
     time, batch, inputs, hidden, direction, layout = size
     rng = np.random.default_rng(seed)
     kind, rows = op.split("_")[1], op.endswith("_rows")
@@ -75,6 +77,7 @@ def layer(op: str, size: Size, seed: int = 0, bits: int = 8, lbr: bool = True, l
         given = [put("h0", ints(*state)), *([put("c0", rng.integers(-9000, 9000, state).astype(np.int16))] if gates == 4 else [])]
         scaled = [const("ws", scales(2e-8 * wide / inputs**0.5 * 3e4)), const("r", r), const("rs", scales(6e-4 * wide / hidden**0.5))]
         args = [x, const("w", w), *scaled, const("t", tanh_table()), *given, *bias]
+        args += [put("s0", rng.integers(-9000, 9000, state).astype(np.int16))] if inside else []
     outputs = b.add_node(op, *args, **common)
     return b.finish({f"y{i}": o for i, o in enumerate(outputs)}), feed
 
@@ -92,6 +95,13 @@ def test_a_layer_has_the_bits_of_the_interpreter(op: str, size: Size) -> None:
     assert agrees(*layer(op, size))
     if "gru" in op:
         assert agrees(*layer(op, size, lbr=False))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("lbr", [True, False])
+def test_a_gru_goes_on_with_the_16_bits_inside(lbr: bool, size: Size) -> None:
+    assert agrees(*layer("q_gru", size, lbr=lbr, inside=True))
+    assert size[3] > 40 or agrees(*layer("q_gru", size, lbr=lbr, inside=True, bits=16))
 
 
 @pytest.mark.parametrize("op", ["q_lstm", "q_gru"])
@@ -132,19 +142,20 @@ def test_language_models_have_the_bits_of_the_interpreter(name: str, how: str) -
 
 def test_a_stream_in_pieces_is_the_stream() -> None:
     """States that go out and in again continue where they were."""
-    for op in ("q_lstm", "q_lstm_rows"):
-        graph, feed = layer(op, (6, 1, 8, 20, "forward", 0))
-        half, _ = layer(op, (3, 1, 8, 20, "forward", 0))
+    for op in ("q_lstm", "q_lstm_rows", "q_gru"):
+        graph, feed = layer(op, (6, 1, 8, 20, "forward", 0), inside=op == "q_gru")
+        half, _ = layer(op, (3, 1, 8, 20, "forward", 0), inside=op == "q_gru")
+        wide = "s0" if op == "q_gru" else "c0"
         half_graph = _with_constants_of(half, graph)
         whole = Session(graph).run(feed)
         session = Session(half_graph)
-        state = {k: feed[k] for k in ("h0", "c0")}
+        state = {k: feed[k] for k in ("h0", wide)}
         outs = []
         for part in (slice(0, 3), slice(3, 6)):
             got = session.run({**{k: v[part] for k, v in feed.items() if k in ("x", "xs")}, **state})
             outs.append(got["y0"])
-            state = {"h0": got["y1"], "c0": got["y2"]}
-        assert np.array_equal(np.concatenate(outs), whole["y0"]) and np.array_equal(state["c0"], whole["y2"])
+            state = {"h0": got["y1"], wide: got["y2"]}
+        assert np.array_equal(np.concatenate(outs), whole["y0"]) and np.array_equal(state[wide], whole["y2"])
 
 
 def _with_constants_of(graph: Graph, other: Graph) -> Graph:

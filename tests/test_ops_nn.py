@@ -451,6 +451,22 @@ def test_recurrent_layers_are_torchs(
         close(mine.swapaxes(0, 1) if layout else mine, theirs)
 
 
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_a_gru_interpolates_its_inner_state_and_multiplies_h(layout: int, before: bool) -> None:
+    w, r, b = values((1, 9, 2), 1), values((1, 9, 3), 2), values((1, 18), 3)
+    attrs = {"hidden": 3, "direction": "forward", "activations": ("sigmoid", "tanh"), "linear_before_reset": before, "layout": layout}
+    x, h0, s0 = values((4, 4, 2)), values((4, 1, 3) if layout else (1, 4, 3), 4), values((4, 1, 3) if layout else (1, 4, 3), 5)
+    y, h = apply("gru", x, w, r, b, h0, **attrs)
+    for got, want in zip(apply("gru", x, w, r, b, h0, None, h0, **attrs), (y, h, h), strict=True):
+        assert np.array_equal(got, want)
+    if before:  # s takes part in nothing but z * s
+        one = x[:, :1] if layout else x[:1]
+        of_h, of_s, of_0 = (apply("gru", one, w, r, b, h0, None, s, **attrs)[2] for s in (h0, s0, 0 * s0))
+        np.testing.assert_allclose((of_s - of_0) * h0, (of_h - of_0) * s0, atol=1e-6)
+        assert np.abs(of_s - of_h).max() > 1e-3
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize(("op", "gates", "functions"), [("lstm", 4, 3), ("gru", 3, 2), ("rnn", 1, 1)])
 def test_a_short_row_in_a_batch_is_the_row_alone(op: str, gates: int, functions: int, direction: str) -> None:

@@ -13,7 +13,8 @@ from q_ops_laws import graph_of, inner, road
 
 from lowbit.calibration.run import calibrate
 from lowbit.dims import symbol
-from lowbit.errors import CalibrationError
+from lowbit.dtypes import dtype
+from lowbit.errors import CalibrationError, DTypeError
 from lowbit.ir.file import load
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
@@ -21,10 +22,10 @@ from lowbit.lower import lower
 from lowbit.metrics import sqnr_db
 from lowbit.numerics import lb_sigmoid, lb_tanh
 from lowbit.ops.op import get_op
-from lowbit.ops.q_rnn import mixed, q12, sigmoid16, tanh16, tanh_table, to_q12
+from lowbit.ops.q_rnn import bits_of, gru_state_bits, mixed, q12, sigmoid16, tanh16, tanh_table, to_q12
 from lowbit.ops.quant import NotLowered, Operand
 from lowbit.ops.rnn_common import per_row
-from lowbit.quant_params import PerAxis, PerBlock, quantize
+from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import CalibratedQuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform, power_of_two
@@ -208,6 +209,41 @@ def test_the_gru_formula_again_in_python_integers(before: bool) -> None:
                 h = [code(f(v) * (f(2.0**-k) / sh), a) for v in s]
                 assert y[t, d, n].tolist() == h
             assert hn[d, n].tolist() == h
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_gru_cut_in_two_goes_on_with_the_16_bits_inside(before: bool) -> None:
+    graph = recurrent("gru", time=6, batch=2, linear_before_reset=before)
+    r = road(graph, [[normal(6, 2, 6)]])
+    read, (y, hn) = inner(r, "q_gru", normal(6, 2, 6))
+    x, h0, a = read[0], read[6], r.node("q_gru").attrs
+    zero = np.zeros(h0.shape, np.int16)  # what h0, which is zero, is as a state
+
+    def part(x: Array, h: Array, s: Array) -> Any:
+        return get_op("q_gru").run([x, *read[1:6], h, *read[7:9], s], a)
+
+    y1, h1, s1 = part(x[:4], h0, zero)
+    y2, h2, _ = part(x[4:], h1, s1)
+    assert s1.dtype == np.int16 and np.array_equal(np.concatenate([y1, y2]), y) and np.array_equal(h2, hn)
+    assert not np.array_equal(part(x[4:], h1, s1 + np.int16(50))[0], y2)  # it is read
+
+
+def test_the_state_inside_a_gru_is_int16_with_a_power_of_two() -> None:
+    graph = recurrent("gru", time=4, batch=2)
+    r = road(graph, [[normal(4, 2, 6)]])
+    read, _ = inner(r, "q_gru", normal(4, 2, 6))
+    types = [TensorType(v.shape, v.dtype) for v in read]
+    with pytest.raises(DTypeError, match="the inner state is int8, int16 needed"):
+        get_op("q_gru").infer(*types, types[6], **r.node("q_gru").attrs)
+
+    def operand(kind: str, scale: float, zero: int = 0) -> Operand:
+        return Operand(types[6].with_dtype(kind), QuantParams(dtype(kind), np.float32(scale), np.int32(zero), None, PerTensor()), None)
+
+    assert bits_of(operand("int16", 2.0**-12), "inner state") == 12
+    for wrong in (operand("int8", 2.0**-12), operand("int16", 2.0**-12, 1), operand("int16", 0.3), operand("int16", 2.0)):
+        with pytest.raises(NotLowered, match=r"its inner state is not int16 with a scale of 2\^-15"):
+            bits_of(wrong, "inner state")
+    assert [gru_state_bits(operand("int8", scale, -1)) for scale in (1 / 127, 2 / 127, 2.1 / 127)] == [15, 14, 13]
 
 
 @pytest.mark.parametrize("op", ["lstm", "gru"])

@@ -15,7 +15,7 @@
  *   r_scale  rows
  *   table    513 of tanh in Q0.15
  *   h0, c0   the initial states; h, c the last ones; y the state at every time
- *   s        of a GRU: its 16-bit state, memory that the calls of one layer share
+ *   s        of a GRU: its 16-bit state, memory that the calls of one layer share; behind the last step it is the last one
  *
  * Time of step i is i or, going back, time - 1 - i. A call does the steps first ... first + steps - 1 and finds what the steps before
  * gave in y, and in c or s; h is written by the last step of all.
@@ -51,6 +51,7 @@ typedef struct {
     int32_t lo;
     int32_t hi;
     int32_t state_bits;     /* 0 ... 15 */
+    int32_t state_given;    /* of a GRU: 1: s holds its first state, 0: it is made of h0 */
     float h_multiplier;     /* finite: from a product of two gates (LSTM) or from s (GRU) to h */
     float reset_multiplier; /* of a GRU: from r * s to h */
     float state_multiplier; /* of a GRU: from h0 to s */

@@ -32,7 +32,7 @@ LB_INLINE __m256i gate_of(const lb_gru *g, const lb_eight *e, int gate) {
 }
 
 LB_INLINE __m256i state_of(const lb_gru *g, const lb_eight *e) {
-    if (g->step)
+    if (g->step || g->p->state_given)
         return lb_read_words(e, g->s);
     _Alignas(16) int8_t bytes[16] = {0};
     memcpy(bytes, g->before + e->first, (size_t)e->count);

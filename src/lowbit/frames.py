@@ -3,9 +3,10 @@
     stream = lowbit.streaming(graph, frame=16)           # x (1, C, T) -> (1, C, 16)
     lowbit.emit_c(stream.graph, "out/", state=stream.state)
 
-A causal convolution (padded on the left over time) keeps the last inputs that it will read again; an LSTM or a GRU keeps its state. Frames
-one after the other, from states of zero on, give what the whole sequence gives: integers bit for bit, because both compute the same
-sums. Works on the graph that `quantize` gives, before lowering: states have the scales of what they hold.
+A causal convolution (padded on the left over time) keeps the last inputs that it will read again; an LSTM or a GRU keeps its state,
+with the 16 bits that integers have inside. Frames one after the other, from states of zero on, give what the whole sequence gives:
+integers bit for bit, because both compute the same sums. Works on the graph that `quantize` gives, before lowering: states have the
+scales of what they hold.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ import numpy as np
 from lowbit.errors import InputError, ShapeError, UnsupportedOp
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ops.q_rnn import gru_state_bits
+from lowbit.ops.quant import NotLowered, Operand
+from lowbit.quant_params import PerTensor, QuantParams
 from lowbit.types import TensorType, normalize_axis
 
 ANYWHERE = frozenset(
@@ -262,30 +266,54 @@ class _Pass:
         if x is None or x.axis != (1 if a["layout"] else 0) or x.history or a["direction"] != "forward":
             self.refuse(node, "it reads time backwards, or along another axis")
         count = 2 if node.op == "lstm" else 1
-        inputs = [self.now(v) for v in node.inputs] + [None] * (4 + count - len(node.inputs))
+        inputs = [self.now(v) for v in node.inputs] + [None] * (7 - len(node.inputs))
+        bits = self.bits_inside(node, inputs[4])
         made_of: dict[int, Value] = {}
         for i in range(count):
             given = inputs[4 + i]
             if self.is_zero(given):
                 made_of[i] = self.remember(f"{node.name or node.output.name}:{'hc'[i]}", node.outputs[1 + i].type)
-                inputs[4 + i] = self.bracketed(node, given, made_of[i])
+                inputs[4 + i] = self.bracketed(given, made_of[i])
             elif given is None or not self.builder.is_input(self.behind(given)):
                 self.refuse(node, "its first state is neither zero nor an input")
+            elif bits is not None:
+                self.refuse(node, "its first state is an input, and holds fewer bits than a GRU in integers does inside")
+        if bits is not None:
+            made_of[1] = self.remember(f"{node.name or node.output.name}:s", node.outputs[1].type)
+            inputs[6] = self.sixteen_bits(made_of[1], bits)
         names = tuple(o.name for o in node.outputs)
         y, *lasts = self.builder.add_node(node.op, *inputs, name=node.name, outputs=names, **a)
         for i, state in made_of.items():
             self.outputs[self.state[state.name]] = lasts[i]
-        for old, new in zip(node.outputs[1:], lasts, strict=True):
+        for old, new in zip(node.outputs[1:], lasts, strict=False):  # the bits inside a GRU were no output
             self.plain[old.name] = new
-        return [_Stream(y, x.axis), *(None for _ in lasts)]
+        return [_Stream(y, x.axis), *(None for _ in node.outputs[1:])]
 
-    def bracketed(self, node: Node, given: Value | None, state: Value) -> Value:
+    def bits_inside(self, node: Node, h0: Value | None) -> int | None:
+        """The fractional bits of the state that a GRU in integers has beside h: frames hand it on as well, or they would lose bits."""
+        params = self.bracket(h0) if h0 is not None and node.op == "gru" else None
+        if params is None or h0 is None:
+            return None
+        (scale, zero), kind = (self.builder.constant_data(v) for v in params[0]), self.integers(h0).type
+        if scale is None or (zero is None and params[0][1] is not None):
+            self.refuse(node, "the scale of its state is not known")
+        z = np.int32(0) if zero is None else zero.reshape(()).astype(np.int32)
+        try:
+            return gru_state_bits(Operand(kind, QuantParams(kind.dtype, scale.reshape(()), z, None, PerTensor()), None))
+        except NotLowered as e:
+            self.refuse(node, e.because)
+
+    def sixteen_bits(self, state: Value, bits: int) -> Value:
+        b = self.builder
+        scale, zero = b.constant(np.float32(2.0**-bits), name=f"{state.name}:scale"), b.constant(np.int16(0), name=f"{state.name}:zero")
+        q = b.add("quantize_linear", state, scale, zero, axis=0, block_size=0, to="int16")
+        return b.add("dequantize_linear", q, scale, zero, axis=0, block_size=0)
+
+    def bracketed(self, given: Value | None, state: Value) -> Value:
         """The state as the first state was: quantized, if that was."""
         params = self.bracket(given) if given is not None else None
         if params is None or given is None:
             return state
-        if node.op == "gru":
-            self.refuse(node, "a GRU in integers holds more bits inside than its state does: frames would not give the whole's bits")
         q = self.builder.add("quantize_linear", state, *params[0], **params[1], to=self.integers(given).type.dtype.name)
         return self.builder.add("dequantize_linear", q, *params[0], **params[1])
 

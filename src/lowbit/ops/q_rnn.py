@@ -186,6 +186,7 @@ def infer_gru(
     h0: TensorType,
     bias: TensorType | None = None,
     r_bias: TensorType | None = None,
+    s0: TensorType | None = None,
     *,
     direction: str,
     layout: int,
@@ -198,14 +199,17 @@ def infer_gru(
     state_bits: int,
     bound_x: int,
     bound_h: int,
-) -> tuple[TensorType, TensorType]:
+) -> tuple[TensorType, ...]:
     floats = {"scale": w_scale, "recurrent scale": r_scale, "bias": bias, "recurrent bias": r_bias}
     check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, state_bits, **floats)
+    if s0 is not None and s0.dtype.name != "int16":
+        raise DTypeError(f"the inner state is {s0.dtype}, int16 needed")
     rx, rw, rr, rh = (t.with_dtype("float32") for t in (x, w, r, h0))
     hidden = r.shape[2]
     assert isinstance(hidden, int)
-    y, h = infer_float_gru(rx, rw, rr, None, rh, hidden=hidden, layout=layout, **plain_options(3, direction))
-    return y.with_dtype(h0.dtype), h.with_dtype(h0.dtype)
+    rs = None if s0 is None else s0.with_dtype("float32")
+    y, h, *s = infer_float_gru(rx, rw, rr, None, rh, None, rs, hidden=hidden, layout=layout, **plain_options(3, direction))
+    return y.with_dtype(h0.dtype), h.with_dtype(h0.dtype), *(t.with_dtype("int16") for t in s)
 
 
 def q_gru(
@@ -218,6 +222,7 @@ def q_gru(
     h0: Array,
     bias: Array | None = None,
     r_bias: Array | None = None,
+    s0: Array | None = None,
     *,
     direction: str,
     layout: int,
@@ -231,7 +236,10 @@ def q_gru(
     bound_x: int,
     bound_h: int,
 ) -> tuple[Array, ...]:
-    """Gates z, r, h as in ONNX: s' = σz·s + (1 - σz)·τn in 16 bits, of which h is the narrow copy that meets the weights."""
+    """Gates z, r, h as in ONNX: s' = σz·s + (1 - σz)·τn in 16 bits, of which h is the narrow copy that meets the weights.
+
+    s begins as h0 does, or as the `s0` of a sequence that goes on: then its last value is an output too.
+    """
     to, f32 = dtype(h0.dtype), np.float32
     unit = f32(2.0**-state_bits) / f32(h_scale)
     reset_unit = f32(2.0 ** -(state_bits + 15)) / f32(h_scale)
@@ -258,9 +266,10 @@ def q_gru(
 
         return step
 
-    s0 = clamp16(np.rint((h0.astype(np.int64) - h_zero).astype(f32) * (f32(h_scale) * f32(2.0**state_bits))).astype(np.int64))
-    y, h, _ = scan((x,), (h0, s0), direction, layout, step_of)
-    return y, h
+    widened = np.rint((h0.astype(np.int64) - h_zero).astype(f32) * (f32(h_scale) * f32(2.0**state_bits)))
+    first = clamp16(widened.astype(np.int64)) if s0 is None else s0.astype(np.int64)
+    y, h, s = scan((x,), (h0, first), direction, layout, step_of)
+    return (y, h) if s0 is None else (y, h, s.astype(np.int16))
 
 
 def macs(x: TensorType, w: TensorType, w_scale: TensorType, r: TensorType, *_: TensorType | None, **__: Any) -> Dim:
@@ -296,14 +305,30 @@ def initial(operands: Operands, i: int, what: str) -> Operand:
     return found
 
 
+def bits_of(state: Operand, what: str) -> int:
+    """The k of a 16-bit state whose scale is 2^-k."""
+    scale, zero = state.per_tensor(what)
+    fraction, exponent = np.frexp(scale)
+    bits = 1 - int(exponent)
+    if state.params.dtype.name != "int16" or zero or fraction != 0.5 or not 0 <= bits <= 15:
+        raise NotLowered(f"its {what} is not int16 with a scale of 2^-15 … 1 that is a power of two")
+    return bits
+
+
+def gru_state_bits(h0: Operand) -> int:
+    """The k of the 16 bits inside a GRU: 15, less where a state may begin beyond 1."""
+    sh = float(h0.per_tensor("state")[0])
+    reach = largest_magnitude(h0) * sh - sh  # a step less: a range of -1 … 1 may lie a part of one beside its zero point
+    bits = 15 if reach <= 1 else 15 - int(np.ceil(np.log2(reach)))
+    if bits < 0:
+        raise NotLowered("its initial state is too large for 16 bits")
+    return bits
+
+
 def lower_lstm(operands: Operands, result: Result, *, hidden: int, direction: str, layout: int, **_: Any) -> Outputs:
     h0, c0 = initial(operands, 4, "state"), initial(operands, 5, "cell")
     args, attrs = weighted(operands, h0, hidden)
-    sh, (sc, cz) = h0.per_tensor("state")[0], c0.per_tensor("cell")
-    fraction, exponent = np.frexp(sc)
-    bits = 1 - int(exponent)
-    if c0.params.dtype.name != "int16" or cz or fraction != 0.5 or not 0 <= bits <= 15:
-        raise NotLowered("its cell is not int16 with a scale of 2^-15 … 1 that is a power of two")
+    sh, bits = h0.per_tensor("state")[0], bits_of(c0, "cell")
     b, rb = halves(operands[3], 4 * hidden)
     bias = None if b is None or rb is None else Const(b + rb, "bias")
     attrs |= {"direction": direction, "layout": layout, "state_bits": bits, "h_multiplier": float(np.float32(2.0**-30) / sh)}
@@ -317,10 +342,8 @@ def lower_gru(
     h0 = initial(operands, 4, "state")
     args, attrs = weighted(operands, h0, hidden)
     sh = h0.per_tensor("state")[0]
-    reach = largest_magnitude(h0) * float(sh) - float(sh)  # a step less: a range of -1 … 1 may lie a part of one beside its zero point
-    bits = 15 if reach <= 1 else 15 - int(np.ceil(np.log2(reach)))
-    if bits < 0:
-        raise NotLowered("its initial state is too large for 16 bits")
+    s0 = initial(operands, 6, "inner state") if len(operands) > 6 else None
+    bits = gru_state_bits(h0) if s0 is None else bits_of(s0, "inner state")
     b, rb = halves(operands[3], 3 * hidden)
     attrs |= {
         "direction": direction,
@@ -330,7 +353,8 @@ def lower_gru(
         "h_scale": float(sh),
     }
     biases = [None if v is None else Const(v, name) for v, name in ((b, "bias"), (rb, "recurrent:bias"))]
-    return Outputs(Call("q_gru", (Ref(0), *args, Ref(4), *biases), attrs), (h0.params, h0.params))
+    call = Call("q_gru", (Ref(0), *args, Ref(4), *biases, Ref(6) if s0 is not None else None), attrs)
+    return Outputs(call, (h0.params, h0.params, *([s0.params] if s0 is not None else [])))
 
 
 register(Op("q_lstm", infer_lstm, q_lstm, macs), Op("q_gru", infer_gru, q_gru, macs))

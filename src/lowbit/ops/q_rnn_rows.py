@@ -116,7 +116,7 @@ def infer_gru(
     linear_before_reset: bool,
     bound_x: int,
     bound_h: int,
-) -> tuple[TensorType, TensorType]:
+) -> tuple[TensorType, ...]:
     check(x, x_scale, w, r, scale=w_scale, recurrent=r_scale, bias=bias, r_bias=r_bias)
     rx, rw, rr = (t.with_dtype("float32") for t in (x, w, r))
     hidden = r.shape[2]

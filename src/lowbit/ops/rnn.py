@@ -2,7 +2,7 @@
 
 x (time, batch, in), w (directions, gates*hidden, in), r (directions, gates*hidden, hidden), b (directions, 2*gates*hidden): one half
 beside w, one beside r. h0, c0 (directions, batch, hidden), lengths (batch) int32.
-y (time, directions, batch, hidden), h, c (directions, batch, hidden).
+y (time, directions, batch, hidden), h, c (directions, batch, hidden). A GRU may have its state twice: see `gru`.
 With layout 1 the batch comes first everywhere: x (batch, time, in), h (batch, directions, hidden), y (batch, time, directions, hidden).
 Rows shorter than the longest give zeros after their end; their last state is the one at their end.
 """
@@ -240,6 +240,7 @@ def infer_gru(
     b: TensorType | None = None,
     h0: TensorType | None = None,
     lengths: TensorType | None = None,
+    s0: TensorType | None = None,
     *,
     hidden: int,
     direction: str,
@@ -249,8 +250,9 @@ def infer_gru(
     clip: float | None = None,
     linear_before_reset: bool = False,
     layout: int = 0,
-) -> tuple[TensorType, TensorType]:
-    return _check(3, x, w, r, b, lengths, hidden, direction, activations, layout, h0=(h0, ()))
+) -> tuple[TensorType, ...]:
+    y, h = _check(3, x, w, r, b, lengths, hidden, direction, activations, layout, h0=(h0, ()), s0=(s0, ()))
+    return (y, h) if s0 is None else (y, h, h)
 
 
 def gru(
@@ -260,6 +262,7 @@ def gru(
     b: Array | None = None,
     h0: Array | None = None,
     lengths: Array | None = None,
+    s0: Array | None = None,
     *,
     hidden: int,
     direction: str,
@@ -269,8 +272,12 @@ def gru(
     clip: float | None = None,
     linear_before_reset: bool = False,
     layout: int = 0,
-) -> tuple[Array, Array]:
-    """Gates z, r, h: h' = (1 - z)*ĥ + z*h. `linear_before_reset` resets the product with the recurrent weight, else the state before it."""
+) -> tuple[Array, ...]:
+    """Gates z, r, h: h' = (1 - z)*ĥ + z*h. `linear_before_reset` resets the product with the recurrent weight, else the state before it.
+
+    Where `s0` is given, h and what is interpolated (or reset before the product) begin apart: h0 only meets the weights. The last of both
+    are outputs then. Reals are the same on both sides from the first step on; integers hold more bits in s than in h.
+    """
 
     def step_of(d: int) -> Step:
         f, g = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, clip)
@@ -279,19 +286,19 @@ def gru(
         n = 2 * hidden
 
         def step(xt: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
-            (ht,) = state
+            ht, st = state[0], state[-1]
             xw = (xt @ wt + wb).astype(xt.dtype)
             z, reset = np.split(f(xw[:, :n] + (ht @ rt[:, :n] + rb[:n]).astype(xt.dtype)), 2, axis=-1)
             if linear_before_reset:
                 new = g(xw[:, n:] + reset * (ht @ rt[:, n:] + rb[n:]).astype(xt.dtype))
             else:
-                new = g(xw[:, n:] + ((reset * ht) @ rt[:, n:] + rb[n:]).astype(xt.dtype))
-            return ((1 - z) * new + z * ht,)
+                new = g(xw[:, n:] + ((reset * st) @ rt[:, n:] + rb[n:]).astype(xt.dtype))
+            return ((1 - z) * new + z * st,) * len(state)
 
         return step
 
-    y, hn = _run(x, (h0,), lengths, hidden, direction, layout, [step_of(d) for d in range(w.shape[0])])
-    return y, hn
+    states = (h0,) if s0 is None else (h0, s0)
+    return tuple(_run(x, states, lengths, hidden, direction, layout, [step_of(d) for d in range(w.shape[0])]))
 
 
 def infer_rnn(

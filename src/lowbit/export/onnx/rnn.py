@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowbit.errors import UnsupportedOp
 from lowbit.export.onnx.writer import Writer, spells
 from lowbit.ir.graph import Node
 
@@ -37,6 +38,8 @@ def lstm(w: Writer, node: Node) -> None:
 @spells("gru")
 def gru(w: Writer, node: Node) -> None:
     x, wx, r, b, h0, lengths = (node.input(i) for i in range(6))
+    if node.input(6) is not None:
+        raise UnsupportedOp("ONNX's GRU has no state beside h that goes on", where=node.where, hint="export the network on whole sequences")
     w.node(node, "GRU", x, wx, r, b, lengths, h0, **_options(node), linear_before_reset=node.attrs["linear_before_reset"])
 
 

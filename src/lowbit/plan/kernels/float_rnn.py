@@ -76,6 +76,6 @@ def lstm(node: Node, ctx: Context) -> list[Call] | None:
 
 @lowers("gru")
 def gru(node: Node, ctx: Context) -> list[Call] | None:
-    if not usual(node, ("sigmoid", "tanh")) or node.input(5) is not None:
+    if not usual(node, ("sigmoid", "tanh")) or node.input(5) is not None or node.input(6) is not None:
         return None
     return recurrent(node, ctx, "gru_f32", 3)

@@ -10,6 +10,7 @@ import numpy as np
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, Scratch, aligned, lowers, short
+from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.plan import Param
 from lowbit.runtime import native
 from lowbit.types import Array, TensorType
@@ -162,13 +163,20 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     if not all(np.isfinite(v) for v in fields.values() if isinstance(v, float)):
         return None
     calls, px = products
+    s0 = node.input(9) if gates == 3 else None
+    fields["state_given"] = int(s0 is not None)
     args: list[Value | Data] = [px, rows_of(ctx.constant(bias), scales), weights, Data(r_scales)]
     if gates == 4:
         assert c0 is not None
         args += [ctx.argument(table), ctx.argument(h0), ctx.argument(c0), *node.outputs]
     else:
-        state = Value(f"{node.output.name}:state", node.outputs[1].type.with_dtype("int16"))
-        args += [rows_of(ctx.constant(node.input(8)), scales), ctx.argument(table), ctx.argument(h0), *node.outputs, state]
+        state = Value(f"{node.output.name}:state", node.outputs[1].type.with_dtype("int16")) if s0 is None else node.outputs[2]
+        if s0 is not None:  # the kernel goes on with what it finds in its state
+            shape = shape_of(s0)
+            copied = copy_call(ctx, s0, state, shape, dense(shape), dense(shape), 0, 0)
+            assert copied is not None
+            calls = [*calls, replace(copied, macs=0)]
+        args += [rows_of(ctx.constant(node.input(8)), scales), ctx.argument(table), ctx.argument(h0), *node.outputs[:2], state]
     return recurrence(node, ctx, kernel, gates, fields, args, calls)
 
 
@@ -189,7 +197,7 @@ def dynamic(node: Node, ctx: Context) -> list[Call] | None:
     if found is None or products is None:
         return None
     kernel, weights = found
-    names = ("h_zero", "lo", "hi", "state_bits")
+    names = ("h_zero", "lo", "hi", "state_bits", "state_given")
     fields: dict[str, Param] = {**dict.fromkeys(names, 0), "h_multiplier": 0.0, "reset_multiplier": 0.0, "state_multiplier": 0.0}
     fields["linear_before_reset"] = int(gates == 3 and bool(node.attrs["linear_before_reset"]))
     calls, px = products
