@@ -199,8 +199,28 @@ def test_layers_that_look_ahead_are_refused() -> None:
         lowbit.streaming(b.finish({"y": mean}), frame=4)
     with pytest.raises(ShapeError, match="a frame has 3 times here, its stride is 2"):
         lowbit.streaming(causal(24), frame=3)
-    with pytest.raises(InputError, match="frame is 0"):
-        lowbit.streaming(causal(24), frame=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"frame": 0}, "frame=0, a whole number from 1 to 2,147,483,647 is needed"),
+        ({"frame": "a"}, "frame='a', a whole number from 1"),
+        ({"frame": None}, "frame=None, a whole number from 1"),
+        ({"frame": 2.5}, r"frame=2\.5, a whole number from 1"),
+        ({"frame": True}, "frame=True, a whole number from 1"),
+        ({"frame": 2, "axis": "t"}, "axis='t', a whole number is needed"),
+        ({"frame": 2, "axis": 3}, r"axis=3, input 'x' is float32\[1, 3, 24\]: it has 3 axes"),
+        ({"frame": 2, "axis": -4}, r"axis=-4, input 'x' is float32\[1, 3, 24\]: it has 3 axes"),
+        ({"frame": 2, "inputs": ("nope",)}, r"inputs=\('nope',\), 'nope' is no input.\n  Try: one of x"),
+        ({"frame": 2, "inputs": "x"}, "inputs= is 'x', a list .or another iterable. is needed"),
+        ({"frame": 2, "inputs": (3,)}, "a name in inputs=3, a text is needed"),
+        ({"frame": 2, "inputs": ()}, r"inputs=\(\), one at least has time"),
+    ],
+)
+def test_wrong_options_of_frames_say_what_is_needed(options: dict[str, object], said: str) -> None:
+    with pytest.raises(lowbit.LowbitError, match=said):
+        lowbit.streaming(causal(24), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("op", ["lstm", "gru"])
@@ -233,6 +253,48 @@ def test_the_command_line_takes_states(tmp_path: Path, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["state_bytes"] == 32
     with pytest.raises(SystemExit, match="2"):
         main([*command, "--state", "h"])
+    capsys.readouterr()
+    for wrong, said in (
+        (
+            ["--state", "h:nothing"],
+            "--state 'h:nothing' is no input and output of the network.\n  Try: an input of x, h, d, e, =, an output",
+        ),
+        (["--state", "h=h2"], "--state names 'h' twice"),
+        (["--time-axis", "1"], "--time-axis is for --streaming"),
+    ):
+        assert main([*command, *wrong]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_the_command_line_takes_names_with_colons_and_signs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that streaming makes too; where two readings are possible, none is taken."""
+    stream = lowbit.streaming(causal(24), frame=2)
+    stream.graph.save(tmp_path / "frames.lowbit")
+    command = ["emit-c", str(tmp_path / "frames.lowbit"), "-o", str(tmp_path / "out"), "--json"]
+    for sign in ":=":
+        assert main([*command, *(w for name, out in stream.state.items() for w in ("--state", f"{name}{sign}{out}"))]) == 0
+        want = lowbit.emit_c(stream.graph, None, state=stream.state, measure=False).state_bytes
+        assert json.loads(capsys.readouterr().out)["state_bytes"] == want > 0
+    b = Builder()
+    one, two = (b.input(n, TensorType((2,), "float32")) for n in ("a", "a:b"))
+    b.finish({"c": b.add("relu", one), "b:c": b.add("relu", two)}).save(tmp_path / "two.lowbit")
+    assert main(["emit-c", str(tmp_path / "two.lowbit"), "-o", str(tmp_path / "two"), "--state", "a:b:c"]) == 2
+    assert "--state 'a:b:c' is both 'a', 'b:c' and 'a:b', 'c'" in capsys.readouterr().err
+
+
+def test_the_command_line_makes_frames(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    q, _ = quantized(24, "int8")
+    q.save(tmp_path / "whole.lowbit")
+    command = ["emit-c", str(tmp_path / "whole.lowbit"), "-o", str(tmp_path / "out"), "--streaming", "4"]
+    assert main([*command, "--json"]) == 0
+    stream = lowbit.streaming(q, frame=4)
+    want = lowbit.emit_c(stream.graph, None, state=stream.state, measure=False)
+    assert json.loads(capsys.readouterr().out)["state_bytes"] == want.state_bytes > 0
+    assert {path: (tmp_path / "out" / path).read_text() for path in want.files} == dict(want.files)
+    assert main([*command, "--time-axis", "2"]) == 0
+    assert {path: (tmp_path / "out" / path).read_text() for path in want.files} == dict(want.files)
+    assert main([*command, "--time-axis", "7"]) == 1
+    assert "axis=7, input 'x' is float32[1, 3, 24]: it has 3 axes" in capsys.readouterr().err
 
 
 def test_multiplications_of_a_recurrence_are_counted_once() -> None:

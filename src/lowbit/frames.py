@@ -12,12 +12,13 @@ scales of what they hold.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
+from lowbit.arguments import is_whole, items, shown, text, whole
 from lowbit.errors import InputError, ShapeError, UnsupportedOp
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Node, Value
@@ -55,17 +56,30 @@ class _Stream:
     history: int = 0
 
 
-def streaming(graph: Graph, *, frame: int, axis: int = -1, inputs: tuple[str, ...] | None = None) -> Streaming:
+def streaming(graph: Graph, *, frame: int, axis: int = -1, inputs: Iterable[str] | None = None) -> Streaming:
     """The network on frames of `frame` times; `axis` is the time of the inputs (of those named; None: of all)."""
     if not isinstance(graph, Graph):
         raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.streaming(lowbit.load(...), frame=16)")
-    if frame < 1:
-        raise InputError(f"frame is {frame}, 1 or more needed")
-    return _Pass(graph, frame, axis, inputs).run()
+    whole("frame", frame, 1)
+    if not is_whole(axis):
+        raise InputError(f"axis={shown(axis)}, a whole number is needed", hint="axis=-1: time is the last axis")
+    known = [v.name for v in graph.inputs]
+    over = known if inputs is None else [text("a name in inputs", n) for n in items("inputs=", inputs, "inputs=('x',), or None: all")]
+    unknown = [n for n in over if n not in known]
+    if unknown or not over:
+        raise InputError(
+            f"inputs={shown(inputs)}, {f'{unknown[0]!r} is no input' if unknown else 'one at least has time'}",
+            where=graph.name,
+            hint="one of " + ", ".join(known),
+        )
+    for v in graph.inputs:
+        if v.name in over and not -v.type.rank <= axis < v.type.rank:
+            raise ShapeError(f"axis={axis}, input {v.name!r} is {v.type}: it has {v.type.rank} axes", where=graph.name, hint="axis=-1")
+    return _Pass(graph, int(frame), int(axis), tuple(over)).run()
 
 
 class _Pass:
-    def __init__(self, graph: Graph, frame: int, axis: int, inputs: tuple[str, ...] | None) -> None:
+    def __init__(self, graph: Graph, frame: int, axis: int, inputs: tuple[str, ...]) -> None:
         self.graph, self.frame = graph, frame
         self.builder = Builder(graph.name)
         self.streams: dict[str, _Stream] = {}  # by old name
@@ -74,7 +88,7 @@ class _Pass:
         self.outputs: dict[str, Value] = {}  # of the states
         self.remembered: dict[tuple[str, int], _Stream] = {}
         for v in graph.inputs:
-            if inputs is None or v.name in inputs:
+            if v.name in inputs:
                 at = normalize_axis(axis, v.type.rank)
                 shape = [frame if i == at else d for i, d in enumerate(v.shape)]
                 self.streams[v.name] = _Stream(self.builder.input(v.name, TensorType(shape, v.type.dtype)), at)
@@ -238,13 +252,13 @@ class _Pass:
             old = state
             if params is not None:
                 old = b.add("quantize_linear", state, *params[0], **params[1], to=q.type.dtype.name)
-            whole = b.add("concat", old, q, axis=x.axis, name=node.name)
-            size = int(whole.shape[x.axis])
-            rest = b.add("slice", whole, axes=(x.axis,), starts=(size - count,), ends=(size,), steps=(1,), name=node.name)
+            joined = b.add("concat", old, q, axis=x.axis, name=node.name)
+            size = int(joined.shape[x.axis])
+            rest = b.add("slice", joined, axes=(x.axis,), starts=(size - count,), ends=(size,), steps=(1,), name=node.name)
             if params is not None:
-                whole, rest = (b.add("dequantize_linear", v, *params[0], **params[1]) for v in (whole, rest))
+                joined, rest = (b.add("dequantize_linear", v, *params[0], **params[1]) for v in (joined, rest))
             self.outputs[self.state[state.name]] = rest
-            self.remembered[key] = _Stream(whole, x.axis, count)
+            self.remembered[key] = _Stream(joined, x.axis, count)
         return self.remembered[key]
 
     def bracket(self, value: Value) -> tuple[tuple[Value | None, Value | None], dict[str, Any]] | None:

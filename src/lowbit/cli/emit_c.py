@@ -7,6 +7,8 @@ import re
 
 from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, size, whole
 from lowbit.codegen import TARGETS
+from lowbit.frames import streaming
+from lowbit.ir.graph import Graph
 from lowbit.pipeline import emit_c
 
 HELP = "write a network as a folder of self-contained C11: no allocation, RAM known exactly, the bits of lowbit run"
@@ -25,16 +27,41 @@ def memory(text: str) -> int:
     return int(found[1]) * UNITS[found[2].lower()]
 
 
-def pair(text: str) -> tuple[str, str]:
-    """An argparse type: an input and the output that it is in the next call.
+def pair(text: str) -> str:
+    """An argparse type: an input and the output that it is in the next call, with = or : between them. Names may hold both."""
+    if not re.search(r"(?s).[:=].", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no pair; INPUT=OUTPUT is")
+    return text
 
-    >>> pair("h:hn")
-    ('h', 'hn')
-    """
-    name, colon, out = text.rpartition(":")
-    if not colon or not name or not out:
-        raise argparse.ArgumentTypeError(f"{text!r} is no pair; INPUT:OUTPUT is")
-    return name, out
+
+def states(texts: list[str], graph: Graph) -> dict[str, str]:
+    """Input → output: of all places where a text may be cut, the one with an input before it and an output behind it."""
+    found: dict[str, str] = {}
+    inputs = [v.name for v in graph.inputs]
+    for text in texts:
+        cuts = [(text[: m.start()], text[m.end() :]) for m in re.finditer("[:=]", text)]
+        fit = [(name, out) for name, out in cuts if name in inputs and out in graph.outputs]
+        if len(fit) != 1:
+            why = f"is both {' and '.join(f'{a!r}, {b!r}' for a, b in fit)}" if fit else "is no input and output of the network"
+            hint = "state= of lowbit.emit_c" if fit else f"an input of {', '.join(inputs)}, =, an output of {', '.join(graph.outputs)}"
+            raise UsageError(f"--state {text!r} {why}", hint=hint)
+        if fit[0][0] in found:
+            raise UsageError(f"--state names {fit[0][0]!r} twice")
+        found.update(fit)
+    return found
+
+
+def streamed(args: argparse.Namespace) -> tuple[Graph, dict[str, str]]:
+    """The network, on frames if they are asked for, and all its states."""
+    graph = load_model(args)
+    given = states(args.state, graph)
+    if args.streaming is None:
+        if args.time_axis is not None:
+            raise UsageError("--time-axis is for --streaming", hint="--streaming 16 --time-axis 1")
+        return graph, given
+    over = [v.name for v in graph.inputs if v.name not in given]
+    made = streaming(graph, frame=args.streaming, axis=-1 if args.time_axis is None else args.time_axis, inputs=over)
+    return made.graph, {**given, **made.state}
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -51,9 +78,11 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         action="append",
         type=pair,
         default=[],
-        metavar="IN:OUT",
+        metavar="IN=OUT",
         help="input IN is output OUT of the call before",
     )
+    p.add_argument("--streaming", type=whole(1), metavar="FRAME", help="run frames of a sequence, each of FRAME times; states are kept")
+    p.add_argument("--time-axis", type=whole(-64), metavar="AXIS", help="the axis of the inputs that is time (-1: the last)")
     p.add_argument("--vectors", type=whole(1), default=2, metavar="N", help="known answers in the self test (2)")
     p.add_argument("--fits", nargs=2, type=memory, metavar=("RAM", "FLASH"), help="exit code 1 if it needs more: --fits 64k 256k")
     p.add_argument("--force", action="store_true", help="overwrite files in the folder that lowbit did not write")
@@ -62,9 +91,10 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", args.name):
         raise UsageError(f"--name {args.name!r} is no C identifier of letters, digits and single underscores")
+    graph, kept = streamed(args)
     done = emit_c(
-        load_model(args), args.out, target=args.target, name=args.name, no_float=args.no_float, float_io=args.float_io,
-        channels_last=args.channels_last, io_in_arena=args.io_in_arena, state=dict(args.state), vectors=args.vectors,
+        graph, args.out, target=args.target, name=args.name, no_float=args.no_float, float_io=args.float_io,
+        channels_last=args.channels_last, io_in_arena=args.io_in_arena, state=kept, vectors=args.vectors,
         fits=tuple(args.fits) if args.fits else None,
         force=args.force,
     )  # fmt: skip
