@@ -21,6 +21,7 @@ from test_native_session import integer_graph
 from test_plan import network
 
 import lowbit
+from benchmarks.tiny.models import MODELS
 from lowbit.codegen import target as target_of
 from lowbit.codegen.targets import EXACT, TARGETS, WARNINGS
 from lowbit.ir.graph import Graph
@@ -31,6 +32,7 @@ from zoo.vision import ResNet9
 
 FLOATS = re.compile(r"\tv(mul|add|sub|div|cvt|ldr|str|mov|cmp|neg|sqrt|mla|fma)\S*\s|__aeabi_(f|d|i2f|i2d|ui2f|ui2d|l2f|ul2f)")
 NETWORKS = ["mlp", "net", "dscnn", "mlp16", "resnet", "transformer", "lstm", "gru"]
+TINY = {m.name: m for m in MODELS if m.arena is not None}  # MLPerf Tiny's four
 
 
 def need(*programs: str) -> None:
@@ -41,6 +43,8 @@ def need(*programs: str) -> None:
 
 @cache
 def graph(name: str) -> Graph:
+    if name in TINY:
+        return lower(TINY[name].graph()).graph
     if name == "net":
         return network()
     if name == "mlp16":  # 16-bit activations, 64-bit sums
@@ -66,7 +70,7 @@ def program(folder: Path, target: str, out: Path, no_float: bool = False) -> Pat
     return link([*c_files(folder), folder / "selftest.c"], target, out, no_float=no_float)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [*NETWORKS, *TINY])
 @pytest.mark.parametrize("target", list(BOARDS))
 def test_self_tests_on_emulated_cortex_m(target: str, name: str, tmp_path: Path) -> None:
     need("arm-none-eabi-gcc", "qemu-system-arm")
