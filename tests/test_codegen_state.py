@@ -174,6 +174,40 @@ def test_states_may_become_one_another(inside: bool, tmp_path: Path) -> None:
     assert emitted.state_bytes == 48
 
 
+QUANTIZED = {"axis": 0, "block_size": 0}
+
+
+def integer_states(form: str) -> Graph:
+    """States that are int8 at both ends of the given graph, where -5 is the real number 0."""
+    b = Builder("integers")
+    x, h = b.input("x", TensorType((1, 4), "float32")), b.input("h", TensorType((1, 4), "int8"))
+    params = b.constant(np.float32(0.25)), b.constant(np.int8(-5))
+    if form == "operand":  # of an op on integers
+        q = b.add("quantize_linear", x, *params, **QUANTIZED, to="int8")
+        sums = {"x_zero": -5, "y_zero": -5, "z_zero": -5, "mx": 0.5, "my": 0.5, "lo": -128, "hi": 127, "to": "int8"}
+        n = b.add("q_add", q, h, name="sum", **sums)
+        return b.finish({"y": b.add("dequantize_linear", n, *params, **QUANTIZED), "hn": n})
+    held = b.add("reshape", b.add("reshape", h, shape=(4,)), shape=(1, 4)) if form == "moved" else h
+    half = b.add("mul", b.add("add", x, b.add("dequantize_linear", held, *params, **QUANTIZED)), b.constant(np.float32(0.5)))
+    return b.finish({"y": half, "hn": b.add("quantize_linear", half, *params, **QUANTIZED, to="int8")})
+
+
+@pytest.mark.parametrize("form", ["dequantized", "moved", "operand"])
+def test_states_that_are_integers_in_the_graph_begin_at_their_zero_point(form: str, tmp_path: Path) -> None:
+    emitted = lowbit.emit_c(integer_states(form), tmp_path / "c", state={"h": "hn"}, vectors=3, measure=False)
+    reset = emitted.files["model.c"].split("void model_reset(")[1]
+    assert "state->s_h[i] = -5;" in reset and "does not tell" not in emitted.files["model.h"]
+    assert "0 of 12 outputs differ" in selftest(tmp_path / "c", tmp_path / "selftest")
+
+
+def test_states_of_integers_that_mean_nothing_known_begin_at_0() -> None:
+    b = Builder()
+    x, n = b.input("x", TensorType((1,), "int32")), b.input("count", TensorType((1,), "int32"))
+    files = lowbit.emit_c(b.finish({"y": b.add("add", x, n), "next": n}), None, state={"count": "next"}, measure=False).files
+    assert "The network does not tell what integers mean in s_count: they become 0." in files["model.h"]
+    assert "state->s_count[i] = 0;" in files["model.c"]
+
+
 def test_what_is_no_state_is_refused() -> None:
     with pytest.raises(InputError, match=r"state 'nothing' is no input.\n  Try: one of x, h, d, e"):
         lowbit.emit_c(delays(), None, state={"nothing": "h2"}, measure=False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lowbit.ir.build import prune
 from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ops import get_op
 from lowbit.ops.nhwc import to_last
 from lowbit.types import TensorType
 
@@ -76,6 +77,39 @@ def integer_ends(graph: Graph, float_io: bool, states: Mapping[str, str]) -> tup
         if not apart:
             return whole, ins, outs
         ins_of, outs_of = ins_of - set(apart), outs_of - set(apart.values())
+
+
+def zero_points(graph: Graph, names: Iterable[str]) -> dict[str, int]:
+    """Input → the integer that is the real number 0, by those that read it, or what is moved from it. None if they do not tell one.
+
+    Ops on integers have an attribute for each operand: that of `x` is x_zero, that of the first state `h0` is h_zero.
+    """
+    found: dict[str, int] = {}
+    for name in names:
+        told: set[int] = set()
+        seen, wanted = {name}, [name]
+        while wanted:
+            at = wanted.pop()
+            for node in graph.users.get(at, ()):
+                told |= {zero for i, v in enumerate(node.inputs) if v is not None and v.name == at for zero in _zero_of(graph, node, i)}
+                if get_op(node.op).moves and node.output.type.dtype == graph.values[name].type.dtype:
+                    wanted += [o.name for o in node.outputs if o.name not in seen]
+                    seen |= {o.name for o in node.outputs}
+        if len(told) == 1:
+            found[name] = told.pop()
+    return found
+
+
+def _zero_of(graph: Graph, node: Node, position: int) -> list[int]:
+    """The zero point of an operand, if the node has one for all of it."""
+    if node.op == "dequantize_linear":
+        zero = graph.constant(node.input(2))
+        if position or (node.input(2) is not None and zero is None):
+            return []
+        return [0] if zero is None else sorted({int(z) for z in zero.reshape(-1)})
+    inputs = get_op(node.op).signature.inputs
+    zero_point = node.attrs.get(f"{inputs[min(position, len(inputs) - 1)].rstrip('0')}_zero")
+    return [zero_point] if isinstance(zero_point, int) else []
 
 
 def channels_last_inputs(graph: Graph, but: frozenset[str] = frozenset()) -> Graph:

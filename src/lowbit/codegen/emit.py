@@ -121,8 +121,9 @@ def emit(
     graph, ins, outs = boundary.integer_ends(graph, float_io, states)
     ready = physical(graph)
     ready = boundary.channels_last_inputs(ready, frozenset(states)) if channels_last_io else ready
-    project = Project(name, plan_for(ready, t, io_in_arena, no_float, states), t, version, no_float, ins, outs, states)
-    known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors, states, ins)
+    zeros = {**boundary.zero_points(graph, states), **{n: ins[n].zero_point for n in states if n in ins}}
+    project = Project(name, plan_for(ready, t, io_in_arena, no_float, states), t, version, no_float, ins, outs, states, zeros)
+    known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors, states, zeros)
     files = print_project(project, known, exact)
     found = measure(project, files) if measured else None
     emitted = EmittedC(
@@ -225,7 +226,7 @@ def golden(
     samples: Iterable[Mapping[str, Array]] | None,
     count: int,
     states: Mapping[str, str],
-    params: Mapping[str, boundary.Quantized],
+    zeros: Mapping[str, int],
 ) -> tuple[data.Vectors, bool]:
     """Inputs and outputs for the self test, by the kernels themselves; and whether the interpreter gives the same bits.
 
@@ -234,7 +235,7 @@ def golden(
     rng = np.random.default_rng(0)
     given = [v for v in graph.inputs if v.name not in states]
     feeds = list(samples)[:count] if samples is not None else [{v.name: sample(v, rng) for v in given} for _ in range(count)]
-    held = {v.name: np.full([int(d) for d in v.shape], params[v.name].zero_point if v.name in params else 0, v.type.dtype.numpy)
+    held = {v.name: np.full([int(d) for d in v.shape], zeros.get(v.name, 0), v.type.dtype.numpy)
             for v in graph.inputs if v.name in states}  # fmt: skip
     session = Session(graph, threads=1, isa=isa, stored=True)
     found, exact = [], True

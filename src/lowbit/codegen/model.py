@@ -31,13 +31,15 @@ def argument_names(p: Project) -> list[str]:
 def state_lines(p: Project) -> list[str]:
     """The struct that is kept from call to call, and its reset."""
     n, m = p.name, p.macro
+    untold = [str(port.field) for port in p.kept if port.value.type.dtype.is_integer and port.name not in p.zeros]
     lines = ["/* What the network remembers from one call to the next: one for each stream. */", "typedef struct {"]
     for port in p.kept:
         lines.append(f"    {p.type_of(port.value)} {port.field}[{max(1, port.count)}]; /* {comment(port.name)}: {shown(port.value)} */")
     return [
         *lines, f"}} {n}_state;", "", f"#define {m}_STATE_BYTES {p.state_bytes}",
         f'LB_STATIC_ASSERT(sizeof({n}_state) == {m}_STATE_BYTES, "RAM is what README.md says");', "",
-        "/* Forgets everything: the real number 0 everywhere. To be called before the first run of a stream. */",
+        "/* Forgets everything: the real number 0 everywhere. To be called before the first run of a stream."
+        + (f"\n * The network does not tell what integers mean in {', '.join(untold)}: they become 0." if untold else "") + " */",
         f"void {n}_reset({n}_state *state);", "",
     ]  # fmt: skip
 
@@ -45,8 +47,7 @@ def state_lines(p: Project) -> list[str]:
 def reset_lines(p: Project) -> list[str]:
     lines = ["", f"void {p.name}_reset({p.name}_state *state) {{"]
     for port in p.kept:
-        zero = port.quantized.zero_point if port.quantized is not None else 0
-        value = "(lb_f32){0}" if p.type_of(port.value) == "lb_f32" else str(zero)
+        value = "(lb_f32){0}" if p.type_of(port.value) == "lb_f32" else str(p.zeros.get(port.name, 0))
         lines += [f"    for (int32_t i = 0; i < {max(1, port.count)}; i++)", f"        state->{port.field}[i] = {value};"]
     return [*lines, "}"]
 

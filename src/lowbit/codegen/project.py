@@ -82,6 +82,7 @@ class Project:
     quantized_inputs: Mapping[str, Quantized]
     quantized_outputs: Mapping[str, Quantized]
     states: Mapping[str, str] = field(default_factory=dict)  # input name → the output that it is in the next call
+    zeros: Mapping[str, int] = field(default_factory=dict)  # state of integers → the one that is the real number 0, if that is known
 
     @property
     def macro(self) -> str:
