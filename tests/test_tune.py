@@ -119,3 +119,9 @@ def test_choices_that_do_not_fit_a_layer_are_not_taken() -> None:
     node = next(n for n in g.nodes if n.op == "q_conv_nhwc")
     plan = build(g, Target(choices=Choices({signature(node): {"way": "by magic", "tiles at once": "6"}})))
     assert plan.steps == build(g, Target()).steps
+
+
+def test_weights_are_kept_in_the_chosen_layout_alone() -> None:
+    session = Session(network(), threads=1, tune=True)
+    names = [name for name, *_ in session._packed]
+    assert names and len(names) == len(set(names))

@@ -5,7 +5,6 @@ The folder is LOWBIT_CACHE, or ~/.cache/lowbit. Nothing fetched is part of this 
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -14,9 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-
-def cache() -> Path:
-    return Path(os.environ.get("LOWBIT_CACHE") or Path.home() / ".cache" / "lowbit")
+from lowbit.files import cache_folder as cache
 
 
 def pypi(name: str, version: str, *, sdist: bool = False) -> Path:

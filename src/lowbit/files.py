@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all: beside it first, then renamed over the old one."""
+"""Writes a file whole or not at all: beside it first, then renamed over the old one. Where the cache is."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from lowbit.arguments import path as needed
 from lowbit.errors import FormatError
 
 _HINT = "a folder that exists and is yours to write to"
+
+
+def cache_folder() -> Path:
+    """Where things are kept that can be made or fetched again: LOWBIT_CACHE, or ~/.cache/lowbit."""
+    return Path(os.environ.get("LOWBIT_CACHE") or Path.home() / ".cache" / "lowbit")
 
 
 def check_target(path: str | PathLike[str]) -> None:

@@ -14,6 +14,7 @@ range.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -34,7 +35,7 @@ from lowbit.ranges import default_scheme, params_from_range
 Self = TypeVar("Self", bound="Observer")
 
 
-class Observer:
+class Observer(ABC):
     """What was seen, by statistics of fixed size. Subclasses name their statistics and turn them into ranges."""
 
     method: ClassVar[str]
@@ -61,9 +62,9 @@ class Observer:
     def _read(self, name: str, state: Mapping[str, Any]) -> Statistic:
         return Extremes.from_dict(state)
 
+    @abstractmethod
     def _range(self, dtype: DType, scheme: Scheme) -> tuple[F64, F64]:
         """The range for each channel; every channel has values."""
-        raise NotImplementedError
 
     # --- what is true of all ---
 
@@ -227,8 +228,9 @@ class HistogramObserver(Observer):
         ends = [self._range_of(channel, dtype, scheme) for channel in range(len(self.seen.lo))]
         return np.array([lo for lo, _ in ends]), np.array([hi for _, hi in ends])
 
+    @abstractmethod
     def _range_of(self, channel: int, dtype: DType, scheme: Scheme) -> tuple[float, float]:
-        raise NotImplementedError
+        """The range of one channel, from its histogram."""
 
 
 class PercentileObserver(HistogramObserver):

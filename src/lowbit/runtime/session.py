@@ -157,11 +157,11 @@ class Session:
 
     def arena_bytes(self, *arrays: Array) -> int:
         """Bytes that activations take at the fullest moment, for inputs of these shapes; interpreted parts are not counted."""
-        parts = self._for_shapes(check_inputs(self.graph, dict(zip(self._names, arrays, strict=True)))).parts
+        parts = self._for_shapes(check_inputs(self.graph, self._named(arrays))).parts
         return max((part.plan.arena_bytes for part in parts if isinstance(part, Native)), default=0)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the graph as a .lowbit file together with its weights as this session's kernels want them.
+        """Writes the graph as a .lowbit file together with its weights as the kernels here want them.
 
         `lowbit.compile(lowbit.load(path), trust_packed=True)` packs nothing again, on machines with the same build of lowbit and the same
         instruction set; any other packs anew. The file is larger by the packed weights.
@@ -196,7 +196,7 @@ class Session:
 
     def _compile(self, graph: Graph) -> _Program:
         ready = physical(graph)
-        target = tuned(ready, self.target, self._packed) if self._tune else self.target
+        target = tuned(ready, self.target) if self._tune else self.target
         parts = segments(ready, target, self._packed)
         made = tuple(Native(s.graph, target, self._packed) if s.native else Interpreted(s.graph) for s in parts)
         values = tuple(v.name for v in ready.outputs.values())

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lowbit.errors import LowbitError
-from lowbit.files import write_whole
+from lowbit.files import cache_folder, write_whole
 from lowbit.ir.graph import Graph, Node
 from lowbit.plan import Packed, Target
 from lowbit.plan.build import build, kernel_calls, view_offset
@@ -32,7 +32,7 @@ BETTER = 0.97  # a way must be this much faster than the cost model's to be take
 CLEARED = 4 << 20  # bytes touched between runs: in a network the layers before have taken the caches
 
 
-def tuned(graph: Graph, target: Target, packed: Packed) -> Target:
+def tuned(graph: Graph, target: Target) -> Target:
     """The target with the ways that are fastest here for every layer of a physical graph without symbols.
 
     Layers that were measured before, in any process, are not measured again.
@@ -40,22 +40,26 @@ def tuned(graph: Graph, target: Target, packed: Packed) -> Target:
     path = cache_file(target)
     known: dict[str, Answers] = read(path)
     first: dict[str, Node] = {}
-    ctx = Context(graph, target, packed)
     for node in graph.nodes:
-        if view_offset(node) is None and signature(node) not in known and kernel_calls(node, ctx) is not None:
-            first.setdefault(signature(node), node)
+        name = signature(node)
+        if view_offset(node) is None and name not in known and name not in first and kernel_calls(node, Context(graph, target)) is not None:
+            first[name] = node
     try:
         for name, node in progress(first.items(), "tuning layers"):
-            known[name] = fastest(part(graph, [node], {o.name for o in node.outputs}), name, target, packed)
+            known[name] = fastest(part(graph, [node], {o.name for o in node.outputs}), name, target)
     finally:  # what is measured is kept when the user has seen enough
         if first:
             remember(path, {name: known[name] for name in first if name in known})
     return replace(target, choices=Choices(known))
 
 
-def fastest(graph: Graph, name: str, target: Target, packed: Packed) -> Answers:
-    """The answers for the one node of a graph, settled question by question: an answer may raise further ones."""
+def fastest(graph: Graph, name: str, target: Target) -> Answers:
+    """The answers for the one node of a graph, settled question by question: an answer may raise further ones.
+
+    Weights are packed in every layout that is tried, and those let go.
+    """
     settled: dict[str, Option] = {}
+    packed = Packed()
     while True:
         asked: dict[str, tuple[Option, ...]] = {}
         build(graph, replace(target, choices=Choices({name: settled}, asked)), packed)
@@ -97,9 +101,8 @@ def example(dtype: np.dtype[np.generic], shape: tuple[int, ...], rng: np.random.
 
 def cache_file(target: Target) -> Path:
     """Where the answers for this machine, build, instruction set and number of threads are."""
-    folder = Path(os.environ.get("LOWBIT_CACHE") or Path.home() / ".cache" / "lowbit") / "tuned"
     isa = target.isa or os.environ.get("LOWBIT_ISA") or native.isas()[-1]
-    return folder / f"{machine()}-{isa}-{target.threads}.json"
+    return cache_folder() / "tuned" / f"{machine()}-{isa}-{target.threads}.json"
 
 
 @cache

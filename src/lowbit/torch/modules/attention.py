@@ -95,17 +95,8 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
         self.output_observer.observe(y[0].detach().cpu().numpy())
         return y
 
-    def _on_integers(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = True,
-        attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def _on_integers(self, *args: Any, **options: Any) -> Any:
+        query, key, value, key_padding_mask, need_weights, attn_mask = args  # as `forward` gives them
         given = (query, key, value)
         grad = torch.is_grad_enabled() and any(t.requires_grad for t in given)
         plain = key_padding_mask is None and attn_mask is None and not need_weights and query is key is value and query.dim() == 3
@@ -113,9 +104,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
             grad or self.bias_k is not None or self.add_zero_attn or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in given)
         )
         if odd or (self.quant_mode == "static" and not (plain and len(self.params) == len(ROLES))):
-            return self._real(
-                query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights=average_attn_weights, is_causal=is_causal
-            )
+            return self._real(*args, **options)
         if self.quant_mode == "static":
             return run(self._compiled.get("static", self.graph), query), None
         alone = query.dim() == 2
@@ -126,7 +115,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
             scores = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)
             weights = torch.softmax(scores if mask is None else scores + mask, -1)
             y = weights @ v
-            weights = weights.mean(1) if average_attn_weights else weights
+            weights = weights.mean(1) if options["average_attn_weights"] else weights
         else:
             y = F.scaled_dot_product_attention(q, k, v, mask)
         flat = y.transpose(1, 2).flatten(2)  # (N, L, E)

@@ -12,6 +12,7 @@ In training the module is always float. Gradients pass an integer forward as if 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
@@ -73,7 +74,7 @@ class Plan:
         return QuantNode(mode, a, w, self.granularity, self.activation_scheme, self.weight_scheme, self.because)
 
 
-class Quantized(nn.Module):
+class Quantized(nn.Module, ABC):
     """The part of a module that lowbit adds. It stands before the float module among the bases."""
 
     op: ClassVar[str]  # the graph's op that the module is
@@ -254,9 +255,9 @@ class Quantized(nn.Module):
         self.output_observer.observe(array(y[0] if isinstance(y, tuple) else y))
         return y
 
+    @abstractmethod
     def _on_integers(self, *args: Any, **options: Any) -> Any:
         """The layer in dynamic and static mode."""
-        raise NotImplementedError
 
     def _real(self, *args: Any) -> Any:
         """The layer in float."""
