@@ -167,7 +167,7 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         "*compiled* is a native session with one thread, *PyTorch* the module in eager mode. *Same bits*: the two give equal outputs on",
         "the first test batch, and one score stands for both.",
         "Milliseconds are the least of runs in turns, PyTorch's float module among them; *weights* are matrices and kernels with their",
-        "scales, *activations* the arena at that batch.",
+        "scales as files store them, *activations* the arena at that batch.",
         "",
     ]
     for name, part in found.items():

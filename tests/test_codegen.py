@@ -342,3 +342,13 @@ def test_the_command_line_writes_and_tells_and_refuses(tmp_path: Path, capsys: p
     assert (tmp_path / "out" / "net.c").read_text() == "mine" and not (tmp_path / "out" / "net.h").exists()
     with pytest.raises(SystemExit, match="2"):
         main([*command, "--fits", "much", "1M"])
+
+
+def test_the_readme_names_the_flags_that_are_no_choice_and_what_a_board_must_bring(tmp_path: Path) -> None:
+    lowbit.emit_c(network(), tmp_path / "chip", target="cortex-m4", measure=False)
+    chip = (tmp_path / "chip" / "README.md").read_text()
+    assert "`-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16`" in chip and "startup code and the linker script" in chip
+    assert "LDFLAGS=your board's startup code" in (tmp_path / "chip" / "Makefile").read_text().splitlines()[0]
+    lowbit.emit_c(network(), tmp_path / "here", target="portable", measure=False)
+    here = (tmp_path / "here" / "README.md").read_text()
+    assert "CPU's flags" not in here and "startup" not in here

@@ -125,7 +125,7 @@ def calibrate(
 
     recipe    a named list of rules (int8 if neither it nor rules are given)
     method    minmax, moving-average, percentile, entropy, mse or adaptive
-    executor  spreads samples over processes or machines; the record is the same, bit for bit
+    executor  spreads samples over processes or machines; the record is the same, bit for bit, on CPUs of one kind
     ignore_nonfinite  leaves NaN and infinities out instead of refusing them
     """
     from lowbit.calibration.run import calibrate as run_calibration

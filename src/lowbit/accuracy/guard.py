@@ -15,7 +15,8 @@ then it tries, cheapest first, each step measured and kept only if it helps:
                   outputs may fall to `Goal.least` for it
 
 Which taps and layers make the noise is measured, not guessed: each is rounded alone in the float network (`noise_shares`). Asymmetric
-ranges per tensor are the recipe's default and need no step of their own. The same graph, data and recipe give the same bytes.
+ranges per tensor are the recipe's default and need no step of their own. The same graph, data and recipe give the same bytes
+on CPUs of one kind.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ def calibrate(
 ) -> CalibrationRecord:
     """What the taps (default: every float value that a node computes, and the float inputs) held while running over `data`.
 
-    `executor` spreads the samples over processes or machines; the record is the same, bit for bit, as without one.
+    `executor` spreads the samples over processes or machines; the record is the same, bit for bit, as without one, on CPUs
+    of one kind: NumPy sums floats in an order that depends on the CPU.
     """
     with one_thread():
         return _calibrate(graph, data, taps, method, executor, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowbit.codegen.names import cell
 from lowbit.codegen.project import Call, Project
-from lowbit.codegen.targets import EXACT, WARNINGS
+from lowbit.codegen.targets import EXACT, WARNINGS, CTarget
 from lowbit.plan import Place
 from lowbit.runtime import sources
 
@@ -15,11 +15,31 @@ def isa_flags(p: Project) -> dict[str, tuple[str, ...]]:
     return {isa: sources.isas()[isa].flags for isa in used if isa in sources.isas() and sources.isas()[isa].flags}
 
 
+def how_to_run(t: CTarget) -> str:
+    """What `make test` needs on machines that do not start a program by themselves."""
+    if t.bare:
+        return "; it needs LDFLAGS=your board's startup code and linker script, RUN=what starts it there"
+    return "" if not t.prefix else " (RUN=qemu-... where this machine does not run it)"
+
+
+def flags_needed(p: Project) -> list[str]:
+    """The compiler flags that are no choice, in sentences."""
+    cpu = " ".join(p.target.cpu_flags(p.no_float))
+    said = [f"The CPU's flags are `{cpu}`." if cpu else ""]
+    said += [f"`kernels/*__{isa}.c` need `{' '.join(flags)}`." for isa, flags in isa_flags(p).items()]
+    if p.target.bare:
+        said.append(
+            "The self test is a program with `main` and `printf`, whose exit code is 0 if every bit is right. On a chip it needs the"
+            " startup code and the linker script of your board: `make test LDFLAGS=... RUN=...`."
+        )
+    return [s for s in said if s]
+
+
 def makefile(p: Project) -> str:
     n, t = p.name, p.target
     kernels = " ".join(f"kernels/{k}.c" for k in sorted(p.kernels))
     text = f"""\
-# make: {n} as build/lib{n}.a. make test: runs the self test (RUN=qemu-... for another machine).
+# make: {n} as build/lib{n}.a. make test: runs the self test{how_to_run(t)}.
 # make size: bytes of flash and RAM. make stack: bytes of stack of each function. For {t.name}.
 ifeq ($(origin CC),default)
 CC := {t.compiler}
@@ -100,9 +120,9 @@ def readme(p: Project, exact: bool) -> str:
     begin = [f"static {n}_state state;", f"{n}_reset(&state); /* before the first frame of a stream */"] if p.kept else []
     run = ", ".join(["&state"] * bool(p.kept) + ([port.argument for port in (*p.given, *p.taken)] if not p.plan.input_slots else []))
     bits = (
-        "Every integer is that of lowbit's interpreter, bit for bit; `make test` checks it on the machine itself."
+        "Every integer is that of lowbit's interpreter, bit for bit; the self test checks it on the machine itself."
         if exact
-        else "Layers in floating point may round otherwise than lowbit's interpreter; `make test` checks the bits of these kernels."
+        else "Layers in floating point may round otherwise than lowbit's interpreter; the self test checks the bits of these kernels."
     )
     lines = [
         f"# {n}", "", f"A network as C11, written by lowbit {p.version} for {p.target.name} ({p.target.about}). {bits}", "",
@@ -133,6 +153,7 @@ def readme(p: Project, exact: bool) -> str:
         "", "## Building", "",
         f"`make` or CMake; or add `{n}.c`, `weights.c` and `kernels/*.c` to your project with `{EXACT}`: without it a compiler may fuse a",
         "multiplication and an addition, which rounds once where the arithmetic rounds twice. No include path is needed. The kernels are",
-        "lowbit's, under the Apache License 2.0. Two networks in one program share the kernels that both have: compile them once.", "",
+        "lowbit's, under the Apache License 2.0. Two networks in one program share the kernels that both have: compile them once.",
+        *flags_needed(p), "",
     ]  # fmt: skip
     return "\n".join(lines)

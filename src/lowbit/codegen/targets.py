@@ -36,6 +36,11 @@ class CTarget:
     def compiler(self) -> str:
         return f"{self.prefix}gcc"
 
+    @property
+    def bare(self) -> bool:
+        """Whether there is no operating system: a program needs the board's startup code and linker script to run."""
+        return self.prefix.endswith(("-eabi-", "-elf-"))
+
     def cpu_flags(self, no_float: bool) -> tuple[str, ...]:
         return self.flags + (self.soft if no_float else self.hard)
 
