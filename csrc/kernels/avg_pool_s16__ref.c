@@ -1,40 +1,8 @@
 #include "lb.h"
-#include "lb_numerics.h"
-#include "lb_window.h"
-
-#include <stddef.h>
-#include <string.h>
 
 lb_avg_pool_s16_fn lb_avg_pool_s16__ref;
 
-static int32_t length(lb_taps t) {
-    return t.last - t.first;
-}
-
-void lb_avg_pool_s16__ref(const lb_avg_pool_s16_params *p, const int16_t *x, int16_t *out, void *scratch, int32_t begin, int32_t end) {
-    int32_t *sums = scratch;
-    for (int32_t item = begin; item < end; item++) {
-        const int16_t *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->channels;
-        const int32_t top = item % p->out_h * p->stride_h - p->pad_h;
-        const lb_taps rows = lb_taps_inside(top, p->kernel_h, p->dilation_h, 0, p->in_h);
-        const int32_t high = length(lb_taps_inside(top, p->kernel_h, p->dilation_h, -p->count_h0, p->in_h + p->count_h1));
-        int16_t *to = out + (ptrdiff_t)item * p->out_w * p->out_stride;
-        for (int32_t o = 0; o < p->out_w; o++, to += p->out_stride) {
-            const int32_t left = o * p->stride_w - p->pad_w;
-            const lb_taps columns = lb_taps_inside(left, p->kernel_w, p->dilation_w, 0, p->in_w);
-            const int32_t wide = length(lb_taps_inside(left, p->kernel_w, p->dilation_w, -p->count_w0, p->in_w + p->count_w1));
-            const int32_t taken = length(rows) * length(columns);
-            const int32_t count = high * wide;
-            const float multiplier = count > 0 ? lb_f32_div(p->multiplier, lb_f32_from_s32(count)) : lb_f32_from_s32(0);
-            memset(sums, 0, sizeof *sums * (size_t)p->channels);
-            for (int32_t i = rows.first; i < rows.last; i++)
-                for (int32_t j = columns.first; j < columns.last; j++) {
-                    const int16_t *from = image + ((ptrdiff_t)(top + i * p->dilation_h) * p->in_w + left + j * p->dilation_w) * p->channels;
-                    for (int32_t c = 0; c < p->channels; c++)
-                        sums[c] += from[c];
-                }
-            for (int32_t c = 0; c < p->channels; c++)
-                to[c] = (int16_t)lb_requantize(sums[c] - taken * p->x_zero, multiplier, p->y_zero, p->lo, p->hi);
-        }
-    }
-}
+#define ELEMENT int16_t
+#define PARAMS lb_avg_pool_s16_params
+#define KERNEL lb_avg_pool_s16__ref
+#include "lb_avg_pool_ref_body.h"

@@ -1,28 +1,8 @@
 #include "lb.h"
 
-#include <stddef.h>
-#include <string.h>
-
 lb_copy_b16_fn lb_copy_b16__ref;
 
-/* The last axis. */
-static void row(const uint16_t *x, uint16_t *out, ptrdiff_t from, ptrdiff_t to, int32_t count) {
-    if (from == 1 && to == 1)
-        memcpy(out, x, sizeof *x * (size_t)count);
-    else
-        for (ptrdiff_t i = 0; i < count; i++)
-            out[i * to] = x[i * from];
-}
-
-void lb_copy_b16__ref(const lb_copy_b16_params *p, const uint16_t *x, uint16_t *out, int32_t begin, int32_t end) {
-    const int32_t *n = p->shape, *s = p->x_stride, *t = p->out_stride;
-    for (int32_t a = begin; a < end; a++)
-        for (int32_t b = 0; b < n[1]; b++)
-            for (int32_t c = 0; c < n[2]; c++)
-                for (int32_t d = 0; d < n[3]; d++)
-                    for (int32_t e = 0; e < n[4]; e++) {
-                        const ptrdiff_t from = (ptrdiff_t)a * s[0] + (ptrdiff_t)b * s[1] + (ptrdiff_t)c * s[2] + (ptrdiff_t)d * s[3];
-                        const ptrdiff_t to = (ptrdiff_t)a * t[0] + (ptrdiff_t)b * t[1] + (ptrdiff_t)c * t[2] + (ptrdiff_t)d * t[3];
-                        row(x + p->x_offset + from + (ptrdiff_t)e * s[4], out + p->out_offset + to + (ptrdiff_t)e * t[4], s[5], t[5], n[5]);
-                    }
-}
+#define ELEMENT uint16_t
+#define PARAMS lb_copy_b16_params
+#define KERNEL lb_copy_b16__ref
+#include "lb_copy_ref_body.h"
