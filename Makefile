@@ -32,9 +32,9 @@ check: .venv/.dev .venv/.native
 test-csrc: .venv/.build-tools
 	@for sanitize in none address,undefined thread; do \
 	    dir=build/csrc-sanitize-$$sanitize && tests="test_plan csrc/test_kernels" && \
-	    if [ $$sanitize = thread ]; then tests=test_plan; fi && \
 	    $(BIN)/cmake -G Ninja -S . -B $$dir -DLOWBIT_CSRC_TESTS=ON -DLOWBIT_SANITIZE=$${sanitize#none} \
 	        -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING >$$dir.log && \
+	    if [ $$sanitize = thread ]; then tests=test_plan; elif [ -d $$dir/csrc/simde ]; then tests="$$tests csrc/test_simde"; fi && \
 	    $(BIN)/cmake --build $$dir --target $$tests >>$$dir.log || { cat $$dir.log; exit 1; }; \
 	    for t in $$tests; do echo "$$t, sanitizers: $$sanitize" && $$dir/$$t || exit 1; done; \
 	done

@@ -43,6 +43,15 @@ static const lb_kernel *packing(const char *contract, const lb_isa *isa) {
     return own;
 }
 
+/* Instruction sets that take weights as linear_s8_quads makes them. */
+static int takes_quads(const lb_isa *isa) {
+    static const char *names[] = {"avxvnni", "avx512vnni", "neon", "neondot"};
+    for (int32_t i = 0; i < COUNT(names); i++)
+        if (strcmp(isa->name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
 /* Scratch of linear_s8 and conv_s8, of which `said` are those of linear_s8_sizes. */
 static int64_t room(const lb_isa *isa, int64_t said, int32_t k, int32_t out_c) {
     if (strcmp(isa->name, "armdsp") == 0)
@@ -76,6 +85,19 @@ enum { BEHIND = 64 }; /* bytes that stay as they are */
  * behind it. The caller frees both. Where there is one group, only what it used is left, so that a sanitizer sees a step too far. */
 static void *packed(const lb_isa *isa, int32_t rows, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch,
                     int64_t *scratch_bytes) {
+    if (takes_quads(isa)) {
+        const lb_linear_s8_quads_params q = {k, n};
+        const int64_t each = 64 + (n + 15) / 16 * 16 * (4 + (k + 3) / 4 * 4);
+        char *all = aligned_alloc(64, (size_t)(each * groups));
+        if (!all)
+            abort();
+        for (int32_t g = 0; g < groups; g++) {
+            void *args[2] = {w + (ptrdiff_t)g * n * k, all + each * g};
+            packing("linear_s8_quads", isa)->call(&q, args, 0, 0);
+        }
+        *scratch_bytes = 64 * m * ((k + 63) / 64 | 1), *scratch = aligned(*scratch_bytes + BEHIND);
+        return all;
+    }
     int64_t bytes[3], used = 0;
     const lb_linear_s8_sizes_params sizes = {m, k, n}, p = {rows, k, n};
     void *size_args[1] = {bytes};
@@ -220,6 +242,29 @@ void test_linear_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
         expect(used[0] == used[1], "packing takes as many bytes each time");
         expect_equal(k, got[0], got[1], (size_t)used[0], 0);
         free(got[0]), free(got[1]);
+    }
+}
+
+/* Every byte against the contract. */
+void test_linear_s8_quads(const lb_kernel *ref, const lb_kernel *k) {
+    static const int32_t ns[] = {0, 1, 15, 16, 17, 40}, ks[] = {0, 1, 3, 4, 5, 64, 131};
+    (void)ref;
+    for (int32_t i = 0; i < COUNT(ns) * COUNT(ks); i++) {
+        const lb_linear_s8_quads_params p = {ks[i % COUNT(ks)], ns[i / COUNT(ks)]};
+        const int32_t columns = (p.n + 15) / 16 * 16, depth = (p.k + 3) / 4 * 4, bytes = 64 + columns * (4 + depth);
+        char *want = aligned(bytes), *got = aligned(bytes);
+        int32_t *numbers = (int32_t *)(void *)want;
+        fill_weights(p.n, p.k);
+        memset(want, 0, (size_t)bytes);
+        for (int32_t j = 0; j < p.n * p.k; j++) {
+            const int32_t column = j / p.k, at = j % p.k;
+            numbers[0] |= w[j] == -128, numbers[16 + column] += w[j];
+            want[64 + 4 * columns + (column / 16 * depth / 4 + at / 4) * 64 + column % 16 * 4 + at % 4] = w[j];
+        }
+        void *args[2] = {w, got};
+        k->call(&p, args, 0, 0);
+        expect_equal(k, want, got, (size_t)bytes, 0);
+        free(want), free(got);
     }
 }
 

@@ -77,6 +77,7 @@
     X(linear_s8, test_linear_s8) \
     X(linear_s8_f32, test_linear_s8_f32) \
     X(linear_s8_pack, test_linear_s8_pack) \
+    X(linear_s8_quads, test_linear_s8_quads) \
     X(linear_s8_s16, test_linear_s8_s16) \
     X(linear_s8_sizes, test_linear_s8_sizes) \
     X(linear_w4_blocks_s8, test_linear_w4_blocks_s8) \

@@ -16,6 +16,7 @@ from lowbit.types import Array
 
 PANEL = 16  # output channels that kernels do at once
 PLAIN = ("ref", "armdsp", "mve")  # instruction sets that take weights in the order of `ref`
+QUADS = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take them as linear_s8_quads makes them
 MACS_PER_NS = 60.0
 FEW_ROWS = 4  # fewer: reading the weights takes longer than multiplying
 ROWS_IN_CACHE = 384 << 10  # bytes of widened rows that stay in the second-level cache while the weights pass
@@ -45,6 +46,8 @@ def clamp(node: Node) -> dict[str, int]:
 @lru_cache(1024)
 def sizes(isa: str, rows: int, k: int, n: int) -> tuple[int, int, int]:
     """Bytes of packed weights (n, k) at most, of the scratch for blocks of so many rows, and of the scratch of packing."""
+    if isa in QUADS:
+        return 64 + -(-n // PANEL) * PANEL * (4 + -(-k // 4) * 4), 64 * rows * (-(-k // 64) | 1), 0
     out = np.zeros(3, np.int64)
     native.having("linear_s8_sizes", isa)({"rows": rows, "k": k, "n": n}, out)
     return int(out[0]), int(out[1]), int(out[2])
@@ -53,6 +56,8 @@ def sizes(isa: str, rows: int, k: int, n: int) -> tuple[int, int, int]:
 def pack(isa: str, weights: Array, rows: int) -> Array:
     """Weights (groups, n, k) in the layout of the instruction set, for products of about so many rows."""
     groups, n, k = weights.shape
+    if isa in QUADS:
+        return pack_quads(weights)
     kernel = native.having("linear_s8_pack", isa)
     if kernel.isa == "ref":
         return np.ascontiguousarray(weights)
@@ -65,6 +70,16 @@ def pack(isa: str, weights: Array, rows: int) -> Array:
     cut = aligned(int(used[0]))
     cut[:] = out[: len(cut)]
     return cut
+
+
+def pack_quads(weights: Array) -> Array:
+    """Weights (groups, n, k) as linear_s8_quads makes them, for any machine."""
+    groups, n, k = weights.shape
+    size = sizes(QUADS[0], 0, k, n)[0]
+    out = aligned(groups * size)
+    for g in range(groups):
+        native.having("linear_s8_quads", "ref")({"k": k, "n": n}, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size])
+    return out
 
 
 def few(rows: int) -> str:

@@ -1,0 +1,21 @@
+/* Vectors of AVX-512-VNNI: 16 lanes; tiles of 12 rows and 32 columns take 24 of the 32 registers for accumulators. */
+#ifndef LB_QUADS_AVX512VNNI_H
+#define LB_QUADS_AVX512VNNI_H
+
+#include "lb_vnni.h"
+
+typedef __m512i lb_vec;
+
+enum { LB_LANES = 16, LB_ROWS = 12 };
+
+#define lb_vec_load(from) _mm512_load_si512(from)
+#define lb_vec_store(to, v) _mm512_store_si512(to, v)
+#define lb_vec_all(v) _mm512_set1_epi32(v)
+#define lb_vec_add(a, b) _mm512_add_epi32(a, b)
+#define lb_vec_dot(c, a, w) lb_dpbusd512(c, a, w)
+
+#define LB_VEC_HALVES(v) _mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1)
+
+#include "lb_quads_vnni.h"
+
+#endif

@@ -1,0 +1,19 @@
+/* Vectors of AVX-VNNI: eight lanes; tiles of 6 rows and 16 columns take 12 accumulators, two vectors of weights and one of a row. */
+#ifndef LB_QUADS_AVXVNNI_H
+#define LB_QUADS_AVXVNNI_H
+
+#include "lb_vnni.h"
+
+typedef __m256i lb_vec;
+
+enum { LB_LANES = 8, LB_ROWS = 6 };
+
+#define lb_vec_load(from) _mm256_load_si256((const __m256i *)(const void *)(from))
+#define lb_vec_store(to, v) _mm256_store_si256((__m256i *)(void *)(to), v)
+#define lb_vec_all(v) _mm256_set1_epi32(v)
+#define lb_vec_add(a, b) _mm256_add_epi32(a, b)
+#define lb_vec_dot(c, a, w) lb_dpbusd256(c, a, w)
+
+#include "lb_quads_vnni.h"
+
+#endif
