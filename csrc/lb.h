@@ -28,6 +28,7 @@
 
 #include "contracts/attention.h"
 #include "contracts/conv.h"
+#include "contracts/conv_wide.h"
 #include "contracts/dynamic.h"
 #include "contracts/elementwise.h"
 #include "contracts/float_elementwise.h"

@@ -46,14 +46,13 @@ static inline void lb_s16_pairs(ptrdiff_t rows, const int16_t *x, int32_t k, con
 }
 
 /* Column sums of `rows` rows as fl32(acc), by 32 bits. */
-static inline void lb_s16_narrow(ptrdiff_t rows, const int16_t *x, const lb_linear_s8_params *p, const int16_t *panel, const int64_t *start,
-                                 float *acc) {
+static inline void lb_s16_narrow(ptrdiff_t rows, const int16_t *x, int32_t k, const int16_t *panel, const int64_t *start, float *acc) {
     int32_t *c = (int32_t *)(void *)acc;
-    const int32_t pairs = (p->k + 1) / 2;
+    const int32_t pairs = (k + 1) / 2;
     if (!pairs)
         memset(c, 0, 64 * (size_t)rows);
     for (int32_t at = 0; at < pairs; at += 2 * LB_S16_PAIRS)
-        lb_s16_pairs(rows, x, p->k, panel, at, pairs - at < 2 * LB_S16_PAIRS ? pairs : at + 2 * LB_S16_PAIRS, c, at > 0);
+        lb_s16_pairs(rows, x, k, panel, at, pairs - at < 2 * LB_S16_PAIRS ? pairs : at + 2 * LB_S16_PAIRS, c, at > 0);
     _Alignas(32) uint32_t first[16];
     for (int i = 0; i < 16; i++)
         first[i] = (uint32_t)start[i];
@@ -65,16 +64,16 @@ static inline void lb_s16_narrow(ptrdiff_t rows, const int16_t *x, const lb_line
 }
 
 /* The same by doubles. */
-static inline void lb_s16_wide(ptrdiff_t rows, const int16_t *x, const lb_linear_s8_params *p, const lb_s16_weights *w,
-                               const int16_t *panel, const int64_t *start, float *acc) {
+static inline void lb_s16_wide(ptrdiff_t rows, const int16_t *x, int32_t k, const lb_s16_weights *w, const int16_t *panel,
+                               const int64_t *start, float *acc) {
     _Alignas(32) double total[LB_S16_ROWS * 16];
     _Alignas(32) int32_t c[LB_S16_ROWS * 16];
-    const int32_t pairs = (p->k + 1) / 2;
+    const int32_t pairs = (k + 1) / 2;
     for (ptrdiff_t i = 0; i < rows * 16; i++)
         total[i] = (double)start[i % 16];
     for (int32_t plane = 0; plane < w->planes; plane++, panel += w->plane)
         for (int32_t at = 0; at < pairs; at += LB_S16_PAIRS) {
-            lb_s16_pairs(rows, x, p->k, panel, at, pairs - at < LB_S16_PAIRS ? pairs : at + LB_S16_PAIRS, c, 0);
+            lb_s16_pairs(rows, x, k, panel, at, pairs - at < LB_S16_PAIRS ? pairs : at + LB_S16_PAIRS, c, 0);
             const __m256d factor = _mm256_set1_pd(plane ? 256.0 : 1.0);
             for (ptrdiff_t i = 0; i < rows * 16; i += 4) {
                 const __m256d part = _mm256_mul_pd(_mm256_cvtepi32_pd(_mm_load_si128((const __m128i *)(const void *)(c + i))), factor);
@@ -85,36 +84,41 @@ static inline void lb_s16_wide(ptrdiff_t rows, const int16_t *x, const lb_linear
         _mm_store_ps(acc + i, _mm256_cvtpd_ps(_mm256_load_pd(total + i)));
 }
 
+/* Results of at most LB_S16_ROWS rows and the (at most 16) columns n ... right - 1, from element `at` of out on. */
+static inline void lb_s16_panel(const lb_s16_weights *w, int32_t n, int32_t right, ptrdiff_t rows, const int16_t *x, int32_t k,
+                                int32_t x_zero, const int64_t *bias, const float *multiplier, void *out, ptrdiff_t at, ptrdiff_t out_stride,
+                                const lb_target *target) {
+    const ptrdiff_t width = right - n < 16 ? right - n : 16;
+    int64_t start[16] = {0};
+    _Alignas(32) float m[16] = {0}, acc[LB_S16_ROWS * 16];
+    for (ptrdiff_t j = 0; j < width; j++) {
+        start[j] = bias[n + j] - x_zero * w->sums[n + j];
+        m[j] = multiplier[n + j];
+    }
+    const int16_t *panel = w->panels + n / 16 * w->panel;
+    if (w->narrow)
+        lb_s16_narrow(rows, x, k, panel, start, acc);
+    else
+        lb_s16_wide(rows, x, k, w, panel, start, acc);
+    for (ptrdiff_t r = 0; r < rows; r++, at += out_stride) {
+        lb_put8(out, at, _mm256_mul_ps(_mm256_load_ps(acc + 16 * r), _mm256_load_ps(m)), width, target);
+        if (width > 8)
+            lb_put8(out, at + 8, _mm256_mul_ps(_mm256_load_ps(acc + 16 * r + 8), _mm256_load_ps(m + 8)), width - 8, target);
+    }
+}
+
 static inline void lb_linear_s16_avx2(const lb_linear_s8_params *p, const int16_t *x, const void *packed, const int64_t *bias,
                                       const float *multiplier, void *out, int32_t out_bytes, int32_t begin, int32_t end) {
     const lb_s16_weights w = lb_s16_weights_of(packed, p->n, p->k);
     const lb_target target = lb_target_of(out_bytes, p->y_zero, p->lo, p->hi);
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);
-        for (int32_t n = b.left; n < b.right; n += 16) {
-            const ptrdiff_t width = b.right - n < 16 ? b.right - n : 16;
-            int64_t start[16] = {0};
-            _Alignas(32) float m[16] = {0};
-            for (ptrdiff_t j = 0; j < width; j++) {
-                start[j] = bias[n + j] - p->x_zero * w.sums[n + j];
-                m[j] = multiplier[n + j];
-            }
+        for (int32_t n = b.left; n < b.right; n += 16)
             for (int32_t row = b.top; row < b.bottom; row += LB_S16_ROWS) {
-                _Alignas(32) float acc[LB_S16_ROWS * 16];
                 const ptrdiff_t rows = b.bottom - row < LB_S16_ROWS ? b.bottom - row : LB_S16_ROWS;
-                const int16_t *from = x + (ptrdiff_t)row * p->k, *panel = w.panels + n / 16 * w.panel;
-                if (w.narrow)
-                    lb_s16_narrow(rows, from, p, panel, start, acc);
-                else
-                    lb_s16_wide(rows, from, p, &w, panel, start, acc);
-                for (ptrdiff_t r = 0; r < rows; r++) {
-                    const ptrdiff_t at = (row + r) * (ptrdiff_t)p->out_stride + n;
-                    lb_put8(out, at, _mm256_mul_ps(_mm256_load_ps(acc + 16 * r), _mm256_load_ps(m)), width, &target);
-                    if (width > 8)
-                        lb_put8(out, at + 8, _mm256_mul_ps(_mm256_load_ps(acc + 16 * r + 8), _mm256_load_ps(m + 8)), width - 8, &target);
-                }
+                lb_s16_panel(&w, n, b.right, rows, x + (ptrdiff_t)row * p->k, p->k, p->x_zero, bias, multiplier, out,
+                             (ptrdiff_t)row * p->out_stride + n, p->out_stride, &target);
             }
-        }
     }
 }
 

@@ -399,6 +399,23 @@ void test_table_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
+void test_table_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+    static int16_t table[256];
+    for (int32_t i = 0; i < 256; i++)
+        table[i] = (int16_t)random_int(-32768, 32767);
+    for (int32_t i = 0; i < COUNT(lengths); i++) {
+        const lb_table_s8_s16_params p = {0};
+        fill(x, lengths[i] + 3);
+        void *args[3] = {x + i % 3, table};
+        expect_same(ref, k, &p, args, 2, 2 * (size_t)lengths[i], 2 * ((size_t)i % 3), lengths[i]);
+        int16_t out[1009];
+        args[2] = out;
+        k->call(&p, args, 0, lengths[i]);
+        for (int32_t j = 0; j < lengths[i]; j++)
+            expect(out[j] == table[(x + i % 3)[j] + 128], "table_s8_s16 looks up");
+    }
+}
+
 void test_table_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     static float table[256];
     for (int32_t i = 0; i < 256; i++)

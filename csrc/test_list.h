@@ -26,6 +26,7 @@
     X(compare_s64, test_compare) \
     X(conv3x3_s8, test_conv3x3_s8) \
     X(conv_f32, test_conv_f32) \
+    X(conv_s16, test_conv_s16) \
     X(conv_s8, test_conv_s8) \
     X(conv_s8_f32, test_conv_s8_f32) \
     X(conv_s8_s16, test_conv_s8_s16) \
@@ -42,6 +43,7 @@
     X(div_f32, test_binary_f32) \
     X(div_int, test_scaled_int) \
     X(dwconv_f32, test_dwconv_f32) \
+    X(dwconv_s16, test_conv_s16) \
     X(dwconv_s8, test_dwconv_s8) \
     X(elu_f32, test_unary_f32) \
     X(erf_f32, test_unary_f32) \
@@ -136,6 +138,7 @@
     X(table_s16, test_table_s16) \
     X(table_s8, test_table_s8) \
     X(table_s8_f32, test_table_s8_f32) \
+    X(table_s8_s16, test_table_s8_s16) \
     X(tanh_f32, test_unary_f32) \
     X(where_b32, test_where) \
     X(where_b64, test_where)

@@ -55,6 +55,12 @@ typedef struct {
 
 typedef void lb_table_s8_fn(const lb_table_s8_params *p, const int8_t *x, const int8_t *table, int8_t *out, int32_t begin, int32_t end);
 
+/* The same with entries of int16. */
+typedef lb_table_s8_params lb_table_s8_s16_params;
+
+typedef void lb_table_s8_s16_fn(const lb_table_s8_s16_params *p, const int8_t *x, const int16_t *table, int16_t *out, int32_t begin,
+                                int32_t end);
+
 /* The same with entries of float. */
 typedef lb_table_s8_params lb_table_s8_f32_params;
 

@@ -1,4 +1,4 @@
-"""Convolutions in integers: conv_s8, and the kernels that do some of them faster: conv3x3_s8, dwconv_s8, stem_s8, linear_s8."""
+"""Convolutions of 8 bits: conv_s8, and the kernels that do some of them faster: conv3x3_s8, dwconv_s8, stem_s8, linear_s8."""
 
 from __future__ import annotations
 
@@ -42,8 +42,11 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"]
     if plain and groups == 1 and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
         return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
-    if depth == 1 and groups == out_c and node.attrs["to"] == "int8":
-        return [depthwise(node, ctx, g, wv, w4)]
+    if depth == 1 and groups == out_c:
+        if node.attrs["to"] == "int8":
+            return [depthwise(node, ctx, g, wv, w4)]
+        if ctx.kernel("dwconv_s16").isa not in PLAIN:
+            return None  # faster in 16 bits than as so many products of one column
     if groups == 1 and node.attrs["to"] == "int8":
         default, ways = ways_of(node, ctx, g, w4)
         way = ctx.choose(node, "way", ways, default)

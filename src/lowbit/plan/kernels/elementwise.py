@@ -6,7 +6,7 @@ import numpy as np
 
 from lowbit.ir.graph import Node, Value
 from lowbit.ops.q_elementwise import sum_offset
-from lowbit.plan.kernels.call import Call, Context, Data, ints, is_int8, lowers, short
+from lowbit.plan.kernels.call import SHORT, Call, Context, Data, ints, is_int8, lowers, short
 from lowbit.plan.plan import Param
 
 RANK = 4  # axes that binary kernels know
@@ -120,11 +120,11 @@ def table(node: Node, ctx: Context) -> list[Call] | None:
     if short(x) == "s16" and short(node.output) in ("s8", "s16") and data.size == 1 << 16:
         fields: dict[str, Param] = {"out_bytes": data.itemsize}
         return [Call(ctx.kernel("table_s16"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5)]
-    if not is_int8(x) or short(node.output) not in ("s8", "f32") or data.size != 256:
+    if not is_int8(x) or short(node.output) not in SHORT.values() or data.size != 256:
         return None
     args = (ctx.argument(x), Data(data), node.output)
-    if short(node.output) == "f32":
-        return [Call(ctx.kernel("table_s8_f32"), {"unused": 0}, args, n, n * 0.5)]
+    if short(node.output) != "s8":
+        return [Call(ctx.kernel(f"table_{short(x, node.output)}"), {"unused": 0}, args, n, n * 0.5)]
     return [Call(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,))]
 
 

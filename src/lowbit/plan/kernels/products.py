@@ -1,4 +1,4 @@
-"""Linear layers in integers, and what convolutions share with them: linear_s8, its float results, packed weights."""
+"""Linear layers of 8 bits, and what convolutions share with them: linear_s8, its float results, packed weights."""
 
 from __future__ import annotations
 
@@ -136,59 +136,10 @@ def linear(node: Node, ctx: Context) -> list[Call] | None:
     x, w = node.inputs[0], ctx.constant(node.inputs[1])
     assert x is not None
     rows = prod(int(d) for d in x.shape[:-1])
-    if w is not None and x.type.dtype.name == "int16":
-        return wide_linear(node, ctx, x, rows, w)
     if w is None or not in_integers(node, ctx):
         return None
     n, k = w.shape
     return [linear_call(node, ctx, x, rows, k, n, w)]
-
-
-def wide_linear(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> list[Call] | None:
-    """16-bit activations, weights of 8 or 16 bits: sums of 32 bits where they are proved to fit, else of 64."""
-    m, wv, bound = ctx.constant(node.inputs[2]), node.inputs[1], ints(node, "bound")["bound"]
-    contract = short(x, node.output)
-    if m is None or wv is None or contract is None or not np.isfinite(m).all() or w.dtype not in (np.int8, np.int16) or bound >= 1 << 52:
-        return None
-    n, k = w.shape
-    kernel = ctx.kernel(f"linear_{contract}")
-    if kernel.isa in PLAIN:
-        weights = ctx.once(wv, "int16", make=lambda: np.ascontiguousarray(w, np.int16))
-    else:
-        weights = ctx.once(wv, "words", str(bound < 2**31), make=lambda: pack_words(w, bound < 2**31))
-    bias, multiplier = per_channel(node, ctx, n)
-    columns = -(-max(n, 1) // PANEL) * PANEL
-    if ctx.target.threads > 1:
-        columns = min(columns, 8 * PANEL)
-    params: dict[str, Param] = {
-        "rows": rows, "k": k, "n": n, "block_rows": WORD_ROWS, "block_columns": columns, "out_stride": n, **clamp(node),
-    }  # fmt: skip
-    args = (ctx.argument(x), weights, Data(bias.array.astype(np.int64)), multiplier, node.output)
-    return [Call(kernel, params, args, -(-rows // WORD_ROWS) * -(-n // columns), rows * k * n / 60.0)]
-
-
-WORD_ROWS = 48  # that linear_s16 does at once
-
-
-def pack_words(w: Array, narrow: bool) -> Array:
-    """Weights (n, k) as lb_linear_s16_avx2.h says: a head, the sums of columns, one plane of panels for 8 bits and two for 16."""
-    n, k = w.shape
-    planes = 1 if w.dtype == np.int8 else 2
-    wide = w.astype(np.int32)
-    low = ((wide + 128) & 255) - 128 if planes == 2 else wide
-    columns, depth = -(-n // PANEL) * PANEL, -(-k // 2) * 2
-    parts = [low, (wide - low) >> 8][:planes]
-    full = np.zeros((planes, columns, depth), np.int16)
-    for plane, part in enumerate(parts):
-        full[plane, :n, :k] = part
-    panels = np.ascontiguousarray(full.reshape(planes, columns // PANEL, PANEL, depth // 2, 2).transpose(0, 1, 3, 2, 4))
-    sums = np.zeros(columns, np.int64)
-    sums[:n] = wide.sum(axis=1, dtype=np.int64)
-    head = np.zeros(16, np.int32)
-    head[:2] = planes, int(narrow and planes == 1)
-    out = aligned(head.nbytes + sums.nbytes + panels.nbytes)
-    out[:] = np.concatenate([head.view(np.uint8), sums.view(np.uint8), panels.reshape(-1).view(np.uint8)])
-    return out
 
 
 def two_spatial(node: Node) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, Scratch, aligned, lowers, short
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
+from lowbit.plan.kernels.wide import widened
 from lowbit.plan.plan import Param
 from lowbit.runtime import native
 from lowbit.types import Array, TensorType
@@ -140,7 +141,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     _, _, w_scale, rv, r_scale, table, h0 = node.inputs[:7]
     c0, bias = (node.inputs[7], node.input(8)) if gates == 4 else (None, node.input(7))
     a: Any = node.attrs
-    kind = short(node.inputs[0], h0)
+    kind, outputs = short(node.inputs[0], h0), node.outputs
     scales, r_scales = ctx.constant(w_scale), ctx.constant(r_scale)
     biases = [bias] if gates == 4 else [bias, node.input(8)]
     if kind not in ("s8", "s16") or not fits(node, kind == "s16") or any(b is not None and ctx.constant(b) is None for b in biases):
@@ -148,6 +149,11 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     if not finite(scales, r_scales) or ctx.constant(table) is None:
         return None
     assert rv is not None and h0 is not None and table is not None and scales is not None and r_scales is not None
+    before, behind = list[Call](), list[Call]()
+    if kind == "s8" and rv.type.dtype.name == "int16":  # its state is kept in 16 bits, within the range of 8
+        kind = "s16"
+        before, h0 = widened(ctx, h0, f"{node.output.name}:first")
+        outputs, behind = narrowed(ctx, node)
     found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_{kind}", gates, a["h_zero"])
     products = input_products(node, ctx, scales, a["x_zero"], a["bound_x"])
     if found is None or products is None:
@@ -168,7 +174,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     args: list[Value | Data] = [px, rows_of(ctx.constant(bias), scales), weights, Data(r_scales)]
     if gates == 4:
         assert c0 is not None
-        args += [ctx.argument(table), ctx.argument(h0), ctx.argument(c0), *node.outputs]
+        args += [ctx.argument(table), ctx.argument(h0), ctx.argument(c0), *outputs]
     else:
         state = Value(f"{node.output.name}:state", node.outputs[1].type.with_dtype("int16")) if s0 is None else node.outputs[2]
         if s0 is not None:  # the kernel goes on with what it finds in its state
@@ -176,8 +182,18 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
             copied = copy_call(ctx, s0, state, shape, dense(shape), dense(shape), 0, 0)
             assert copied is not None
             calls = [*calls, replace(copied, macs=0)]
-        args += [rows_of(ctx.constant(node.input(8)), scales), ctx.argument(table), ctx.argument(h0), *node.outputs[:2], state]
-    return recurrence(node, ctx, kernel, gates, fields, args, calls)
+        args += [rows_of(ctx.constant(node.input(8)), scales), ctx.argument(table), ctx.argument(h0), *outputs[:2], state]
+    return [*recurrence(node, ctx, kernel, gates, fields, args, [*before, *calls]), *behind]
+
+
+def narrowed(ctx: Context, node: Node) -> tuple[tuple[Value, ...], list[Call]]:
+    """The node's outputs with y and h in 16 bits, and the calls that bring these to 8."""
+    wide = [Value(f"{o.name}:wide", o.type.with_dtype("int16")) for o in node.outputs[:2]]
+    fields: dict[str, Param] = {"multiplier": 1.0, "x_zero": 0, "y_zero": 0, "lo": -128, "hi": 127}
+    kernel = ctx.kernel("requantize_s16_s8")
+    sizes = [int(o.type.size) for o in node.outputs[:2]]
+    calls = [Call(kernel, fields, (v, o), n, n * 0.1, macs=0) for v, o, n in zip(wide, node.outputs[:2], sizes, strict=True)]
+    return (*wide, *node.outputs[2:]), calls
 
 
 @lowers("q_lstm_rows", "q_gru_rows")

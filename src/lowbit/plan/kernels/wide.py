@@ -1,0 +1,166 @@
+"""Layers that multiply 16 bits, with weights of 8 or 16. 8-bit activations that meet 16-bit weights are widened first."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from lowbit.ir.graph import Node, Value
+from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, lowers, short
+from lowbit.plan.kernels.products import PANEL, PLAIN, clamp, per_channel, two_spatial
+from lowbit.plan.plan import Param
+from lowbit.types import Array
+
+WORD_ROWS = 48  # rows that products do at once
+MACS_PER_NS = 30.0
+LARGEST = 1 << 52  # sums of doubles are exact below
+
+
+def widened(ctx: Context, x: Value, name: str) -> tuple[list[Call], Value]:
+    """The same integers in 16 bits, and the calls that make them so; none for those that are."""
+    if x.type.dtype.name == "int16":
+        return [], x
+    wide = Value(name, x.type.with_dtype("int16"))
+    fields: dict[str, Param] = {"multiplier": 1.0, "x_zero": 0, "y_zero": 0, "lo": -32768, "hi": 32767}
+    n = int(x.type.size)
+    return [Call(ctx.kernel("requantize_s8_s16"), fields, (ctx.argument(x), wide), n, n * 0.1, macs=0)], wide
+
+
+def weights_of(node: Node, ctx: Context) -> Array | None:
+    """Weights that these kernels multiply with what the node reads: exact sums of 64 bits, finite multipliers."""
+    w, m, x = ctx.constant(node.inputs[1]), ctx.constant(node.inputs[2]), short(node.inputs[0])
+    if w is None or m is None or w.dtype not in (np.int8, np.int16) or x not in ("s8", "s16") or short(node.output) is None:
+        return None
+    return w if np.isfinite(m).all() and ints(node, "bound")["bound"] < LARGEST else None
+
+
+def in_32_bits(node: Node) -> bool:
+    return ints(node, "bound")["bound"] < 1 << 31
+
+
+def wide_bias(node: Node, ctx: Context, channels: int) -> tuple[Data, Data]:
+    """Bias of 64 bits and multiplier, one for each channel."""
+    bias, multiplier = per_channel(node, ctx, channels)
+    return Data(bias.array.astype(np.int64)), multiplier
+
+
+@lowers("q_linear")
+def linear(node: Node, ctx: Context) -> list[Call] | None:
+    x, w = node.inputs[0], weights_of(node, ctx)
+    if w is None or x is None:
+        return None
+    return linear_calls(node, ctx, x, prod(int(d) for d in x.shape[:-1]), w)
+
+
+def linear_calls(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> list[Call]:
+    """Sums of 32 bits where they are proved to fit, else of 64."""
+    wv = node.inputs[1]
+    assert wv is not None
+    calls, x = widened(ctx, x, f"{node.output.name}:wide")
+    n, k = w.shape
+    kernel = ctx.kernel(f"linear_{short(x, node.output)}")
+    if kernel.isa in PLAIN:
+        weights = ctx.once(wv, "int16", make=lambda: np.ascontiguousarray(w, np.int16))
+    else:
+        narrow = in_32_bits(node)
+        weights = ctx.once(wv, "words", str(narrow), make=lambda: pack_words(w, narrow))
+    columns = -(-max(n, 1) // PANEL) * PANEL
+    if ctx.target.threads > 1:
+        columns = min(columns, 8 * PANEL)
+    params: dict[str, Param] = {
+        "rows": rows, "k": k, "n": n, "block_rows": WORD_ROWS, "block_columns": columns, "out_stride": n, **clamp(node),
+    }  # fmt: skip
+    args = (ctx.argument(x), weights, *wide_bias(node, ctx, n), node.output)
+    return [*calls, Call(kernel, params, args, -(-rows // WORD_ROWS) * -(-n // columns), rows * k * n / MACS_PER_NS)]
+
+
+@lowers("q_conv_nhwc")
+def conv(node: Node, ctx: Context) -> list[Call] | None:
+    x, wv, w, g = node.inputs[0], node.inputs[1], weights_of(node, ctx), two_spatial(node)
+    if w is None or g is None or x is None or wv is None:
+        return None
+    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C/G, KH, KW)
+    out_c, depth, kernel_h, kernel_w = w4.shape
+    groups, pixels, k = ints(node, "groups")["groups"], g["batch"] * g["out_h"] * g["out_w"], kernel_h * kernel_w * depth
+    plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"] and groups == 1
+    if plain and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
+        return linear_calls(node, ctx, x, pixels, w4.reshape(out_c, depth))
+    calls, x = widened(ctx, x, f"{node.output.name}:wide")
+    alone = depth == 1 and groups == out_c
+    kernel = ctx.kernel("dwconv_s16" if alone else "conv_s16")
+    ordered = w4[:, 0].transpose(1, 2, 0) if alone else w4.transpose(0, 2, 3, 1)
+    how, narrow = "taps" if alone else "windows", in_32_bits(node)
+    if kernel.isa in PLAIN:
+        data = ctx.once(wv, how, make=lambda: np.ascontiguousarray(ordered))
+        scratch = Scratch(0)
+    elif alone:
+        data = ctx.once(wv, "word taps", str(narrow), make=lambda: pack_taps(ordered.reshape(-1, out_c), narrow))
+        scratch = Scratch(10 * (-(-out_c // PANEL) * PANEL))
+    else:
+        rows = ordered.reshape(groups, out_c // groups, k)
+        data = ctx.once(wv, "word windows", str(narrow), str(groups), make=lambda: pack_groups(rows, narrow))
+        scratch = Scratch(2 * WORD_ROWS * k)
+    block = min(WORD_ROWS, max(6, -(-pixels // (6 * ctx.target.threads)) * 6))
+    params: dict[str, Param] = {
+        **g, "in_c": depth * groups, "out_c": out_c, "kernel_h": kernel_h, "kernel_w": kernel_w, "groups": groups, "block": block,
+        "out_stride": out_c, "weight_bytes": w.itemsize, "sum_bytes": 4 if narrow else 8,
+        "out_bytes": node.output.type.dtype.numpy.itemsize, **clamp(node),
+    }  # fmt: skip
+    args = (ctx.argument(x), data, *wide_bias(node, ctx, out_c), node.output, scratch)
+    return [*calls, Call(kernel, params, args, -(-pixels // block), pixels * out_c * k / (10 if alone else MACS_PER_NS))]
+
+
+def planes_of(w: Array) -> list[Array]:
+    """w as one plane, or for 16 bits as two with w = first + 256·second, both of 8 bits (the second up to 128)."""
+    wide = w.astype(np.int32)
+    if w.dtype == np.int8:
+        return [wide]
+    low = ((wide + 128) & 255) - 128
+    return [low, (wide - low) >> 8]
+
+
+def with_head(planes: int, narrow: bool, sums: Array, body: Array) -> Array:
+    head = np.zeros(16, np.int32)
+    head[:2] = planes, int(narrow and planes == 1)
+    out = aligned(head.nbytes + sums.nbytes + body.nbytes)
+    out[:] = np.concatenate([np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (head, sums, body)])
+    return out
+
+
+def pack_words(w: Array, narrow: bool) -> Array:
+    """Weights (n, k) as lb_linear_s16_avx2.h says: a head, the sums of columns, one plane of panels for 8 bits and two for 16."""
+    n, k = w.shape
+    parts = planes_of(w)
+    columns, depth = -(-n // PANEL) * PANEL, -(-k // 2) * 2
+    full = np.zeros((len(parts), columns, depth), np.int16)
+    for plane, part in enumerate(parts):
+        full[plane, :n, :k] = part
+    sums = np.zeros(columns, np.int64)
+    sums[:n] = w.sum(axis=1, dtype=np.int64)
+    panels = full.reshape(len(parts), columns // PANEL, PANEL, depth // 2, 2).transpose(0, 1, 3, 2, 4)
+    return with_head(len(parts), narrow, sums, panels)
+
+
+def pack_groups(w: Array, narrow: bool) -> Array:
+    """Weights (groups, n, k), each group as pack_words has it."""
+    each = [pack_words(group, narrow) for group in w]
+    out = aligned(sum(e.nbytes for e in each))
+    if each:
+        out[:] = np.concatenate(each)
+    return out
+
+
+def pack_taps(w: Array, narrow: bool) -> Array:
+    """Weights (taps, channels) as contracts/conv_wide.h says: pairs of taps, 16 channels in the order in which products are found."""
+    taps, channels = w.shape
+    parts = planes_of(w)
+    pairs, wide = -(-taps // 2), -(-channels // PANEL) * PANEL
+    full = np.zeros((len(parts), 2 * pairs, wide), np.int16)
+    for plane, part in enumerate(parts):
+        full[plane, :taps, :channels] = part
+    sums = np.zeros(wide, np.int64)
+    sums[:channels] = w.sum(axis=0, dtype=np.int64)
+    # (plane, pair, tap, sixteen, half, quarter, four) → (plane, pair, sixteen, quarter, half, four, tap)
+    ordered = full.reshape(len(parts), pairs, 2, wide // PANEL, 2, 2, 4).transpose(0, 1, 3, 5, 4, 6, 2)
+    return with_head(len(parts), narrow, sums, ordered)
