@@ -127,7 +127,7 @@ def test_rules_that_match_nothing_are_warned_of_on_stderr_and_refused_with_stric
     assert captured.err == "warning: rule 0: FloatRule '^fd' matches no layer\n"
     assert json.loads(captured.out)["remarks"] == [
         "rule 0: FloatRule '^fd' matches no layer",
-        "guard: off (the rules are your own): what the layers lose was not measured; lowbit compare tells",
+        "guard: off (rules of your own decide every layer): what the layers lose was not measured; lowbit compare tells",
     ]
     (tmp_path / "q.lowbit").unlink()
     assert main([*line, "--strict"]) == 1
@@ -185,8 +185,23 @@ def test_data_that_does_not_fit_is_refused(
     assert not (tmp_path / "q.lowbit").exists()
 
 
-def test_recipe_and_rules_exclude_each_other_and_unknown_recipes_are_usage(folder: Path) -> None:
-    for more in (["--recipe", "int8", "--rules", "r.toml"], ["--recipe", "int7"], ["--method", "magic"]):
+def test_rules_before_a_recipe_decide_first_and_the_guard_looks_after_the_rest(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = tmp_path / "r.toml"
+    rules.write_text('[[rule]]\nkind = "float"\npattern = "^fc2"\nbecause = "mine"\n')
+    both = f"--rules {rules} --recipe int8"
+    told = json.loads(ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy {both} -o {tmp_path}/q.lowbit --json"))
+    assert told["coverage"].endswith("fc2 (mine)")
+    assert any(r.startswith("guard: outputs ") for r in told["remarks"])
+    said = ran(capsys, folder, f"calibrate {{0}}/model.lowbit --data {{0}}/x.npy {both} -o {tmp_path}/r.json")
+    assert f"lowbit quantize {folder}/model.lowbit --record {tmp_path}/r.json {both} -o model.lowbit" in said
+    told = json.loads(ran(capsys, folder, f"quantize {{0}}/model.lowbit --record {tmp_path}/r.json {both} -o {tmp_path}/q.lowbit --json"))
+    assert told["coverage"].endswith("fc2 (mine)")
+
+
+def test_unknown_recipes_and_methods_are_usage(folder: Path) -> None:
+    for more in (["--recipe", "int7"], ["--method", "magic"]):
         with pytest.raises(SystemExit) as e:
             main(["quantize", f"{folder}/model.lowbit", "-o", "q.lowbit", *more])
         assert e.value.code == 2

@@ -27,6 +27,7 @@ from lowbit.ir.interp import run
 from lowbit.ir.verify import verify
 from lowbit.pipeline import guarded, quantize
 from lowbit.quantization.recipes import recipe
+from lowbit.quantization.rules import CalibratedQuantRule
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.types import Array, TensorType
 
@@ -279,7 +280,7 @@ def test_the_guard_says_when_it_is_off_and_why() -> None:
     record = calibrate(graph, data)
     said = {
         "guard=False": quantize(graph, data, guard=False),
-        "the rules are your own": quantize(graph, data, rules=RULES),
+        "rules of your own decide every layer": quantize(graph, data, rules=[CalibratedQuantRule(".*")]),
         "a record is given, and no data to measure with": quantize(graph, record),
         "it does not look after recipe int16": quantize(graph, data, recipe="int16"),
     }
@@ -323,7 +324,7 @@ def test_narrowing_is_kept_only_while_the_goal_holds() -> None:
 
 def test_halving_finds_the_narrowest_state_that_holds() -> None:
     graph = chain()
-    shop = Workshop(graph, samples(graph, 16), RULES, None, None)
+    shop = Workshop(graph, samples(graph, 16), RULES[0], None, None)
     layers = frozenset(f"h{i}" for i in range(4))
     wide = State(graph, "minmax", widths=Widths(taps=frozenset({"h", "a0", "a1", "a2"}), layers=layers))
     price = {k: i for i, (_, k) in enumerate(order(shop, wide))}
@@ -356,7 +357,7 @@ def test_samples_beyond_the_room_are_kept_on_disk_and_come_back_as_they_were() -
 
 def test_a_smoothed_network_that_does_not_help_is_let_go() -> None:
     graph = outlier_network()
-    shop = Workshop(graph, samples(graph), RULES, None, None)
+    shop = Workshop(graph, samples(graph), RULES[0], None, None)
     found = seams(graph)
     other = smoothed(graph, channel_peaks(graph, shop.calibration, found), found, 0.5)
     shop.measure(State(other, "minmax"))

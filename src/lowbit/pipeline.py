@@ -123,7 +123,7 @@ def calibrate(
 ) -> CalibrationRecord:
     """Ranges of every value that the rules (or the recipe) will quantize, learned from `data`: an iterable of {input name: array}.
 
-    recipe    a named list of rules (int8 if neither it nor rules are given)
+    recipe    a named list of rules (int8 if neither it nor rules are given); rules= beside it match before its own
     method    minmax, moving-average, percentile, entropy, mse or adaptive
     executor  spreads samples over processes or machines; the record is the same, bit for bit, on CPUs of one kind
     ignore_nonfinite  leaves NaN and infinities out instead of refusing them
@@ -152,10 +152,11 @@ def quantize(
     """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one.
 
     recipe   a named list of rules (int8 if neither it nor rules are given)
+    rules    the first that matches a layer decides; beside recipe= they match before its own
     strict   rules that decide nothing are an error, not a warning
     guard    with data and a static 8-bit recipe: part of the data is held back, every layer and the outputs are measured with it, and what
-             is not good enough is mended (see `lowbit.accuracy.guard`); False leaves the recipe's rules as they are. Where it is off, for
-             that reason or because there are rules or a record, a note says so
+             is not good enough is mended (see `lowbit.accuracy.guard`); layers that your rules decide before the recipe's are left alone.
+             False leaves the recipe's rules as they are. Where it is off, for that reason or because of a record, a note says so
     on_step  is told each thing the guard tried
     """
     need_float(graph, "quantize")
@@ -165,9 +166,12 @@ def quantize(
     if on_step is not None and not callable(on_step):
         raise InputError(f"on_step={shown(on_step)} cannot be called", hint="on_step=print")
     chosen = chosen_rules(recipe, rules)
-    named = recipe or DEFAULT
-    if guard and rules is None and named in GUARDED and calibration is not None and not isinstance(calibration, CalibrationRecord):
-        return guarded(graph, calibration, recipe=named, method=method, on_step=on_step, executor=executor, strict=strict).graph
+    named = guarded_recipe(chosen)
+    if guard and named is not None and calibration is not None and not isinstance(calibration, CalibrationRecord):
+        first = chosen[: -len(rules_of(named))]
+        return guarded(
+            graph, calibration, recipe=named, rules=first, method=method, on_step=on_step, executor=executor, strict=strict
+        ).graph
     record = calibration
     if calibration is None:
         needed = QuantizationTransform(chosen).taps(graph).required
@@ -185,27 +189,28 @@ def quantize(
         return made  # no range was learned: there is nothing that it would have looked at
     if not guard:
         why = "guard=False"
-    elif rules is not None:
-        why = "the rules are your own"
-    elif isinstance(calibration, CalibrationRecord):
+    elif named is not None:
         why = "a record is given, and no data to measure with"
-    else:
+    elif recipe is not None:
         why = f"it does not look after recipe {recipe}"
+    else:
+        why = "rules of your own decide every layer"
     return replace(made, notes={**made.notes, "guard": f"off ({why}): what the layers lose was not measured; lowbit compare tells"})
 
 
 def chosen_rules(recipe: str | None, rules: Iterable[QuantRule] | None) -> tuple[QuantRule, ...]:
-    """The rules that a caller means: his own, or those of a recipe."""
+    """The rules that a caller means: his own, and behind them those of the recipe, if one is named or nothing else is given."""
     if rules is None:
         return tuple(rules_of(DEFAULT if recipe is None else recipe))
-    if recipe is not None:
-        raise InputError(
-            f"recipe={shown(recipe)} and rules= are both given", hint="one of them; lowbit.quantization.recipes has a recipe's rules"
-        )
     found = as_rules(rules)
     if not found:
         raise QuantError("there are no rules in rules=", hint='rules=[lowbit.CalibratedQuantRule(".*", "int8")], or recipe="int8"')
-    return found
+    return found if recipe is None else (*found, *rules_of(recipe))
+
+
+def guarded_recipe(rules: Sequence[QuantRule]) -> str | None:
+    """The recipe that the rules end in, if it is one that the guard looks after."""
+    return next((name for name in GUARDED if list(rules[-len(rules_of(name)) :]) == rules_of(name)), None)
 
 
 def need_float(graph: Graph, call: str) -> None:
@@ -230,22 +235,32 @@ def guarded(
     data: Iterable[Any],
     *,
     recipe: str = "int8",
+    rules: Iterable[QuantRule] = (),
     method: str = "minmax",
     goal: Goal | None = None,
     on_step: Callable[[GuardStep], None] | None = None,
     executor: Executor | None = None,
     strict: bool = False,
 ) -> Guarded:
-    """`quantize` with its guard: the graph, the steps that were tried, and the outputs' signal to noise ratio before and after."""
+    """`quantize` with its guard: the graph, the steps that were tried, and the outputs' signal to noise ratio before and after.
+
+    `rules` match before those of the recipe; the layers that they decide are left as they say.
+    """
     from lowbit.accuracy.guard import guard
     from lowbit.accuracy.held import Kept
 
+    first = as_rules(rules)
+    transform = QuantizationTransform([*first, *rules_of(recipe)])
+    if strict:
+        transform.check(graph)
+    for name, text in transform.matcher.remarks(graph).items():
+        warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=3)
     samples = Kept(as_samples(graph, data), max(SMALL, graph.parameter_bytes // 4))
     if not len(samples):
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
-    found = guard(graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step, executor=executor)
-    if strict:
-        QuantizationTransform(rules_of(recipe)).check(graph)
+    found = guard(
+        graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step, executor=executor, first=first
+    )
     if len(samples) == 1:
         text = "one sample alone is calibrated and measured with: the guard cannot see what others would lose"
         warnings.warn(text, LowbitWarning, stacklevel=2)

@@ -24,7 +24,8 @@ from lowbit.types import Array
 
 Sample = Mapping[str, Array]
 Env = dict[str, Array]
-BRACKETS = ("quantize_linear", "dequantize_linear")
+QUANTIZES, DEQUANTIZES = ("quantize_linear", "quantize_rows"), ("dequantize_linear", "dequantize_rows")
+BRACKETS = (*QUANTIZES, *DEQUANTIZES)
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,11 @@ class Pair:
         """Every rounding by the name of the dequantized value, in graph order."""
         found = {}
         for node in self.quantized.nodes:
-            if node.op != "dequantize_linear" or node.inputs[0] is None:
+            if node.op not in DEQUANTIZES or node.inputs[0] is None:
                 continue
             stored = node.inputs[0]
             producer = self.quantized.producers.get(stored.name)
-            if producer is not None and producer.op == "quantize_linear" and producer.inputs[0] is not None:
+            if producer is not None and producer.op in QUANTIZES and producer.inputs[0] is not None:
                 found[node.output.name] = Bracket(producer.inputs[0].name, node.output.name, stored.type.dtype.name, False)
             elif stored.name in self.quantized.constants and (source := source_name(stored.name, self.float)) is not None:
                 found[node.output.name] = Bracket(source, node.output.name, stored.type.dtype.name, True)
@@ -89,7 +90,7 @@ class Pair:
             if bracket is not None:
                 env[node.output.name] = self.float.constants[bracket.of].data if bracket.constant else env[bracket.of]
                 return
-            if node.op == "quantize_linear":  # its dequantize looks past it; or it is rounded anyway when its dequantize is active
+            if node.op in QUANTIZES:  # its dequantize looks past it; or it is rounded anyway when its dequantize is active
                 users = self.quantized.users.get(node.output.name, ())
                 if not any(u.output.name in active for u in users):
                     return

@@ -57,20 +57,23 @@ def guard(
     islands: Islands | None = None,
     on_step: Callable[[GuardStep], None] | None = None,
     executor: Executor | None = None,
+    first: Sequence[QuantRule] = (),
 ) -> Guarded:
-    """The graph quantized by the rules and mended until the goal is reached, or everything was tried.
+    """The graph quantized by the rules (those of a recipe: one) and mended until the goal is reached, or everything was tried.
 
+    `first` are rules that match before the recipe's: the layers that they decide are left as they say.
     `executor` spreads calibration and measurements over processes or machines; the result is the same, bit for bit.
     """
     with one_thread():
-        return _Guard(Workshop(graph, samples, rules, islands, executor), goal or Goal(), method, on_step).run()
+        (recipe,) = rules
+        return _Guard(Workshop(graph, samples, recipe, islands, executor, first), goal or Goal(), method, on_step).run()
 
 
 class _Guard:
     def __init__(self, shop: Workshop, goal: Goal, method: str, on_step: Callable[[GuardStep], None] | None) -> None:
         self.shop, self.aim, self.method, self.on_step = shop, goal, method, on_step
         self.steps: list[GuardStep] = []
-        self.few_bits = any(r.weights in ("int4", "binary") for r in shop.rules)
+        self.few_bits = shop.recipe.weights in ("int4", "binary")
 
     def run(self) -> Guarded:
         shop = self.shop
@@ -121,7 +124,7 @@ class _Guard:
         better = self.worth_clipping(everywhere) if self.within(NEAR) else frozenset()
         if better not in (self.state.clipped, frozenset()):
             yield f"clipping by {self.state.method} where it helps", f"{len(better)} taps", replace(self.state, clipped=better)
-        found = seams(shop.source)
+        found = seams(shop.source, shop.own)
         if found:
             peaks = channel_peaks(shop.source, shop.calibration[: shop.effort.measured], found)
             for alpha in (0.5, 0.75):
@@ -159,7 +162,7 @@ class _Guard:
         A step that does not help is not kept, but the next one is built on it: noises that hid each other have to go together.
         """
         allowed = 10 ** (-self.goal / 10)
-        banned: set[str] = set()
+        banned = set(self.shop.own)
         path = self.state
         for round_ in range(self.shop.effort.rounds):
             most = self.aim.wide if self.reached >= self.aim.floor else 1.0

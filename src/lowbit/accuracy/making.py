@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lowbit.accuracy.brackets import Measured, Pair, Sample, measure, noise_shares
 from lowbit.accuracy.costs import Effort, mac_counts, peak_bytes
@@ -17,9 +17,9 @@ from lowbit.accuracy.widths import Widths, rule_for
 from lowbit.calibration.run import calibrate
 from lowbit.errors import LowbitWarning
 from lowbit.ir.graph import Graph
-from lowbit.ops.quant import is_clamp
+from lowbit.ops.quant import QUANTIZABLE, is_clamp
 from lowbit.progress import progress
-from lowbit.quantization.rules import QuantRule
+from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
 
 MEMORY = 0.5  # of the network's own bytes that samples side by side may take
@@ -46,12 +46,26 @@ class State:
 
 
 class Workshop:
-    """Makes and measures states of one network."""
+    """Makes and measures states of one network.
+
+    `recipe` is the rule whose layers are looked after; `first` are the user's, which match before it: what they decide stays so. `own` are
+    the values that those layers make.
+    """
 
     def __init__(
-        self, graph: Graph, samples: Sequence[Sample], rules: Sequence[QuantRule], islands: Islands | None, executor: Executor | None
+        self,
+        graph: Graph,
+        samples: Sequence[Sample],
+        recipe: QuantRule,
+        islands: Islands | None,
+        executor: Executor | None,
+        first: Sequence[QuantRule] = (),
     ) -> None:
-        self.source, self.rules, self.islands, self.executor = graph, list(rules), islands, executor
+        self.source, self.recipe, self.first, self.rules, self.islands, self.executor = (
+            graph, recipe, list(first), [*first, recipe], islands, executor,
+        )  # fmt: skip
+        decides = RuleMatcher(first).rule_for
+        self.own = frozenset(o.name for n in graph.nodes if n.op in QUANTIZABLE and decides(n) is not None for o in n.outputs)
         self.macs = mac_counts(graph, samples[0])
         self.every = max(1, sum(self.macs.values()))
         self.effort = Effort.of(self.every)
@@ -64,8 +78,8 @@ class Workshop:
 
     def transform(self, state: State) -> QuantizationTransform:
         plain = QuantizationTransform(self.rules)
-        rule = rule_for(state.graph, plain.taps(state.graph), state.widths, self.rules[0])
-        return QuantizationTransform([rule, *self.rules]) if rule is not None else plain
+        rule = rule_for(state.graph, plain.taps(state.graph), state.widths, self.recipe, self.own)
+        return QuantizationTransform([*self.first, rule, self.recipe]) if rule is not None else plain
 
     def record(self, state: State) -> ClippedRecord:
         self._graphs[id(state.graph)] = state.graph
@@ -83,7 +97,10 @@ class Workshop:
         self._shares = {k: v for k, v in self._shares.items() if k[0] != id(graph)}
 
     def seen(self, graph: Graph) -> list[str]:
-        """What calibration looks at: every tap, and what a clamp hides that would be a tap if one of the two layers stayed float."""
+        """What calibration looks at: every tap, and what would be one if a layer stayed float.
+
+        That is what a clamp hides, and results whose range is known only while integers make them (a tanh's).
+        """
         transform = QuantizationTransform(self.rules)
         static = {k for k, d in transform.decisions(graph).items() if d.mode == "static"}
         between = [
@@ -91,20 +108,25 @@ class Workshop:
             for n in graph.nodes
             if n.output.name in static and any(u.output.name in static and is_clamp(u.op) for u in graph.users.get(n.output.name, ()))
         ]
-        return list(dict.fromkeys([*transform.taps(graph).observed, *between]))
+        taps = transform.taps(graph)
+        fixed = [name for name, tap in taps.taps.items() if tap.fixed is not None]
+        return list(dict.fromkeys([*taps.observed, *fixed, *between]))
 
     def apply(self, state: State) -> Graph:
         with warnings.catch_warnings():  # the widths' rule may leave nothing to the recipe's, and that is as it should be
             warnings.simplefilter("ignore", LowbitWarning)
-            return self.transform(state).apply(state.graph, self.record(state))
+            made = self.transform(state).apply(state.graph, self.record(state))
+        theirs, remarks = (t.matcher.remarks(state.graph) for t in (self.transform(state), QuantizationTransform(self.rules)))
+        return replace(made, notes={**{k: v for k, v in made.notes.items() if k not in theirs}, **remarks})
 
     def make(self, state: State) -> Graph:
         if state.key not in self._last:
             quantized = self.apply(state)
             if state.biases or state.rounding:
                 quantized = better_weights(
-                    state.graph, quantized, self.side_by_side, rounding=state.rounding, clip=state.clip, biases=state.biases
-                )
+                    state.graph, quantized, self.side_by_side,
+                    rounding=state.rounding, clip=state.clip, biases=state.biases, leave=self.own,
+                )  # fmt: skip
             most = 2 if self.source.parameter_bytes < SMALL else 1  # the best so far and the one on trial; of a large network only that
             while len(self._last) >= most:
                 del self._last[next(iter(self._last))]

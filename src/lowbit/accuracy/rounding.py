@@ -40,17 +40,19 @@ def better_weights(
     rounding: bool = True,
     clip: bool = False,
     biases: bool = True,
+    leave: frozenset[str] = frozenset(),
     each: Callable[[str], None] | None = None,
 ) -> Graph:
     """The Q/DQ graph with other integers for weights (and with `clip` other scales) and biases, of the same types.
 
     The samples go through the quantized and the float graph side by side, layer by layer: a layer is rounded for the inputs that the
-    layers before it really give, and its bias takes up the mean error that is left. `each` is told every layer done.
+    layers before it really give, and its bias takes up the mean error that is left. Layers whose results are in `leave` stay as they are.
+    `each` is told every layer done.
     """
     if not samples:
         return quantized
     pairs = [Pair.bound(graph, quantized, s) for s in samples]
-    layers = {layer.node.output.name: layer for layer in weighted_layers(graph, quantized)}
+    layers = {k: layer for layer in weighted_layers(graph, quantized) if (k := layer.node.output.name) not in leave}
     rounded: list[Env] = [p.start(s) for p, s in zip(pairs, samples, strict=True)]
     plain: list[Env] = [p.start(s) for p, s in zip(pairs, samples, strict=True)]
     changed: dict[str, Array] = {}

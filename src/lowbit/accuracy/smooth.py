@@ -39,19 +39,26 @@ class Seam:
     axis: int
 
 
-def seams(graph: Graph) -> list[Seam]:
-    """Every place of the graph where channels may be scaled."""
+def seams(graph: Graph, leave: frozenset[str] = frozenset()) -> list[Seam]:
+    """Every place of the graph where channels may be scaled; nodes whose results are in `leave` stay as they are."""
     outputs = {v.name for v in graph.outputs.values()}
     found = []
     for maker in graph.nodes:
-        if maker.op not in MAKERS or not _owned(graph, maker, MAKERS[maker.op]):
+        if maker.op not in MAKERS or not _owned(graph, maker, MAKERS[maker.op]) or maker.output.name in leave:
             continue
         value = maker.output
         while value.name not in outputs and len(users := graph.users.get(value.name, ())) == 1 and users[0].op in THROUGH:
+            if users[0].output.name in leave:
+                break
             value = users[0].output
         readers = graph.users.get(value.name, ())
         reads = [
-            r.op in READERS and r.inputs[0] is not None and r.inputs[0].name == value.name and _owned(graph, r, (1,)) and _whole(r)
+            r.op in READERS
+            and r.output.name not in leave
+            and r.inputs[0] is not None
+            and r.inputs[0].name == value.name
+            and _owned(graph, r, (1,))
+            and _whole(r)
             for r in readers
         ]
         only_data = all(sum(v is not None and v.name == value.name for v in r.inputs) == 1 for r in readers)

@@ -73,7 +73,7 @@ def floats(shop: Workshop, state: State) -> frozenset[str] | None:
                 nodes = island(graph, nodes)
         else:
             nodes = frozenset({name})
-        nodes -= state.widths.floats
+        nodes -= state.widths.floats | shop.own
         if nodes:
             options[nodes] = options.get(nodes, 0.0) + noise / (0.01 + sum(shop.macs.get(k, 0) for k in nodes) / shop.every)
     return max(options, key=lambda k: (options[k], sorted(k))) if options else None

@@ -62,9 +62,9 @@ def multiplies(node: Node) -> bool:
     return node.definition.macs is not None
 
 
-def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule) -> WidthsRule | None:
-    """The rule that makes the widths so; None where nothing is widened."""
-    raised = {m for name in widths.taps for m in taps.groups.get(name, (name,))}
+def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: frozenset[str] = frozenset()) -> WidthsRule | None:
+    """The rule that makes the widths so; None where nothing is widened. Values in `own` are as wide as another rule says."""
+    raised = {m for name in widths.taps for m in taps.groups.get(name, (name,))} - own
     choices: dict[str, dict[str, str]] = {}
     for node in graph.nodes:
         if node.op not in QUANTIZABLE:

@@ -12,7 +12,7 @@ from lowbit.calibration import METHODS
 from lowbit.cli.common import add_model_arguments, check_out, load_model, print_json, say, whole
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.pipeline import calibrate
-from lowbit.quantization.recipes import RECIPES, recipe
+from lowbit.quantization.recipes import RECIPES
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.rules_file import load_rules
 
@@ -28,15 +28,16 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def add_rule_arguments(p: argparse.ArgumentParser) -> None:
-    which = p.add_mutually_exclusive_group()
-    which.add_argument("--recipe", choices=sorted(RECIPES), help="a named list of rules (int8)")
-    which.add_argument("--rules", metavar="FILE.toml", help="rules of your own; see examples/rules.toml")
+    p.add_argument("--recipe", choices=sorted(RECIPES), help="a named list of rules (int8, where there are no --rules)")
+    p.add_argument(
+        "--rules", metavar="FILE.toml", help="rules of your own, see examples/rules.toml; with --recipe they match before its rules"
+    )
     p.add_argument("--method", choices=sorted(METHODS), default="minmax", help="how ranges are chosen (minmax)")
     p.add_argument("--workers", type=whole(1), default=1, metavar="N", help="processes to calibrate with (1); the result is the same")
 
 
-def rules_from(args: argparse.Namespace) -> list[QuantRule]:
-    return load_rules(args.rules) if args.rules else recipe(args.recipe or DEFAULT)
+def rules_from(args: argparse.Namespace) -> list[QuantRule] | None:
+    return load_rules(args.rules) if args.rules else None
 
 
 @contextmanager
@@ -54,11 +55,12 @@ def main(args: argparse.Namespace) -> None:
     graph = load_model(args)
     data = data_from(args, graph)
     with workers(args.workers) as executor:
-        record = calibrate(graph, data, method=args.method, rules=rules_from(args), executor=executor)
+        record = calibrate(graph, data, method=args.method, recipe=args.recipe, rules=rules_from(args), executor=executor)
     record.save(args.out)
     if args.json:
         print_json({"written": args.out, "taps": len(record), "samples": len(data), "method": args.method})
         return
     say(f"written: {args.out}, the ranges of {len(record)} values over {len(data)} samples ({args.method})")
-    same = f"--rules {args.rules}" if args.rules else f"--recipe {args.recipe or DEFAULT}"
+    named = [f"--rules {args.rules}"] if args.rules else []
+    same = " ".join([*named, f"--recipe {args.recipe or DEFAULT}"] if args.recipe or not named else named)
     say(f"next   lowbit quantize {args.model} --record {args.out} {same} -o model.lowbit")

@@ -7,11 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.cli.calibrate import add_rule_arguments, workers
+from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
 from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size
 from lowbit.cli.data import FileData, add_data_arguments, data_from
 from lowbit.pipeline import quantize
-from lowbit.quantization.rules_file import load_rules
 from lowbit.report.coverage import Coverage, coverage
 
 HELP = "quantize a network by a recipe or by rules of your own"
@@ -40,7 +39,7 @@ def main(args: argparse.Namespace) -> None:
             graph,
             calibration,
             recipe=args.recipe,
-            rules=load_rules(args.rules) if args.rules else None,
+            rules=rules_from(args),
             method=args.method,
             executor=executor,
             strict=args.strict,

@@ -20,7 +20,6 @@ from lowbit.torch.modules.base import Quantized
 class Pending:
     """What quantize_ was told, until convert does it."""
 
-    recipe: str | None
     rules: tuple[QuantRule, ...]
     method: str
     guard: bool

@@ -63,10 +63,7 @@ def _convert(model: nn.Module, waiting: Pending, layers: Mapping[str, Quantized]
                 m.to_mode(m.plan.mode)
         return
     samples = [sample(graph, model, *batch) for batch in waiting.batches]
-    if waiting.recipe is not None:
-        quantized = quantize_graph(graph, samples, recipe=waiting.recipe, method=waiting.method, guard=waiting.guard)
-    else:
-        quantized = quantize_graph(graph, samples, rules=waiting.rules, method=waiting.method)
+    quantized = quantize_graph(graph, samples, rules=waiting.rules, method=waiting.method, guard=waiting.guard)
     owned = write(quantized, layers)
     folded = fold(model, graph, layers)
     attach(model).set_graph(quantized, owned, folded, outputs)

@@ -63,8 +63,7 @@ def quantize_(
         if decided.mode in ("dynamic", "weights"):
             layer.to_mode(decided.mode)
     if any(decided.mode == "static" for _, decided in found):
-        name = recipe if isinstance(recipe, str) else None
-        model.__dict__["_lowbit_pending"] = Pending(name, tuple(rules), method, guard, dynamic)
+        model.__dict__["_lowbit_pending"] = Pending(tuple(rules), method, guard, dynamic)
         if data is not None:
             calibrate(model, data)
             convert(model)
