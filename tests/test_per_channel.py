@@ -155,6 +155,55 @@ def test_a_vector_left_or_right_is_one_channel() -> None:
         same_bits(q, data)
 
 
+@pytest.mark.parametrize("recipe", ["int8", "uint8", "int16", "w4a8", "w4a8-block"])
+@pytest.mark.parametrize(
+    ("weight", "shape", "left"),
+    [
+        ((6, 32), (32,), True),
+        ((3, 6, 32), (32,), True),
+        ((32,), (32, 7), True),
+        ((32,), (2, 32, 7), True),
+        ((32,), (32,), True),
+        ((32, 6), (32,), False),
+        ((3, 32, 6), (32,), False),
+        ((32,), (7, 32), False),
+        ((32,), (2, 7, 32), False),
+        ((32,), (32,), False),
+    ],
+    ids=lambda v: "x".join(map(str, v)) if isinstance(v, tuple) else "left" if v else "right",
+)
+def test_vectors_on_either_side_of_a_constant_are_integers(
+    weight: tuple[int, ...], shape: tuple[int, ...], left: bool, recipe: str
+) -> None:
+    b = Builder("vectors")
+    x = b.input("x", TensorType(shape, "float32"))
+    w = b.constant(rng(3).standard_normal(weight).astype(np.float32), name="a")
+    y = b.add("matmul", *((w, x) if left else (x, w)), name="mix", out="y")
+    graph = b.finish({"z": b.add("add", y, y, name="twice", out="z")})
+    data = [{"x": rng(i).standard_normal(shape).astype(np.float32)} for i in range(4)]
+    q = quantize(graph, data, recipe=recipe, guard=False)
+    islands = [i.because for i in lower(q).islands if i.layer == "mix"]
+    if recipe == "w4a8-block" and len(weight) == 3:  # integer products of several matrices have a scale for each channel
+        assert len(islands) == 1
+        return
+    assert islands == []
+    same_bits(q, data)
+    if recipe == "int8":
+        codes = prune(Graph(q.inputs, {"codes": q.values["y:int8"]}, q.nodes, q.constants))
+        off = run(lower(codes).graph, data[0])["codes"].astype(np.int32) - run(codes, data[0])["codes"]
+        assert np.abs(off).max(initial=0) <= 1
+
+
+def test_a_scale_for_each_row_of_a_matrix_holds_before_a_vector() -> None:
+    weight = outlier_rows(6, 12)
+    graph = left_product(weight, (12,))
+    data = [{"x": rng(i).standard_normal(12).astype(np.float32)} for i in range(4)]
+    q = quantize(graph, data, guard=False)
+    assert stored(q, "a")[1].shape == (6,) and lower(q).islands == ()
+    same_bits(q, data)
+    comes_back(q)
+
+
 def test_blocks_of_a_left_operand_lie_along_its_rows() -> None:
     graph = left_product(outlier_rows(6, 64), (64, 7))
     data = vectors(4, 64)

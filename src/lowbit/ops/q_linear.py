@@ -203,14 +203,17 @@ def linear(operands: Operands, result: Result) -> Call:
 
 def matmul(operands: Operands, result: Result) -> Call:
     a, b = operands
-    if isinstance(a, Operand) and isinstance(b, Operand) and a.data is not None and b.data is None and a.type.rank == 2 <= b.type.rank:
+    if isinstance(a, Operand) and isinstance(b, Operand) and a.data is not None and b.data is None and a.type.rank == 2:
         return weights_on_the_left(a, b, result)
     return lower_blocks(operands, result, 1) if has_blocks(b) else lower_matmul(operands, result)
 
 
 def weights_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
-    """A·B = (Bᵀ·Aᵀ)ᵀ: the rows of a constant A are the output channels of a linear layer, each with its scale."""
+    """A·B = (Bᵀ·Aᵀ)ᵀ: the rows of a constant A are the output channels of a linear layer, each with its scale. A vector needs no turning."""
     rank = b.type.rank
+    if rank == 1:
+        made = linear((b, a), result)
+        return replace(made, args=tuple(Ref(1) if arg == Ref(0) else arg for arg in made.args))
     turn = {"perm": (*range(rank - 2), rank - 1, rank - 2)}
     made = linear((replace(b, type=TensorType((*b.type.shape[:-2], b.type.shape[-1], b.type.shape[-2]), b.type.dtype)), a), result)
     turned = replace(made, args=tuple(Call("transpose", (Ref(1),), turn) if arg == Ref(0) else arg for arg in made.args))

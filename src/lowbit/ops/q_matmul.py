@@ -181,7 +181,7 @@ def lower_matmul(operands: Operands, result: Result) -> Call:
     a, b = operands
     assert isinstance(a, Operand) and isinstance(b, Operand)
     rank = b.type.rank
-    if a.data is not None and b.data is None and a.type.rank >= 2 <= rank:
+    if a.data is not None and b.data is None and a.type.rank >= 2:
         return rows_on_the_left(a, b, result)
     sa, az = a.per_tensor("left operand")
     if b.data is not None and rank >= 2:
@@ -214,7 +214,7 @@ def rows_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
     sy, yz = result.target()
     grid = np.asarray(a.params.scale * sb, np.float32)
     multiplier = np.asarray(grid / sy, np.float32)
-    multiplier = multiplier[:, None] if multiplier.ndim else multiplier
+    multiplier = multiplier[:, None] if multiplier.ndim and b.type.rank > 1 else multiplier  # of a vector, rows are the last axis
     attrs = {"a_zero": 0, "b_zero": bz, "y_zero": yz, **result.clamp, "bound": bound}
     return Call("q_matmul", (Const(data, "weight", dtype), Ref(1), Const(multiplier, "multiplier")), attrs)
 

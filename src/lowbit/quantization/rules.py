@@ -324,7 +324,7 @@ def in_blocks(node: Node, decided: QuantNode, spec: QuantSpec) -> QuantNode:
         return decided
     for i, axes in spec.channel_axis.items():
         weight = node.input(i)
-        if weight is None or i not in spec.contract_axis:
+        if weight is None or i not in spec.contract_axis or weight.type.rank < 2:  # a vector is summed as a whole: one scale
             continue
         inputs = weight.shape[spec.contract_axis[i]]
         windows = weight.type.rank > 1 + (1 if isinstance(axes, int) else len(axes))  # a block then has one place of the window
