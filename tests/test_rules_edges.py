@@ -152,6 +152,26 @@ def test_scales_of_weights_in_another_number_than_channels_name_the_layer() -> N
         lowbit.quantize(network(), DATA, rules=[StaticQuantRule("^one$", weight_scale=[0.1, 0.2]), CalibratedQuantRule(".*")])
 
 
+def biased(bias: list[float]) -> Graph:
+    b = Builder("biased")
+    x = b.input("x", TensorType((4, 8), "float32"))
+    y = b.add("linear", x, b.constant(weights(3, 8), name="w"), b.constant(np.float32(bias), name="b"), name="fc", out="y")
+    return b.finish({"y": y})
+
+
+@pytest.mark.parametrize("own", [1e-9, [1e-2, 1e-9, 1e-2]], ids=["one", "channels"])
+def test_a_scale_of_weights_that_the_bias_does_not_fit_is_refused_and_never_replaced(own: object) -> None:
+    """On the grid input scale × weight scale a bias of 50 would need 42 bits."""
+    rule = StaticQuantRule("^fc$", scale=0.5, weight_scale=own)
+    data = [weights(4, 8, seed=i) for i in range(3)]
+    with pytest.raises(
+        QuantError, match=r"linear 'fc': weight_scale 1e-09.* its bias 50 .* more than 30 bits.*\n  Try: weight_scale=.* or larger"
+    ):
+        lowbit.quantize(biased([0.1, 50.0, 0.2]), data, rules=[rule])
+    q = lowbit.quantize(biased([0.1, 0.001, 0.2] if isinstance(own, list) else [0.0, 0.0, 0.0]), data, rules=[rule])
+    assert np.array_equal(weight_of(q, "fc")[0].scale, np.float32(own)) and lower(q).islands == ()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

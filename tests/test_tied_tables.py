@@ -8,6 +8,11 @@ import torch
 from torch import nn
 
 import lowbit
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run
+from lowbit.lower import lower
+from lowbit.types import TensorType
 from zoo.sequence import GPT, RNNLanguageModel
 
 
@@ -18,3 +23,54 @@ def test_a_tied_table_is_stored_once(model: nn.Module) -> None:
     small = lowbit.quantize(graph, data, guard=False)
     tables = [str(c.value.type) for c in small.constants.values() if c.value.type.shape == (300, 64)]
     assert tables == ["int8[300, 64]"]
+
+
+def rng(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def twice(op: str) -> Graph:
+    """One weight in two layers: a matrix for linear layers, or a matrix on both sides of a product."""
+    b = Builder("twice")
+    x = b.input("x", TensorType((4, 16), "float32"))
+    w = b.constant(rng(1).standard_normal((16, 16)).astype(np.float32), name="w")
+    h = b.add("linear", x, w, name="first", out="h")
+    return b.finish(
+        {"y": b.add("linear", h, w, name="second", out="y")} if op == "linear" else {"y": b.add("matmul", h, w, name="second", out="y")}
+    )
+
+
+def table_and_head() -> Graph:
+    """A table whose rows go out as floats, and whose transpose is the head."""
+    b = Builder("tied")
+    ids = b.input("ids", TensorType((4,), "int64"))
+    x = b.input("x", TensorType((4, 16), "float32"))
+    w = b.constant(rng(1).standard_normal((9, 16)).astype(np.float32), name="w")
+    rows = b.add("gather", w, ids, axis=0, name="embed", out="rows")
+    return b.finish({"rows": rows, "y": b.add("linear", x, w, name="head", out="y")})
+
+
+@pytest.mark.parametrize("recipe", ["int8", "uint8", "int16", "w4a8", "w4a8-block"])
+def test_layers_that_share_weights_share_them_as_integers(recipe: str) -> None:
+    graph = twice("linear")
+    data = [{"x": rng(i).standard_normal((4, 16)).astype(np.float32)} for i in range(4)]
+    low = lower(lowbit.quantize(graph, data, recipe=recipe, guard=False)).graph
+    weights = [c.value for c in low.constants.values() if c.value.type.shape == (16, 16)]
+    assert len(weights) == 1
+    assert [n.op for n in low.nodes if weights[0] in n.inputs] in (["q_linear"] * 2, ["q_linear_blocks"] * 2)
+    want, got = run(low, data[0]), lowbit.compile(low).run(data[0])
+    assert np.array_equal(want["y"], got["y"])
+
+
+def test_a_table_that_is_gathered_as_it_is_stored_is_the_heads_weight() -> None:
+    graph = table_and_head()
+    data = [{"ids": rng(i).integers(0, 9, 4), "x": rng(i).standard_normal((4, 16)).astype(np.float32)} for i in range(4)]
+    low = lower(lowbit.quantize(graph, data, guard=False)).graph
+    assert [str(c.value.type) for c in low.constants.values() if c.value.type.shape == (9, 16)] == ["int8[9, 16]"]
+
+
+def test_weights_that_are_not_the_same_integers_are_not_shared() -> None:
+    graph = twice("matmul")  # columns have scales there, rows here
+    data = [{"x": rng(i).standard_normal((4, 16)).astype(np.float32)} for i in range(4)]
+    low = lower(lowbit.quantize(graph, data, guard=False)).graph
+    assert len([c for c in low.constants.values() if c.value.type.shape == (16, 16)]) == 2

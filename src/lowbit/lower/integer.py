@@ -15,6 +15,7 @@ import numpy as np
 
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
+from lowbit.lower.shared import share_constants
 from lowbit.ops.q_elementwise import requantize_call
 from lowbit.ops.quant import (
     QUANTIZABLE,
@@ -79,7 +80,7 @@ def lower(graph: Graph) -> Lowered:
     for node in editor.nodes():
         if node.op == "quantize_linear":
             _lower_boundary(editor, node)
-    return Lowered(editor.done(), tuple(islands), tuple(weights_only))
+    return Lowered(share_constants(editor.done()), tuple(islands), tuple(weights_only))
 
 
 def _lower_node(editor: Editor, node: Node) -> None:

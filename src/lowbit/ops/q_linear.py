@@ -209,9 +209,9 @@ def matmul(operands: Operands, result: Result) -> Call:
 
 
 def weights_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
-    """A·B = (Bᵀ·Aᵀ)ᵀ: the rows of a constant A are the output channels of a linear layer, each with its scale. A vector needs no turning."""
+    """A·B = (Bᵀ·Aᵀ)ᵀ: the rows of a constant A are the output channels of a linear layer, each with its scale."""
     rank = b.type.rank
-    if rank == 1:
+    if rank == 1:  # nothing to turn
         made = linear((b, a), result)
         return replace(made, args=tuple(Ref(1) if arg == Ref(0) else arg for arg in made.args))
     turn = {"perm": (*range(rank - 2), rank - 1, rank - 2)}

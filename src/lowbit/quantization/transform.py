@@ -256,7 +256,11 @@ class _Apply:
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             if input_scale is not None and decided.activation is not None:
                 bias = None if spec.bias is None else self.graph.constant(node.input(spec.bias))
-                params = holding(params, bias, input_scale, 30 if decided.activation.bits <= 8 else 50)
+                bits = 30 if decided.activation.bits <= 8 else 50
+                held = holding(params, bias, input_scale, bits)
+                if decided.weight_scale is not None and held != params:
+                    raise too_fine(params, held, bias, bits)
+                params = held
         elif spec.output == "same" and node.output.name in self.params:
             params = self.params[node.output.name]  # one rounding: the integers are those of the result
         else:
@@ -399,6 +403,20 @@ def holding(params: QuantParams, bias: Array | None, input_scale: Array, bits: i
     if np.all(params.scale >= need):
         return params
     return QuantParams(params.dtype, np.maximum(params.scale, need), params.zero_point, params.scheme, params.granularity)
+
+
+def too_fine(own: QuantParams, needed: QuantParams, bias: Array | None, bits: int) -> QuantError:
+    """The error about a user's weight scales that are too small: they hold or are refused, and are never replaced."""
+    c = int(np.argmax((needed.scale / own.scale).reshape(-1)))
+    at = f" of channel {c}" if own.scale.ndim else ""
+    largest = 0.0 if bias is None else np.abs(bias.reshape(-1, own.scale.size)[:, c]).max(initial=0.0)
+    why = f"its bias {largest:g} needs more than {bits} bits on the grid input scale × weight scale"
+    if not largest:
+        why = "input scale × weight scale leaves the range of float32"
+    least = float(needed.scale.reshape(-1)[c])
+    return QuantError(
+        f"weight_scale {float(own.scale.reshape(-1)[c]):g}{at} is too small: {why}", hint=f"weight_scale={1.01 * least:.3g} or larger"
+    )
 
 
 def bracket(editor: Editor, value: Value, params: QuantParams, *, rewire: bool = True) -> Value:
