@@ -16,8 +16,8 @@ from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarni
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
-from lowbit.ir.graph import Graph, need_graph
-from lowbit.ir.samples import as_samples
+from lowbit.ir.graph import Graph, need_graph, need_outputs
+from lowbit.ir.samples import as_samples, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.lower import lower
 from lowbit.lower.integer import quantized_nodes
@@ -134,6 +134,8 @@ def calibrate(
     need_executor(executor)
     flag("ignore_nonfinite", ignore_nonfinite)
     transform = QuantizationTransform(chosen_rules(recipe, rules))
+    for name, text in transform.matcher.remarks(graph).items():
+        warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
     return run_calibration(graph, data, transform.taps(graph).observed, method=method, executor=executor, ignore_nonfinite=ignore_nonfinite)
 
 
@@ -181,7 +183,9 @@ def quantize(
                 hint="data or a calibration record; the recipes int8-dynamic and int4-weights need neither",
             )
     if calibration is not None and not isinstance(calibration, CalibrationRecord):
-        record = calibrate(graph, calibration, method=method, rules=chosen, executor=executor)
+        from lowbit.calibration.run import calibrate as run_calibration
+
+        record = run_calibration(graph, calibration, QuantizationTransform(chosen).taps(graph).observed, method=method, executor=executor)
     assert record is None or isinstance(record, CalibrationRecord)
     transform = QuantizationTransform(chosen)
     made = transform.apply(graph, record, strict=strict)
@@ -215,7 +219,7 @@ def guarded_recipe(rules: Sequence[QuantRule]) -> str | None:
 
 def need_float(graph: Graph, call: str) -> None:
     """An error unless it is a graph that can be quantized: one that is quantized already has lost what new ranges would need."""
-    made = quantized_nodes(need_graph(graph, call))
+    made = quantized_nodes(need_outputs(need_graph(graph, call)))
     if made:
         raise QuantError(
             f"the network is quantized already ({len(made)} of {len(graph.nodes)} nodes, the first is {made[0].where})",
@@ -261,8 +265,11 @@ def guarded(
     found = guard(
         graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step, executor=executor, first=first
     )
+    if not any(says_something(graph, sample) for sample in samples):
+        warn_of_zeros(2)
     if len(samples) == 1:
-        text = "one sample alone is calibrated and measured with: the guard cannot see what others would lose"
+        found = replace(found, alone=True)
+        text = "there is one sample, to calibrate and to measure with: the guard cannot see what others would lose"
         warnings.warn(text, LowbitWarning, stacklevel=2)
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **found.told}))
 

@@ -15,11 +15,12 @@ from lowbit.calibration.spread import spread
 from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import inner_name, run
-from lowbit.ir.samples import as_samples, count
+from lowbit.ir.samples import as_samples, count, says_something, warn_of_zeros
 from lowbit.progress import progress
 from lowbit.types import Array
 
 Sample = Mapping[str, Array]
+IGNORE = "lowbit.calibrate(…, ignore_nonfinite=True)"
 CHUNK_SAMPLES, CHUNK_BYTES = 8, 1 << 20  # what a worker gets at once: whichever is reached first
 
 
@@ -50,11 +51,12 @@ def _calibrate(
     if unknown:
         raise CalibrationError(f"the graph has no value named {unknown[0]!r}", where=graph.name)
     total_samples = count(data)
-    seen = 0
+    seen, something = 0, False
 
     def counted(items: Iterable[Sample]) -> Iterator[Sample]:
-        nonlocal seen
+        nonlocal seen, something
         for item in items:
+            something = something or says_something(graph, item)
             yield item
             seen += 1
 
@@ -69,6 +71,8 @@ def _calibrate(
             total = total if part is None else total + part
     if not seen:
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
+    if not something and names:
+        warn_of_zeros(4)
     return total
 
 
@@ -104,7 +108,8 @@ def observe(
             observer.observe(array)
         except LowbitError as e:
             producer = graph.producers.get(name) or inner_names(graph).get(name)
-            raise CalibrationError(e.message, where=producer.where if producer is not None else f"input {name!r}", hint=e.hint) from e
+            where = producer.where if producer is not None else f"input {name!r}"
+            raise CalibrationError(e.message, where=where, hint=f"clean the data, or {IGNORE} to leave them out") from e
 
     for index, sample in enumerate(samples, first):
         try:
@@ -144,7 +149,7 @@ def need_finite(graph: Graph, sample: Sample, made: Mapping[str, Array]) -> None
     raise CalibrationError(
         f"output {wrong[0]!r} holds {what}, which begin here",
         where=first[0] if first else None,
-        hint="look at this layer's weights and data, or ignore_nonfinite=True to calibrate all the same",
+        hint=f"look at this layer's weights and data, or {IGNORE} to calibrate all the same",
     )
 
 

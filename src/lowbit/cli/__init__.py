@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from lowbit.calibration.run import IGNORE
 from lowbit.cli import calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, verify
 from lowbit.cli.common import UsageError, say
 from lowbit.errors import LowbitError, LowbitWarning
@@ -59,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LowbitError as e:
         if args.debug:
             raise
+        if e.hint:  # errors speak of the API; here the same is an option of a verb
+            e.hint = e.hint.replace(IGNORE, "lowbit calibrate --ignore-nonfinite")
         kind = "usage" if isinstance(e, UsageError) else type(e).__name__
         say(f"{kind}: {e}", file=sys.stderr)
         return 2 if isinstance(e, UsageError) else 1

@@ -15,6 +15,7 @@ from lowbit.pipeline import calibrate
 from lowbit.quantization.recipes import RECIPES
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.rules_file import load_rules
+from lowbit.report.text import counted
 
 HELP = "learn the ranges of a network's values from data"
 DEFAULT = "int8"
@@ -24,6 +25,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     add_data_arguments(p, required=True)
     add_rule_arguments(p)
+    p.add_argument("--ignore-nonfinite", action="store_true", help="leave NaN and infinities out instead of refusing them")
     p.add_argument("-o", "--out", required=True, metavar="RECORD.json", help="the record to write")
 
 
@@ -55,12 +57,20 @@ def main(args: argparse.Namespace) -> None:
     graph = load_model(args)
     data = data_from(args, graph)
     with workers(args.workers) as executor:
-        record = calibrate(graph, data, method=args.method, recipe=args.recipe, rules=rules_from(args), executor=executor)
+        record = calibrate(
+            graph,
+            data,
+            method=args.method,
+            recipe=args.recipe,
+            rules=rules_from(args),
+            executor=executor,
+            ignore_nonfinite=args.ignore_nonfinite,
+        )
     record.save(args.out)
     if args.json:
         print_json({"written": args.out, "taps": len(record), "samples": len(data), "method": args.method})
         return
-    say(f"written: {args.out}, the ranges of {len(record)} values over {len(data)} samples ({args.method})")
+    say(f"written: {args.out}, the ranges of {counted(len(record), 'value')} over {counted(len(data), 'sample')} ({args.method})")
     named = [f"--rules {args.rules}"] if args.rules else []
     same = " ".join([*named, f"--recipe {args.recipe or DEFAULT}"] if args.recipe or not named else named)
     say(f"next   lowbit quantize {args.model} --record {args.out} {same} -o model.lowbit")

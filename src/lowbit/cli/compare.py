@@ -7,8 +7,8 @@ import argparse
 from lowbit.cli.common import add_model_arguments, check_out, count, load_model, parse_shapes, print_json, say, size, table
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.pipeline import load
-from lowbit.report.compare import Report, compare
-from lowbit.report.text import decibels
+from lowbit.report.compare import Report, compare, said_types
+from lowbit.report.text import counted, decibels
 
 HELP = "compare a quantized network with the float one it was made from, layer by layer"
 
@@ -51,7 +51,7 @@ def show(report: Report) -> None:
     rows = [
         [
             r.layer,
-            f"{r.op} → {r.now}" + (f" ({r.weights})" if r.weights else ""),
+            f"{r.op} → {r.now}{said_types(r)}",
             decibels(r.local_db),
             decibels(r.accumulated_db),
             count(r.macs),
@@ -69,6 +69,6 @@ def show(report: Report) -> None:
             continue
         same = f", argmax the same {o.same_argmax:.1%}" if o.same_argmax is not None else ""
         say(f"output {o.name}: {decibels(o.sqnr_db)}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
-    say(f"{report.samples} samples; {report.float_ms:.1f} ms float, {report.quantized_ms:.1f} ms quantized ({report.backend})")
+    say(f"{counted(report.samples, 'sample')}; {report.float_ms:.1f} ms float, {report.quantized_ms:.1f} ms quantized ({report.backend})")
     for remark in report.remarks:
         say(f"note: {remark}")

@@ -16,7 +16,7 @@ import numpy as np
 
 from lowbit.assumptions import Assumption
 from lowbit.dims import Sym
-from lowbit.errors import InputError
+from lowbit.errors import GraphError, InputError
 from lowbit.ops.op import Op, get_op
 from lowbit.types import Array, TensorType
 
@@ -180,6 +180,13 @@ class Graph:
         from lowbit.ir.file import save
 
         save(self, path)
+
+
+def need_outputs(graph: Graph) -> Graph:
+    """The graph; an error where nothing comes out of it: there is nothing to run, measure or keep."""
+    if not graph.outputs:
+        raise GraphError("the network has no outputs", where=graph.name, hint="a file that names what it computes; lowbit inspect shows it")
+    return graph
 
 
 def need_graph(value: object, call: str) -> Graph:

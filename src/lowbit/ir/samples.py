@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
+import numpy as np
+
 from lowbit.arguments import items
-from lowbit.errors import CalibrationError, LowbitError
+from lowbit.errors import CalibrationError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import check_inputs
 from lowbit.numerics import as_array
@@ -33,6 +36,17 @@ def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
         except LowbitError as e:
             raise e.at(f"sample {i}") from None
         yield sample
+
+
+def says_something(graph: Graph, sample: Mapping[str, Array]) -> bool:
+    """Whether a sample has a real number that is not zero; one without real inputs has indices, which always say something."""
+    reals = [sample[v.name] for v in graph.inputs if v.type.dtype.is_float]
+    return not reals or any(bool(np.any(x)) for x in reals)
+
+
+def warn_of_zeros(stacklevel: int) -> None:
+    text = "every sample is zero in all of its inputs: no range that is learned from them means anything"
+    warnings.warn(text, LowbitWarning, stacklevel=stacklevel + 1)
 
 
 def count(data: Iterable[Any]) -> int | None:

@@ -21,7 +21,7 @@ from lowbit.arguments import path as needed
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError
 from lowbit.files import write_whole
 from lowbit.ir.bind import bind, binding_for
-from lowbit.ir.graph import Graph, need_graph
+from lowbit.ir.graph import Graph, need_graph, need_outputs
 from lowbit.ir.interp import evaluate, last_uses, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.lower.integer import quantized_nodes
@@ -29,7 +29,7 @@ from lowbit.progress import progress
 from lowbit.report.coverage import Coverage, Kind, Seen, coverage, summary
 from lowbit.report.inspection import node_macs
 from lowbit.report.tally import Tally
-from lowbit.report.text import decibels, plain
+from lowbit.report.text import counted, decibels, plain
 from lowbit.types import Array
 
 BACKEND = "interpreter"
@@ -126,16 +126,24 @@ class Report:
         lines.append(f"{self.bytes_before:,} → {self.bytes_after:,} bytes; {self.integer_macs:.1%} of {self.macs:,} MACs on integers")
         for o in self.outputs:
             said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
-            lines.append(said + f"{o.equal:.1%} of elements equal, over {self.samples} samples")
+            lines.append(said + f"{o.equal:.1%} of elements equal, over {counted(self.samples, 'sample')}")
         for r in self.layers:
-            lines.append(f"  {r.layer}  {r.op} → {r.now}  {decibels(r.local_db)} / {decibels(r.accumulated_db)}  {r.because}")
+            lines.append(
+                f"  {r.layer}  {r.op} → {r.now}{said_types(r)}  {decibels(r.local_db)} / {decibels(r.accumulated_db)}  {r.because}"
+            )
         return "\n".join([*lines, *(f"note: {r}" for r in self.remarks)])
+
+
+def said_types(r: LayerRow) -> str:
+    """ " (int16 × int8 → int8, weights int8 per axis 0)": the widths of what a layer reads, multiplies by and gives."""
+    told = [t for t in (r.types, f"weights {r.weights}" if r.weights else "") if t and r.kind != "inside"]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
     """The report on `quantized`, made from `graph`, over `data`: an iterable of {input name: array}, tuples or arrays."""
     need_graph(graph, "compare")
-    need_graph(quantized, "compare")
+    need_outputs(need_graph(quantized, "compare"))
     if quantized_nodes(graph):
         swapped = " (the second is not: are they swapped?)" if not quantized_nodes(quantized) else ""
         raise InputError(

@@ -148,8 +148,15 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
             )
         )
     values = {*graph.values, *quantized.values}
-    remarks = tuple(f"{name}: {text}" for name, text in quantized.notes.items() if name not in values and not name.startswith(SCALED))
+    notes = {k: text for k, text in quantized.notes.items() if k not in values and not k.startswith(SCALED)}
+    remarks = tuple(f"{name}: {notes[name]}" for name in sorted(notes, key=in_order))
     return Coverage(tuple(layers), lowered, seen, graph.parameter_bytes, quantized.parameter_bytes, remarks)
+
+
+def in_order(name: str) -> tuple[str, float]:
+    """The key of a remark: "guard 2" before "guard 10", and "guard", the result, behind all its steps."""
+    what, _, number = name.rpartition(" ")
+    return (what, int(number)) if number.isdecimal() else (name, float("inf"))
 
 
 def find_values(graph: Graph, quantized: Editor, integer: Graph) -> dict[str, Seen]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from lowbit.report.text import decibels, size
+from lowbit.report.text import counted, decibels, size
 
 if TYPE_CHECKING:
     from lowbit.report.compare import LayerRow, OutputRow, Report
@@ -57,8 +57,8 @@ def fragment(report: Report) -> str:
     )
     parts.append(f"<table><thead><tr>{headings}</tr></thead><tbody>{''.join(map(_row, r.layers))}</tbody></table>")
     parts.append(
-        f'<p class="dim">{r.samples} samples. Local: the float layer fed with what the quantized network feeds it. Accumulated: against '
-        "the float network. Decibels of signal over noise; 6 dB are one bit.</p></div>"
+        f'<p class="dim">{counted(r.samples, "sample")}. Local: the float layer fed with what the quantized network feeds it. '
+        "Accumulated: against the float network. Decibels of signal over noise; 6 dB are one bit.</p></div>"
     )
     return "".join(parts)
 

@@ -49,6 +49,15 @@ def plain(x: Any) -> Any:
     return str(x) if isinstance(x, float) and not math.isfinite(x) else x
 
 
+def counted(n: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "sample"), counted(1200, "sample")
+    ('1 sample', '1,200 samples')
+    """
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+
+
 def decibels(x: float | None) -> str:
     """A signal-to-noise ratio; without noise both sides are equal.
 

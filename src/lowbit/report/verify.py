@@ -16,11 +16,13 @@ import numpy as np
 from lowbit.arguments import flag
 from lowbit.errors import CalibrationError, InputError, LowbitError
 from lowbit.ir.bind import bind, binding_for
-from lowbit.ir.graph import Graph, Node, need_graph
+from lowbit.ir.graph import Graph, Node, need_graph, need_outputs
 from lowbit.ir.interp import evaluate, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.lower import lower
+from lowbit.lower.integer import quantized_nodes
 from lowbit.progress import progress
+from lowbit.report.text import counted
 from lowbit.runtime import native
 from lowbit.runtime.session import Session
 from lowbit.types import Array
@@ -28,7 +30,7 @@ from lowbit.types import Array
 Outputs = Mapping[str, Array]
 Run = Callable[[Outputs], Outputs]
 
-REFERENCE = "integer interpreter"
+REFERENCE, FLOAT_REFERENCE = "integer interpreter", "interpreter"
 FAKE = "fake quantization"
 
 
@@ -106,16 +108,23 @@ class Verification:
     samples: int
     results: tuple[BackendResult, ...]
     absent: tuple[str, ...]
+    quantized: bool = True  # whether there are integers in it to compare
+
+    @property
+    def reference(self) -> str:
+        return REFERENCE if self.quantized else FLOAT_REFERENCE
 
     @property
     def ok(self) -> bool:
         return all(r.same for r in self.results if r.exact)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"reference": REFERENCE, "ok": self.ok}
+        return asdict(self) | {"reference": self.reference, "ok": self.ok}
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.samples} samples, reference: {REFERENCE}"]
+        lines = [f"{self.name}: {counted(self.samples, 'sample')}, reference: {self.reference}"]
+        if not self.quantized:
+            lines.append("  nothing in it is quantized: floats are compared, whose last bits are each backend's own")
         for r in self.results:
             for what, found in (("outputs", r.outputs), ("layers, each fed alike" if not r.exact else "layers", r.layers)):
                 if found:
@@ -139,7 +148,7 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
 
     Fake quantization is always compared layer by layer, for its outputs alone would hide where the difference comes from.
     """
-    need_graph(quantized, "verify_backends")
+    need_outputs(need_graph(quantized, "verify_backends"))
     flag("layers", layers)
     lowered = lower(quantized)
     integer = lowered.graph
@@ -148,6 +157,7 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
     present = [b for b in BACKENDS.values() if b.present()]
     runs = [(BackendResult(b.name, b.floats or in_integers(lowered.graph)), b.prepare(quantized, integer, shown)) for b in present]
     fake = BackendResult(FAKE, False)
+    integers = bool(quantized_nodes(quantized))
     tallies: dict[tuple[str, str], Difference] = {}
 
     def add(result: BackendResult, rows: list[Difference], value: str, reference: Array, other: Array) -> None:
@@ -171,6 +181,9 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
                 for name in shown:
                     if name in got:
                         add(result, result.layers, name, reference[name], got[name])
+            if not integers:
+                samples += 1
+                continue
             floats = evaluate(bind(quantized, binding), arrays)
             for name in integer.outputs:
                 add(fake, fake.outputs, name, reference[name], floats[name])
@@ -182,7 +195,7 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
     if not samples:
         raise CalibrationError("there is no data to verify with", hint="an iterable of {input name: array}, tuples or arrays")
     absent = tuple(b.name for b in BACKENDS.values() if b not in present)
-    return Verification(quantized.name, samples, (*(r for r, _ in runs), fake), absent)
+    return Verification(quantized.name, samples, (*(r for r, _ in runs), *([fake] if integers else [])), absent, integers)
 
 
 EXACT = {

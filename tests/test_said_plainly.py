@@ -1,0 +1,149 @@
+"""What is hardly meant is said in words: data of zeros, one sample, rules without layers, networks without outputs or without integers."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowbit
+from lowbit.cli import main
+from lowbit.errors import GraphError, LowbitWarning
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.quantization.rules import CalibratedQuantRule, FloatRule
+from lowbit.report.coverage import coverage
+from lowbit.report.verify import verify_backends
+from lowbit.types import Array, TensorType
+
+ZEROS = "every sample is zero in all of its inputs"
+
+
+def network(outputs: bool = True) -> Graph:
+    b = Builder("net")
+    x = b.input("x", TensorType((2, 8), "float32"))
+    state = b.input("state", TensorType((2, 4), "float32"))
+    w = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
+    y = b.add("add", b.add("linear", x, b.constant(w, name="w"), name="fc", out="h"), state, name="sum", out="y")
+    return b.finish({"y": y} if outputs else {})
+
+
+def samples(count: int = 4, value: float | None = None) -> list[dict[str, Array]]:
+    made = (np.random.default_rng(i).standard_normal((2, 8)).astype(np.float32) for i in range(count))
+    return [{"x": x if value is None else np.full_like(x, value), "state": np.zeros((2, 4), np.float32)} for x in made]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    network().save(tmp_path / "net.lowbit")
+    for name, data in (("zeros", samples(value=0.0)), ("fine", samples()), ("nan", samples(value=float("nan")))):
+        np.savez(tmp_path / f"{name}.npz", **{k: np.concatenate([s[k] for s in data]) for k in ("x", "state")})
+    return tmp_path
+
+
+def said(here: Path, capsys: pytest.CaptureFixture[str], line: str, code: int = 0) -> tuple[str, str]:
+    capsys.readouterr()
+    assert main(line.format(here).split()) == code
+    captured = capsys.readouterr()
+    return captured.out, captured.err
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_data_of_zeros_is_warned_of(guard: bool) -> None:
+    with pytest.warns(LowbitWarning, match=ZEROS):
+        lowbit.quantize(network(), samples(value=0.0), guard=guard)
+    with pytest.warns(LowbitWarning, match=ZEROS):
+        lowbit.calibrate(network(), iter(samples(value=0.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # one input may well be zero: a state at the beginning
+        lowbit.quantize(network(), samples(), guard=guard)
+        lowbit.quantize(network(), [*samples(3, value=0.0), *samples(1)], guard=guard)
+
+
+def test_the_command_line_says_so_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in (
+        "quantize {0}/net.lowbit --data {0}/zeros.npz -o {0}/q.lowbit",
+        "calibrate {0}/net.lowbit --data {0}/zeros.npz -o {0}/r.json",
+    ):
+        assert said(here, capsys, verb)[1].startswith(f"warning: {ZEROS}")
+
+
+def test_one_sample_is_not_said_to_be_held_back() -> None:
+    with pytest.warns(LowbitWarning, match="there is one sample, to calibrate and to measure with"):
+        q = lowbit.quantize(network(), samples(1))
+    assert " on the one sample there is, which is calibrated with, too" in q.notes["guard"]
+    assert "held back" in lowbit.quantize(network(), samples(2)).notes["guard"]
+    assert ", over 1 sample\n" in str(lowbit.compare(network(), q, samples(1)))
+
+
+def test_rules_that_match_nothing_are_warned_of_by_every_verb(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = r"rule 0: CalibratedQuantRule 'nope' matches no layer"
+    rules = [CalibratedQuantRule("nope"), FloatRule("fc")]
+    for call in (lowbit.calibrate, lowbit.quantize):
+        with pytest.warns(LowbitWarning) as told:
+            call(network(), samples(), rules=rules)
+        assert [str(w.message) for w in told] == [text]  # once
+    (here / "r.toml").write_text('[[rule]]\nkind = "calibrated"\npattern = "nope"\n')
+    for verb in ("quantize {0}/net.lowbit --rules {0}/r.toml -o {0}/q.lowbit", "calibrate {0}/net.lowbit --rules {0}/r.toml -o {0}/r.json"):
+        assert said(here, capsys, f"{verb} --data {{0}}/fine.npz")[1] == f"warning: {text}\n"
+
+
+def test_a_network_without_outputs_is_refused_before_any_work(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty = network(outputs=False)
+    calls = (
+        lambda: lowbit.quantize(empty, samples()),
+        lambda: lowbit.quantize(empty, samples(), guard=False),
+        lambda: lowbit.calibrate(empty, samples()),
+        lambda: lowbit.compare(network(outputs=False), empty, samples()),
+        lambda: verify_backends(empty, samples()),
+    )
+    for call in calls:
+        with pytest.raises(GraphError, match="net: the network has no outputs"):
+            call()
+    empty.save(here / "empty.lowbit")
+    for verb in ("quantize {0}/empty.lowbit --data {0}/fine.npz -o {0}/q.lowbit", "verify {0}/empty.lowbit"):
+        assert "GraphError: net: the network has no outputs" in said(here, capsys, verb, 1)[1]
+    assert not (here / "q.lowbit").exists()
+
+
+def test_verifying_a_float_network_says_that_floats_are_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = verify_backends(network(), samples(1))
+    assert str(found).startswith(
+        "net: 1 sample, reference: interpreter\n  nothing in it is quantized: floats are compared, whose last bits are each backend's own\n"
+    )
+    assert "fake quantization" not in str(found) and (found.ok, found.to_dict()["reference"]) == (True, "interpreter")
+    assert "nothing in it is quantized" in said(here, capsys, "verify {0}/net.lowbit")[0]
+    assert "nothing in it" not in str(verify_backends(lowbit.quantize(network(), samples(), guard=False), samples(1)))
+
+
+def test_remarks_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    q = lowbit.quantize(network(), samples(), guard=False)
+    steps = {f"guard {i}": f"step {i}" for i in (1, 10, 11, 2, 9)}
+    q = replace(q, notes={**q.notes, **steps, "guard": "the end", "rule 3": "nothing"})
+    q.save(tmp_path / "q.lowbit")
+    for graph in (q, lowbit.load(tmp_path / "q.lowbit")):
+        assert [r.split(":")[0] for r in coverage(network(), graph).remarks] == [
+            "guard 1", "guard 2", "guard 9", "guard 10", "guard 11", "guard", "rule 3",
+        ]  # fmt: skip
+
+
+def test_compare_shows_the_widths_that_each_layer_reads_and_gives(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = [CalibratedQuantRule("fc", "int16", "int8"), CalibratedQuantRule(".*", "int8")]
+    q = lowbit.quantize(network(), samples(), rules=rules)
+    assert "fc  linear → q_linear (int16 × int8 → int16, weights int8 per axis 0)" in str(lowbit.compare(network(), q, samples()))
+    q.save(here / "q.lowbit")
+    shown = said(here, capsys, "compare {0}/net.lowbit {0}/q.lowbit --data {0}/fine.npz")[0]
+    assert "int16 × int8 → int16" in " ".join(shown.split())
+
+
+def test_what_the_command_line_advises_against_nan_it_can_do(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("quantize {0}/net.lowbit -o {0}/q.lowbit", "calibrate {0}/net.lowbit -o {0}/r.json"):
+        error = said(here, capsys, f"{verb} --data {{0}}/nan.npz", 1)[1]
+        assert "sample 0: input 'x'" in error and "Try: clean the data, or lowbit calibrate --ignore-nonfinite to leave them out" in error
+        assert "ignore_nonfinite" not in error
+    line = "calibrate {0}/net.lowbit --data {0}/nan.npz {0}/fine.npz --ignore-nonfinite -o {0}/r.json --json"
+    assert json.loads(said(here, capsys, line)[0])["taps"] > 0
