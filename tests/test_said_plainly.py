@@ -127,7 +127,7 @@ def test_remarks_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     q.save(tmp_path / "q.lowbit")
     for graph in (q, lowbit.load(tmp_path / "q.lowbit")):
         assert [r.split(":")[0] for r in coverage(network(), graph).remarks] == [
-            "guard 1", "guard 2", "guard 9", "guard 10", "guard 11", "guard", "rule 3",
+            "rule 3", "guard 1", "guard 2", "guard 9", "guard 10", "guard 11", "guard",
         ]  # fmt: skip
 
 

@@ -153,10 +153,10 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
     return Coverage(tuple(layers), lowered, seen, graph.parameter_bytes, quantized.parameter_bytes, remarks)
 
 
-def in_order(name: str) -> tuple[str, float]:
-    """The key of a remark: "guard 2" before "guard 10", and "guard", the result, behind all its steps."""
+def in_order(name: str) -> tuple[bool, str, float]:
+    """The key of a remark: rules first, "guard 2" before "guard 10", and "guard", the result, behind all its steps."""
     what, _, number = name.rpartition(" ")
-    return (what, int(number)) if number.isdecimal() else (name, float("inf"))
+    return (what != "rule", what, int(number)) if number.isdecimal() else (True, name, float("inf"))
 
 
 def find_values(graph: Graph, quantized: Editor, integer: Graph) -> dict[str, Seen]:
