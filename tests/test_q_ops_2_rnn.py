@@ -26,9 +26,10 @@ from lowbit.ops.q_rnn import bits_of, gru_state_bits, mixed, q12, sigmoid16, tan
 from lowbit.ops.quant import NotLowered, Operand
 from lowbit.ops.rnn_common import per_row
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
+from lowbit.quantization.params import power_of_two
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import CalibratedQuantRule, RuleMatcher
-from lowbit.quantization.transform import QuantizationTransform, power_of_two
+from lowbit.quantization.transform import QuantizationTransform
 from lowbit.ranges import params_from_data
 from lowbit.types import Array, TensorType
 

@@ -14,6 +14,7 @@ from lowbit.ir.graph import Graph
 from lowbit.lower import lower
 from lowbit.lower.integer import bracket_params
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams
+from lowbit.quantization.params import in_width
 from lowbit.quantization.rules import (
     CalibratedQuantRule,
     DynamicQuantRule,
@@ -23,7 +24,6 @@ from lowbit.quantization.rules import (
     WeightOnlyRule,
 )
 from lowbit.quantization.rules_file import parse_rules
-from lowbit.quantization.transform import in_width
 from lowbit.report.coverage import coverage
 from lowbit.types import Array, TensorType
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from torch import nn
 
 import lowbit
@@ -12,6 +15,7 @@ from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
 from lowbit.lower import lower
+from lowbit.torch import QTensor, dequantize_, load_safetensors, quantize_, restore_, save_safetensors
 from lowbit.types import TensorType
 from zoo.sequence import GPT, RNNLanguageModel
 
@@ -74,3 +78,38 @@ def test_weights_that_are_not_the_same_integers_are_not_shared() -> None:
     data = [{"x": rng(i).standard_normal((4, 16)).astype(np.float32)} for i in range(4)]
     low = lower(lowbit.quantize(graph, data, guard=False)).graph
     assert len([c for c in low.constants.values() if c.value.type.shape == (16, 16)]) == 2
+
+
+@pytest.mark.parametrize("recipe", ["int8-dynamic", "int4-weights"])
+@pytest.mark.parametrize("kind", ["lstm", "gpt"])
+def test_without_calibration_a_tied_table_is_stored_once_too_and_modules_share_it(kind: str, recipe: str) -> None:
+    def build() -> nn.Module:
+        torch.manual_seed(0)
+        return (RNNLanguageModel("lstm", 300, 64, 64, 2, tied=True) if kind == "lstm" else GPT(300, 16, 64, 4, 1)).eval()
+
+    model, ids = build(), torch.randint(0, 300, (2, 16))
+    small = lowbit.quantize(lowbit.load(model, inputs=(ids,)), recipe=recipe)
+    tables = [str(c.value.type) for c in small.constants.values() if c.value.type.shape == (300, 64)]
+    assert tables == ["int8[300, 64]"]  # eight bits for rows that are looked up, also where weights have four
+    quantize_(model, recipe)
+    table = model.embed if kind == "lstm" else model.tok
+    assert table.weight is model.head.weight and isinstance(table.weight, QTensor)
+    with torch.no_grad():
+        y = model(ids)
+    torch.testing.assert_close(y, torch.from_numpy(np.asarray(lowbit.compile(small)(ids.numpy()))), atol=1e-4, rtol=0)
+    again = restore_(build(), model.state_dict())
+    assert (again.embed if kind == "lstm" else again.tok).weight is again.head.weight
+    with torch.no_grad():
+        assert again(ids).equal(y)
+    plain = dequantize_(model)
+    assert (plain.embed if kind == "lstm" else plain.tok).weight is plain.head.weight
+
+
+def test_a_safetensors_file_holds_a_tied_table_once(tmp_path: Path) -> None:
+    model = quantize_(GPT(300, 16, 64, 4, 1).eval(), "int8-dynamic")
+    save_safetensors(model, tmp_path / "m.safetensors")
+    with safe_open(tmp_path / "m.safetensors", "pt") as f:
+        assert [k for k in f.keys() if f.get_slice(k).get_shape() == [300, 64]] == ["tok.weight:ints"]  # noqa: SIM118 - it is no dict
+    ids = torch.arange(16)[None]
+    with torch.no_grad():
+        assert restore_(GPT(300, 16, 64, 4, 1), load_safetensors(tmp_path / "m.safetensors"))(ids).equal(model(ids))

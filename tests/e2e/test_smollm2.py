@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import lowbit
-from lowbit.frontends.gguf import BlockTensor, GGUFFile, encode, load_gguf, load_module, read, write
+from lowbit.frontends.gguf import GGUFFile, load_gguf, load_module, read, write
 from lowbit.frontends.gguf.module import LlamaModule
 from zoo import smollm2
 
@@ -50,10 +50,6 @@ def test_four_bits_in_blocks_of_32_made_anew_cost_less_than_three_percent_of_per
     text = smollm2.tokens(file, smollm2.address())[:2049]
     before = smollm2.perplexity(model, text)
     assert 15 < before < 40
-    anew = {
-        n: encode(t.dequantize(), "Q4_1") if isinstance(t, BlockTensor) and t.kind.name == "Q4_1" else t for n, t in file.tensors.items()
-    }
-    graph = load_gguf(GGUFFile(file.fields, anew, file.name))
-    session = lowbit.compile(graph)
+    session = lowbit.compile(lowbit.quantize(load_gguf(file, integers=False), recipe="int4-weights"))
     after = smollm2.perplexity(lambda ids: torch.from_numpy(np.asarray(session(ids.numpy()))), text)
     assert abs(after / before - 1) < 0.03

@@ -28,7 +28,7 @@ RECIPES: dict[str, Callable[[], Rules]] = {
     "w1a8": lambda: _static("int8", "binary", "w1a8"),
     "w4a8-block": lambda: [CalibratedQuantRule(".*", "int8", "int4", 32, because="recipe w4a8-block")],
     "w4a8-dynamic": lambda: [DynamicQuantRule(".*", "int8", "int4", 32, ops=ROWS, because="recipe w4a8-dynamic")],
-    "int8-dynamic": lambda: [DynamicQuantRule(".*", "int8", ops=ROWS, because="recipe int8-dynamic")],
+    "int8-dynamic": lambda: [DynamicQuantRule(".*", "int8", ops=WEIGHTED, because="recipe int8-dynamic")],
     "int4-weights": lambda: [WeightOnlyRule(".*", "int4", ops=WEIGHTED, because="recipe int4-weights")],
     "binary-weights": lambda: [WeightOnlyRule(".*", "binary", granularity="channel", ops=WEIGHTED, because="recipe binary-weights")],
 }

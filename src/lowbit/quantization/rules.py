@@ -53,6 +53,7 @@ class QuantNode:
     params: QuantParams | None = None  # of the output, where the user gave them
     output: DType | None = None  # of the result, where it is another one than that of the operands
     weight_scale: tuple[float, ...] | None = None  # of the weights, where the user gave them: one for all, or one for each channel
+    offsets: bool = False  # whether each block of weights has an offset beside its scale
 
     @property
     def result(self) -> DType | None:
@@ -220,14 +221,39 @@ class DynamicQuantRule(QuantRule):
 
 @dataclass(frozen=True)
 class WeightOnlyRule(QuantRule):
-    """Weights stored in few bits and multiplied as floats."""
+    """Weights stored in few bits and multiplied as floats.
+
+    offsets  each block has an offset beside its scale, real = scale · q + offset: its least and its largest weight are met exactly. By
+             default where it pays, linear layers with four bits in whole blocks; False: one scale for both signs
+    """
 
     dtype: str = "int4"
     granularity: WeightGranularity = 32
+    offsets: bool | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        where = f"WeightOnlyRule({self.pattern!r})"
+        if self.offsets is not None and not isinstance(self.offsets, bool):
+            raise QuantError(
+                f"offsets={self.offsets!r} is neither true nor false", where=where, hint="offsets=True, offsets=False, or none"
+            )
+        if self.offsets and ((self.weights or self.dtype) != "int4" or not isinstance(self.granularity, int)):
+            found = f"{self.weights or self.dtype} with granularity {self.granularity!r}"
+            raise QuantError(f"offsets are for int4 in blocks, not {found}", where=where, hint='dtype="int4", granularity=32')
 
     @property
     def mode(self) -> Mode:
         return "weights"
+
+    def create_quant_node(self, node: Node) -> QuantNode:
+        decided = super().create_quant_node(node)
+        block, weight = self.granularity, node.input(1)
+        if self.offsets is False or decided.weight is None or decided.weight.name != "int4" or not isinstance(block, int):
+            return decided
+        # Sums over blocks of the input must be an axis of their own: whole blocks, and rows that are multiplied.
+        fits = node.op == "linear" and weight is not None and weight.type.rank == 2 and int(weight.shape[1]) % block == 0
+        return replace(decided, offsets=True) if fits else decided
 
 
 @dataclass(frozen=True)

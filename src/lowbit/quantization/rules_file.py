@@ -97,6 +97,7 @@ def _check(name: str, value: Any) -> None:
         "offset": (type(value) is int, "a whole number"),
         "weight_scale": (all(type(v) in (int, float) for v in numbers), "a number or a list of them"),
         "per_channel": (isinstance(value, bool), "true or false"),
+        "offsets": (isinstance(value, bool), "true or false"),
     }.get(name, (isinstance(value, str), "a text"))
     if not fits:
         raise FormatError(f"{name} = {value!r}, {need} is needed")

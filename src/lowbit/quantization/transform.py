@@ -21,14 +21,13 @@ from lowbit.dtypes import DType, dtype
 from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value, need_graph
 from lowbit.ir.rewrite import Editor
-from lowbit.ops.quant import QUANTIZABLE, Fixed, State
-from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, Scheme, code_range, middle, quantize, requantize
+from lowbit.ops.quant import QUANTIZABLE, State
+from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
+from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, power_of_two, rounded_for, weight_params, widened
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
 from lowbit.quantization.taps import Tap, Taps, find_taps
-from lowbit.ranges import params_from_data, params_from_range
+from lowbit.ranges import params_from_data
 from lowbit.types import Array
-
-ROWS = 256  # of a table that are looked at together
 
 
 class QuantizationTransform:
@@ -70,13 +69,13 @@ class QuantizationTransform:
             self.check(graph)
         for name, text in remarks.items():
             warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
-        decisions = self.decisions(graph)
+        decisions = self.decisions(graph) if weights is None else learned(self.decisions(graph))
         made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({}), weights or {}).run()
         return replace(made, notes={**made.notes, **{name: noted(d) for name, d in decisions.items()}, **remarks})
 
     def parameters(self, graph: Graph, record: CalibrationRecord | None = None) -> Parameters:
         """The parameters that `apply` gives to values and constants, without the graph."""
-        decisions = self.decisions(graph)
+        decisions = learned(self.decisions(graph))
         work = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({}), {})
         work.run()
         constants: dict[str, tuple[QuantParams, ...]] = {}
@@ -91,6 +90,11 @@ class Parameters:
 
     taps: Mapping[str, QuantParams]
     constants: Mapping[str, tuple[QuantParams, ...]]
+
+
+def learned(decisions: Mapping[str, QuantNode]) -> dict[str, QuantNode]:
+    """The decisions without offsets: training learns scales."""
+    return {name: replace(d, offsets=False) for name, d in decisions.items()}
 
 
 def noted(decided: QuantNode) -> str:
@@ -111,6 +115,7 @@ class _Apply:
         self.params: dict[str, QuantParams] = {}
         self.brackets: dict[tuple[str, DType], Value] = {}
         self.by_rows: dict[str, Value] = {}
+        self.sums: dict[tuple[str, int], Value] = {}
         self.constants: dict[tuple[str, QuantParams, QuantParams | None], Value] = {}
 
     def run(self) -> Graph:
@@ -127,6 +132,9 @@ class _Apply:
                     self.weights_only(node, decided)
             except LowbitError as e:
                 raise e.at(node.where) from None
+        for node in self.graph.nodes:
+            if node.op == "gather" and self.decisions[node.output.name].mode == "float":
+                self.looked_up(node)
         return self.editor.done()
 
     def tap_params(self, name: str, tap: Tap) -> QuantParams:
@@ -305,6 +313,11 @@ class _Apply:
             data = self.graph.constant(v)
             if v is None or data is None or data.ndim < 2:
                 continue
+            if decided.weight is not None and decided.weight.bits < 8 and self.is_table(v):  # few bits are for what is summed, not for rows
+                decided = replace(decided, weight=dtype("int8"), offsets=False)
+            if decided.offsets:
+                self.with_offsets(node, v, data, decided)
+                return
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             params = self.weights.get((v.name, params.dtype.name), params)
             inputs[i] = self.integers(v, data, params)
@@ -312,97 +325,54 @@ class _Apply:
                 inputs[0] = self.rows(node)
         self.editor.set_inputs(self.current(node), inputs)
 
+    def with_offsets(self, node: Node, weight: Value, data: Array, decided: QuantNode) -> None:
+        """A linear layer whose blocks of weights have offsets: x · (d q + m)ᵀ = x · (d q)ᵀ + s · mᵀ, s the sums of x over the blocks.
 
-def fixed_params(fixed: Fixed, dtype: DType) -> QuantParams:
-    """Parameters of a known range: 2^bits equal steps from low, so that 0 … 1 has the scale 1/256 and -1 … 1 the zero point 0."""
-    low, _ = code_range(dtype, "asymmetric")
-    scale = np.float32((fixed.high - fixed.low) / 2**dtype.bits)
-    return QuantParams(dtype, scale, low - round(fixed.low / float(scale)), "asymmetric")
+        The first is an ordinary layer with weights in few bits, the second has a block's length times fewer weights.
+        """
+        assert isinstance(decided.granularity, int) and node.inputs[0] is not None
+        params, offset = offset_params(data, decided.granularity)
+        now = self.current(node)
+        x, layer, e = now.inputs[0], node.name or node.output.name, self.editor
+        assert x is not None
+        centred = data - np.repeat(offset, decided.granularity, axis=1)
+        real = self.integers(weight, centred, params)
+        product = e.add("linear", x, real, *now.inputs[2:], name=node.name, out=f"{layer}:product", **node.attrs)
+        sums = self.block_sums(x, decided.granularity)
+        shift = e.add("linear", sums, e.constant(offset, name=f"{weight.name}:offset"), None, name=f"{layer}.shift", out=f"{layer}:shift")
+        e.replace(now.output, e.add("add", product, shift, name=f"{layer}.shifted", out=f"{layer}:shifted"), inherit=True)
 
+    def is_table(self, value: Value) -> bool:
+        """Whether rows of the constant are looked up."""
+        return any(n.op == "gather" and n.inputs[0] == value for n in self.graph.users.get(value.name, ()))
 
-def in_width(params: QuantParams, dtype: DType, scheme: Scheme) -> QuantParams:
-    """Parameters of another dtype for the same range; of a wider symmetric one such that every number stays what it is.
+    def looked_up(self, node: Node) -> None:
+        """A lookup in a table that a layer multiplies by reads the layer's integers: the table is stored once."""
+        table, ids = node.inputs[0], node.inputs[1]
+        stored = [(p, v) for (name, p, _), v in self.constants.items() if table is not None and name == table.name]
+        if table is None or ids is None or len(stored) != 1 or table.type.rank != 2 or node.attrs["axis"] not in (0, -2):
+            return
+        params, real = stored[0]
+        before, (_, size) = self.editor.producer(real), table.shape
+        if before is None or params.axis(2) is None or np.any(params.zero_point):
+            return
+        by_row = not isinstance(params.granularity, PerBlock)
+        if by_row and params.axis(2) != 0:
+            return
+        scale = self.editor.constant(params.scale.reshape(-1, 1), name=f"{table.name}:rows:scale") if by_row else before.inputs[1]
+        parts = [self.editor.add("gather", v, ids, out=f"{node.output.name}:{i}", axis=0) for i, v in enumerate((before.inputs[0], scale))]
+        block = params.granularity.size if isinstance(params.granularity, PerBlock) else int(size)
+        rows = self.editor.add(
+            "dequantize_linear", *parts, None, name=node.name, out=f"{node.output.name}:rows", axis=parts[0].type.rank - 1, block_size=block
+        )
+        self.editor.replace(self.current(node).output, rows, inherit=True)
 
-    >>> from lowbit.dtypes import dtype
-    >>> in_width(QuantParams("int8", 0.5, 3), dtype("int16"), "symmetric").scale.item()  # 0.5 / 128
-    0.00390625
-    """
-    lowest, highest = (int(q) - int(params.zero_point) for q in params.code_range)
-    if scheme != "asymmetric":
-        largest, (_, top) = max(-lowest, highest), code_range(dtype, scheme)
-        steps = (top - middle(dtype)) // largest
-        if steps:
-            return QuantParams(dtype, params.scale / np.float32(1 << (steps.bit_length() - 1)), None, scheme)
-    return params_from_range(float(params.scale) * lowest, float(params.scale) * highest, dtype, scheme)
-
-
-def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
-    """Parameters that also cover the finite values of the constants: an embedding's rows are not clipped to those calibration saw."""
-    if not isinstance(params.granularity, PerTensor):
-        return params
-    low, high = (float(params.scale) * (q - int(params.zero_point)) for q in params.code_range)
-    least, most = low, high
-    for data in constants:
-        finite = data[np.isfinite(data)]
-        least, most = min(least, float(finite.min(initial=least))), max(most, float(finite.max(initial=most)))
-    half = float(params.scale) / 2  # what rounds into the range is covered already
-    if least >= low - half and most <= high + half:
-        return params
-    return params_from_range(least, most, params.dtype, params.scheme)
-
-
-def weight_params(data: Array, decided: QuantNode, axis: int | tuple[int, ...], contract: int | None) -> QuantParams:
-    """Parameters of a weight: symmetric, per tensor, per channel, or per block along the contraction.
-
-    Channels along several axes (direction and row of a recurrent weight) are blocks as long as the contraction.
-    """
-    assert decided.weight is not None
-    axes = [a % data.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
-    if decided.weight_scale is not None:
-        return given_weight_params(data, decided, axes)
-    granularity: PerTensor | PerAxis | PerBlock = PerTensor()
-    if contract is not None and contract % data.ndim in axes:  # a vector: all of it is summed
-        return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
-    if isinstance(decided.granularity, int) and contract is not None:
-        granularity = PerBlock(contract % data.ndim, decided.granularity)
-    elif decided.granularity != "tensor":
-        one = all(data.shape[a] == 1 for a in axes[:-1])
-        granularity = PerAxis(axes[-1]) if one or contract is None else PerBlock(contract % data.ndim, data.shape[contract])
-    return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
-
-
-def given_weight_params(data: Array, decided: QuantNode, axes: list[int]) -> QuantParams:
-    """The weights' scales that the rule brings: one, or one for each channel."""
-    assert decided.weight is not None and decided.weight_scale is not None
-    scales, channels = decided.weight_scale, data.shape[axes[-1]]
-    if len(scales) == 1:
-        return QuantParams(decided.weight, scales[0], None, decided.weight_scheme)
-    if len(axes) > 1 or len(scales) != channels:
-        need = f"{channels} channels" if len(axes) == 1 else "channels along several axes, which take one scale"
-        raise QuantError(f"weight_scale has {len(scales)} numbers, the weights have {need}", hint="one for each channel, or one for all")
-    return QuantParams(decided.weight, np.array(scales, np.float32), None, decided.weight_scheme, PerAxis(axes[-1]))
-
-
-def power_of_two(scale: Array, finest: int) -> Array:
-    """The smallest power of two that is not below the scale, nor below 2^-finest."""
-    fraction, exponent = np.frexp(scale)  # scale = fraction · 2^exponent, fraction in [0.5, 1)
-    return np.ldexp(np.float32(1), np.maximum(exponent - (fraction == 0.5), -finest))
-
-
-def holding(params: QuantParams, bias: Array | None, input_scale: Array, bits: int) -> QuantParams:
-    """A weight's parameters with scales so large that the bias needs no more than `bits` bits on the grid input scale × weight scale.
-
-    Only channels whose weights are next to nothing beside their bias (dead ones, in trained networks) have smaller scales.
-    """
-    if params.scale.ndim > 1:
-        return params
-    least = np.full(params.scale.size, 2.0**-110)  # and the grid stays a normal float32
-    if bias is not None and params.scale.size:
-        least = np.maximum(least, np.abs(bias.astype(np.float64)).reshape(-1, params.scale.size).max(axis=0) / 2.0**bits)
-    need = (least / float(input_scale)).reshape(params.scale.shape)
-    if np.all(params.scale >= need):
-        return params
-    return QuantParams(params.dtype, np.maximum(params.scale, need), params.zero_point, params.scheme, params.granularity)
+    def block_sums(self, x: Value, size: int) -> Value:
+        """The sums of rows over blocks: once for all layers that read the value."""
+        if (x.name, size) not in self.sums:
+            cut = self.editor.add("reshape", x, out=f"{x.name}:blocks", shape=(*x.shape[:-1], int(x.shape[-1]) // size, size))
+            self.sums[x.name, size] = self.editor.add("reduce_sum", cut, out=f"{x.name}:sums", axes=(x.type.rank,), keepdims=False)
+        return self.sums[x.name, size]
 
 
 def too_fine(own: QuantParams, needed: QuantParams, bias: Array | None, bits: int) -> QuantError:
@@ -435,27 +405,6 @@ def parameter_constants(editor: Editor, name: str, params: QuantParams) -> tuple
     scale = editor.constant(np.asarray(params.scale), name=f"{name}:scale")
     zero = editor.constant(params.zero_point.astype(params.dtype.numpy), name=f"{name}:zero", dtype=params.dtype)
     return scale, zero
-
-
-def rounded_for(data: Array, params: QuantParams, result: QuantParams) -> Array:
-    """Integers of a table whose result has few bits too: rounded so that bringing them to the result gives what one rounding gives.
-
-    Two roundings make up to twice the noise of one. Where the nearest integer goes astray its neighbour does not, if a row has finer steps.
-    """
-    ints = quantize(data, params)
-    if result.dtype.bits > params.dtype.bits:
-        return ints
-    low, high = params.code_range
-    axis = params.axis(data.ndim) or 0
-    for start in range(0, data.shape[axis], ROWS):  # some rows at a time: what is computed on the way takes many times their bytes
-        part = slice(start, start + ROWS)
-        rows = np.moveaxis(ints, axis, 0)[part]
-        some = QuantParams(params.dtype, params.scale[part], params.zero_point[part], params.scheme, PerAxis(0))
-        want = quantize(np.moveaxis(data, axis, 0)[part], result).astype(np.int32)
-        off = np.sign(want - requantize(rows, some, result))
-        other = np.clip(rows + off, low, high).astype(ints.dtype)
-        rows[...] = np.where(requantize(other, some, result) == want, other, rows)
-    return ints
 
 
 def quantized_constant(editor: Editor, value: Value, data: Array, params: QuantParams) -> Value:

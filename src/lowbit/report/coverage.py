@@ -112,6 +112,7 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
     reasons = {(i.layer, i.op): i.because for i in lowered.islands}
     only_weights = {(i.layer, i.op): i.because for i in lowered.weights_only}
     counted: tuple[set[str], set[str]] = (set(), set())
+    named = {(n.name, n.op): n for n in quantized.nodes}
     owners: dict[str, Node] = {}  # a node of the integer graph, by its first output -> the first layer it stands for
     layers = []
     for node in graph.nodes:
@@ -120,6 +121,8 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
         standing = stands_for(lowered.graph, seen, end)
         owner = owners.setdefault(standing.output.name, node) if standing is not None else node
         now = quantized.producers.get(node.output.name)
+        if now is not None and now.op != node.op:  # weights with offsets: the layer's value is a sum, the layer stands before it
+            now = named.get((node.name, node.op), now)
         kind: Kind = kind_of(node, standing, (layer, node.op) in only_weights)
         because = quantized.notes.get(node.output.name, "")
         if kind in ("weights", "float") and not because.startswith(STAYS_FLOAT):  # a rule wanted integers: lowering knows why not

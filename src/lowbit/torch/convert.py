@@ -18,6 +18,7 @@ from lowbit.pipeline import load as load_graph
 from lowbit.pipeline import quantize as quantize_graph
 from lowbit.torch.calibrate import Pending, pending
 from lowbit.torch.modules.base import Plan, Quantized
+from lowbit.torch.qtensor import QTensor
 from lowbit.torch.root import Owned, arguments, attach, spec_of
 
 
@@ -101,12 +102,23 @@ def write(graph: Graph, layers: Mapping[str, Quantized]) -> dict[str, Owned]:
         if layer is None or node.op != layer.op:
             continue
         names = layer.take(editor, node)
-        owned |= {constant: Owned(path, parameter) for constant, parameter in names.items()}
+        for constant, parameter in names.items():
+            if constant in owned:
+                share(layers[owned[constant].module], owned[constant].parameter, layer, parameter)
+            else:
+                owned[constant] = Owned(path, parameter)
         seen.add(path)
     for path, layer in layers.items():
         if path not in seen:
             layer.quant_mode, layer.plan = "float", Plan("float", because="its node is not in the graph")
     return owned
+
+
+def share(first: nn.Module, name: str, other: nn.Module, parameter: str) -> None:
+    """A table that is also a layer's weight is one parameter of both, where both read it with the same scales."""
+    a, b = (getattr(m, n, None) for m, n in ((first, name), (other, parameter)))
+    if isinstance(a, QTensor) and isinstance(b, QTensor) and a.quant_params == b.quant_params:
+        setattr(other, parameter, a)
 
 
 def fold(model: nn.Module, graph: Graph, layers: Mapping[str, Quantized]) -> tuple[str, ...]:

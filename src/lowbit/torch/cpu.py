@@ -59,6 +59,14 @@ def linear_rows(x: Tensor, weight: QTensor, bias: Tensor | None = None) -> Tenso
     return run(made, x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], weight.shape[0])
 
 
+@kernel("cpu", "weight_only")
+def weight_only(x: Tensor, weight: QTensor, bias: Tensor | None = None) -> Tensor | None:
+    """Weights in few bits, multiplied as floats by a session that keeps them as it wants them."""
+    layer = Layer("linear", dims("rows", int(weight.shape[1])), weight, bias)
+    made = compiled(weight).get(("weights", None if bias is None else id(bias)), layer.graph)
+    return run(made, x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], weight.shape[0])
+
+
 def conv_attrs(stride: tuple[int, ...], padding: tuple[int, ...], dilation: tuple[int, ...], groups: int) -> dict[str, Any]:
     """torch's geometry in the graph's words: pads before all axes, then after them."""
     return {"stride": tuple(stride), "pads": (*padding, *padding), "dilation": tuple(dilation), "groups": groups}

@@ -29,9 +29,9 @@ def save_safetensors(state: nn.Module | Mapping[str, Any], path: str | PathLike[
     from safetensors.torch import save
 
     whole = state.state_dict() if isinstance(state, nn.Module) else state
-    tensors: dict[str, Tensor] = {}
-    described = {key: _described(value, key, tensors) for key, value in whole.items()}
-    write_whole(path, save(tensors, {"lowbit": json.dumps({"version": VERSION, "state": described}, sort_keys=True)}))
+    file = _File()
+    described = {key: file.described(value, key) for key, value in whole.items()}
+    write_whole(path, save(file.tensors, {"lowbit": json.dumps({"version": VERSION, "state": described}, sort_keys=True)}))
 
 
 def load_safetensors(path: str | PathLike[str]) -> dict[str, Any]:
@@ -49,23 +49,37 @@ def load_safetensors(path: str | PathLike[str]) -> dict[str, Any]:
         raise FormatError(f"not a state of quantized tensors ({e})", where=Path(path).name) from e
 
 
-def _described(value: Any, key: str, tensors: dict[str, Tensor]) -> Any:
-    """The value as JSON; tensors go into `tensors` and are named in it."""
-    if isinstance(value, QTensor):
-        for part, t in zip(PARTS, (value._data, value._scale, value._zero_point), strict=True):
-            tensors[f"{key}:{part}"] = t.detach().contiguous().clone()
-        g = value._layout
-        return {"qtensor": key, "layout": [g.dtype, g.scheme, g.axis, g.block], "shape": list(value.shape)}
-    if isinstance(value, Tensor):
-        tensors[key] = value.detach().contiguous().clone()
-        return {"tensor": key}
-    if isinstance(value, Mapping):
-        return {"map": [[str(k), _described(v, f"{key}/{k}", tensors)] for k, v in value.items()]}
-    if isinstance(value, list | tuple):
-        return {"list": [_described(v, f"{key}/{i}", tensors) for i, v in enumerate(value)]}
-    if value is None or isinstance(value, str | int | float | bool):
-        return {"value": value}
-    raise FormatError(f"a {type(value).__name__} cannot be stored", where=key, hint="tensors, numbers, text, lists and dicts can")
+class _File:
+    """Tensors by the names that they have in the file. One that several keys hold, a table that is also a head's weight, is there once."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[str, Tensor] = {}
+        self._seen: dict[Any, str] = {}
+
+    def described(self, value: Any, key: str) -> Any:
+        """The value as JSON; its tensors go into the file and are named in it."""
+        if isinstance(value, QTensor):
+            parts = (value._data, value._scale, value._zero_point)
+            key = self._seen.setdefault(tuple(map(place, parts)), key)
+            self.tensors |= {f"{key}:{part}": t.detach().contiguous().clone() for part, t in zip(PARTS, parts, strict=True)}
+            g = value._layout
+            return {"qtensor": key, "layout": [g.dtype, g.scheme, g.axis, g.block], "shape": list(value.shape)}
+        if isinstance(value, Tensor):
+            key = self._seen.setdefault(place(value), key)
+            self.tensors[key] = value.detach().contiguous().clone()
+            return {"tensor": key}
+        if isinstance(value, Mapping):
+            return {"map": [[str(k), self.described(v, f"{key}/{k}")] for k, v in value.items()]}
+        if isinstance(value, list | tuple):
+            return {"list": [self.described(v, f"{key}/{i}") for i, v in enumerate(value)]}
+        if value is None or isinstance(value, str | int | float | bool):
+            return {"value": value}
+        raise FormatError(f"a {type(value).__name__} cannot be stored", where=key, hint="tensors, numbers, text, lists and dicts can")
+
+
+def place(t: Tensor) -> Any:
+    """What is equal for tensors that are the same numbers in the same memory."""
+    return (t.data_ptr(), t.dtype, tuple(t.shape), t.stride()) if t.numel() else object()
 
 
 def _made(row: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:

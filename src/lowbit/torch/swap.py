@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
+from lowbit.dtypes import dtype
 from lowbit.errors import InputError, QuantError
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
 from lowbit.torch.calibrate import Pending, calibrate
-from lowbit.torch.convert import convert
-from lowbit.torch.modules import SWAPS
+from lowbit.torch.convert import convert, share
+from lowbit.torch.modules import SWAPS, Embedding, Linear
 from lowbit.torch.modules.base import Plan, Quantized
 from lowbit.torch.root import NAME, attach, detach
 
@@ -59,9 +61,14 @@ def quantize_(
             hint="rules that match its layers' paths" if reasons else kinds,
         )
     for layer, decided in found:
+        tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and isinstance(layer, Linear) and m.weight is layer.weight]
+        if tables and decided.weight is not None and decided.weight.bits < 8:  # few bits are for what is summed, not for rows
+            decided = replace(decided, weight=dtype("int8"), offsets=False)
         layer.plan = Plan.of(decided)
         if decided.mode in ("dynamic", "weights"):
             layer.to_mode(decided.mode)
+            for table in tables:
+                Embedding.swapped(table).share(layer)
     if any(decided.mode == "static" for _, decided in found):
         model.__dict__["_lowbit_pending"] = Pending(tuple(rules), method, guard, dynamic)
         if data is not None:
@@ -80,9 +87,13 @@ def dequantize_(model: nn.Module) -> nn.Module:
 def restore_float(model: nn.Module) -> None:
     """Layers that were swapped before are plain ones again, with the weights that their integers stand for."""
     detach(model)
+    tied = shared_parameters(model)
     for module in model.modules():
         if isinstance(module, Quantized):
             module.dequantize_weights().unswapped()
+    for (first, name), *others in tied:
+        for each, parameter in others:
+            setattr(each, parameter, getattr(first, name))
 
 
 def restore_(model: nn.Module, state: Mapping[str, Any]) -> nn.Module:
@@ -110,5 +121,19 @@ def restore_(model: nn.Module, state: Mapping[str, Any]) -> nn.Module:
                 layer._parameters[name] = nn.Parameter(theirs.detach().clone(), requires_grad=False)
     if NAME in state:
         attach(model)
+    tied = shared_parameters(model)
     model.load_state_dict(state)
+    for (first, name), *others in tied:
+        for module, parameter in others:
+            share(first, name, module, parameter)
     return model.eval()
+
+
+def shared_parameters(model: nn.Module) -> list[list[tuple[nn.Module, str]]]:
+    """Where each parameter is that several modules have, by module and name."""
+    found: dict[Any, list[tuple[nn.Module, str]]] = {}
+    for module in model.modules():
+        for name, p in module._parameters.items():
+            if p is not None:
+                found.setdefault(p, []).append((module, name))
+    return [places for places in found.values() if len(places) > 1]

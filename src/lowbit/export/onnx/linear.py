@@ -108,6 +108,7 @@ def _matmul_nbits(w: Writer, node: Node, b: FourBits) -> None:
     before = w.graph.producers[source(node, 1).name]
     w.nbits[w.name(node.output)] = {
         "at": w.held[before.output.name],
+        "rank": list(w.held).index(before.output.name),
         "real": stem,
         "layer": before.name,
         "inputs": [w.name(v) for v in before.inputs],

@@ -6,7 +6,7 @@ block-wise integer weights, the second has a 32nd of its size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 
 import numpy as np
@@ -36,6 +36,7 @@ class _Maker:
     s: Llama
     integers: bool
     b: Builder
+    held: dict[str, tuple[Value, ...]] = field(default_factory=dict)  # constants of a tensor: a table that is also the head is one
 
     def run(self) -> Graph:
         s, b = self.s, self.b
@@ -79,9 +80,9 @@ class _Maker:
         b, called = self.b, called or name
         t = self.file.tensor(f"{name}.weight")
         if not (self.integers and isinstance(t, BlockTensor)):
-            return b.add("linear", x, b.constant(self.file.real(f"{name}.weight"), f"{called}.weight"), name=called)
+            return b.add("linear", x, self.real(name), name=called)
         offset = t.affine()[2]
-        weight = b.add("dequantize_linear", *self.stored(t, called), axis=1, block_size=BLOCK, name=f"{called}.weight")
+        weight = b.add("dequantize_linear", *self.stored(t, name), axis=1, block_size=BLOCK, name=f"{called}.weight")
         y = b.add("linear", x, weight, name=called)
         if offset is None:
             return y
@@ -89,22 +90,27 @@ class _Maker:
         shift = b.add("linear", sums, b.constant(offset, f"{called}.offset"), name=f"{called}.shift")
         return b.add("add", y, shift, name=f"{called}.shifted")
 
-    def stored(self, t: BlockTensor, called: str) -> tuple[Value, Value, Value]:
+    def real(self, name: str) -> Value:
+        """The weight as floats."""
+        if name not in self.held:
+            self.held[name] = (self.b.constant(self.file.real(f"{name}.weight"), f"{name}.weight"),)
+        return self.held[name][0]
+
+    def stored(self, t: BlockTensor, name: str) -> tuple[Value, ...]:
         """Integers, scales and zero points as constants."""
-        params, codes, _ = t.affine()
-        zero = params.zero_point.astype(codes.dtype)
-        named = ((codes, "ints"), (np.asarray(params.scale), "scale"), (zero, "zero_point"))
-        ints, scale, zero_point = (
-            self.b.constant(data, f"{called}.{what}", None if what == "scale" else t.kind.dtype) for data, what in named
-        )
-        return ints, scale, zero_point
+        if name not in self.held:
+            params, codes, _ = t.affine()
+            zero = params.zero_point.astype(codes.dtype)
+            named = ((codes, "ints"), (np.asarray(params.scale), "scale"), (zero, "zero_point"))
+            self.held[name] = tuple(self.b.constant(d, f"{name}.{what}", None if what == "scale" else t.kind.dtype) for d, what in named)
+        return self.held[name]
 
     def embedding(self, ids: Value) -> Value:
         """The rows of the table: of integers, only those that are read become reals."""
         b, name = self.b, "token_embd"
         t = self.file.tensor(f"{name}.weight")
         if not (self.integers and isinstance(t, BlockTensor)):
-            return b.add("gather", b.constant(self.file.real(f"{name}.weight"), f"{name}.weight"), ids, axis=0, name=name)
+            return b.add("gather", self.real(name), ids, axis=0, name=name)
         rows = [b.add("gather", part, ids, axis=0) for part in self.stored(t, name)]
         x = b.add("dequantize_linear", *rows, axis=2, block_size=BLOCK, name=name)
         if (offset := t.affine()[2]) is None:

@@ -193,7 +193,7 @@ def _own(proto: Any) -> OwnNames | None:
         names, layers, dtypes, linears = maps
         bits = tuple(
             OwnBits(str(k), int(b["at"]), str(b["real"]), str(b["layer"]), tuple(map(str, b["inputs"])), str(b["dtype"]))
-            for k, b in found.get("nbits", {}).items()
+            for k, b in sorted(found.get("nbits", {}).items(), key=lambda kb: int(kb[1].get("rank", 0)))  # of those at one place
         )
         intact = group_digest(proto.graph.node, ()) == found.get("nodes")
         return OwnNames(names, layers, dtypes, linears, _intact_groups(proto.graph, found["groups"]), bits, intact)

@@ -29,8 +29,8 @@ from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import find_result, operand
 from lowbit.ops.quant import QUANTIZABLE, Operand, RowsOperand
 from lowbit.quant_params import PerBlock, QuantParams
+from lowbit.quantization.params import weight_params
 from lowbit.quantization.rules import DynamicQuantRule, QuantNode, WeightGranularity
-from lowbit.quantization.transform import weight_params
 from lowbit.torch.layer import Compiled, array
 from lowbit.torch.qtensor import QTensor, quantize
 from lowbit.types import TensorType
@@ -59,13 +59,14 @@ class Plan:
     activation_scheme: Any = "asymmetric"
     weight_scheme: Any = "symmetric_restricted"
     because: str = "quantized by hand"
+    offsets: bool = False
 
     @staticmethod
     def of(decided: QuantNode) -> Plan:
         a, w = decided.activation, decided.weight
         return Plan(
             decided.mode, None if a is None else a.name, None if w is None else w.name, decided.granularity,
-            decided.activation_scheme, decided.weight_scheme, decided.because,
+            decided.activation_scheme, decided.weight_scheme, decided.because, decided.offsets,
         )  # fmt: skip
 
     def decided(self) -> QuantNode:
@@ -160,10 +161,14 @@ class Quantized(nn.Module, ABC):
         """Weights are floats again: those that the integers stand for. They get gradients again."""
         for name, p in list(self._parameters.items()):
             if isinstance(p, QTensor):
-                setattr(self, name, nn.Parameter(p.dequantize()))
+                setattr(self, name, nn.Parameter(self._stands_for(p)))
         self.quant_mode = "float"
         self._compiled.clear()
         return self
+
+    def _stands_for(self, q: QTensor) -> Tensor:
+        """The floats of a quantized parameter."""
+        return q.dequantize()
 
     @property
     def is_quantized(self) -> bool:
@@ -173,8 +178,12 @@ class Quantized(nn.Module, ABC):
     def node(self, path: str) -> Node:
         """The layer as rules see it."""
         x, path = Value("x", TensorType((1,), "float32")), path or self.op
-        w = Value("w", TensorType(tuple(getattr(self, self.weights[0]).shape), "float32"))
+        w = Value("w", TensorType(self._weight_shape(), "float32"))
         return Node(self.op, self._inputs(x, w), self.attrs(), path, (Value(path, x.type),))
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        """The weight's shape in the graph."""
+        return tuple(getattr(self, self.weights[0]).shape)
 
     def _inputs(self, x: Value, w: Value) -> tuple[Value, ...]:
         return (x, w)

@@ -5,30 +5,76 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lowbit.errors import QuantError
 from lowbit.ir.graph import Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import operand
 from lowbit.quant_params import PerAxis, PerTensor
+from lowbit.quantization.params import offset_params
 from lowbit.ranges import params_from_data
 from lowbit.torch import kernels
-from lowbit.torch.layer import Layer, dims, run
-from lowbit.torch.modules.base import Quantized, StraightThrough, faked
-from lowbit.torch.qtensor import QTensor
+from lowbit.torch.layer import Layer, array, dims, run
+from lowbit.torch.modules.base import Mode, Plan, Quantized, StraightThrough, faked
+from lowbit.torch.qtensor import QTensor, quantize
 
 
 class Linear(Quantized, nn.Linear):
-    """nn.Linear that can be quantized: y = x Wᵀ + b, docs/arithmetic.md §2."""
+    """nn.Linear that can be quantized: y = x Wᵀ + b, docs/arithmetic.md §2.
+
+    Weights in blocks may have offsets, W = d q + m: then `weight` is d q, and `weight_offset` (rows, blocks) is m.
+    """
 
     op = "linear"
+    weight_offset: Tensor | None
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.register_parameter("weight_offset", None)
+
+    def unswapped(self) -> nn.Module:
+        del self.weight_offset
+        return super().unswapped()
 
     def forward(self, input: Tensor) -> Tensor:
-        if self.quant_mode == "weights" and not (self.training or input.device.type == "cpu" or input.requires_grad):
-            y = kernels.run("weight_only", input, self.weight, self.bias)  # the device's own, which unpacks on the way
+        y = self._product(input)
+        if self.weight_offset is None:
+            return y
+        sums = input.reshape(*input.shape[:-1], self.weight_offset.shape[1], -1).sum(-1)  # of blocks: their offsets are multiplied by them
+        return y + F.linear(sums, self.weight_offset)
+
+    def _product(self, x: Tensor) -> Tensor:
+        plain = self.training or torch.compiler.is_compiling() or (x.requires_grad and torch.is_grad_enabled())
+        if self.quant_mode == "weights" and not plain and x.dtype == torch.float32:
+            y = kernels.run("weight_only", x, self.weight, self.bias)
             if y is not None:
                 return y
-        return self._forward(input)
+        return self._forward(x)
+
+    def _quantize(self, name: str, plan: Plan) -> None:
+        if not plan.offsets or isinstance(self.weight, QTensor):
+            return super()._quantize(name, plan)
+        assert isinstance(plan.granularity, int)
+        params, offset = offset_params(array(self.weight), plan.granularity)
+        m = torch.from_numpy(offset).to(self.weight.device)
+        q = quantize(self.weight.detach() - m.repeat_interleave(plan.granularity, 1), params=params)
+        self.weight, self.weight_offset = nn.Parameter(q, requires_grad=False), nn.Parameter(m, requires_grad=False)
+
+    def _stands_for(self, q: QTensor) -> Tensor:
+        m = self.weight_offset
+        return q.dequantize() if m is None or q is not self.weight else q.dequantize() + m.repeat_interleave(q.shape[1] // m.shape[1], 1)
+
+    def dequantize_weights(self) -> Any:
+        super().dequantize_weights()
+        self.weight_offset = None
+        return self
+
+    def to_mode(self, mode: Mode) -> Any:
+        if mode == "static" and (self.weight_offset is not None or self.plan.offsets):
+            raise QuantError("weights with offsets are multiplied as floats", where=type(self).__name__, hint="mode 'weights'")
+        return super().to_mode(mode)
 
     def _on_integers(self, x: Tensor) -> Tensor:
         if x.requires_grad and torch.is_grad_enabled():
@@ -70,6 +116,11 @@ class Embedding(Quantized, nn.Embedding):
 
     def attrs(self) -> dict[str, Any]:
         return {"axis": 0}
+
+    def share(self, layer: Quantized) -> Embedding:
+        """Its table is the layer's weight, the very integers: a table that is also multiplied by is stored once."""
+        self.weight, self.plan, self.quant_mode = layer.get_parameter("weight"), layer.plan, "weights"
+        return self
 
     def _inputs(self, x: Value, w: Value) -> tuple[Value, ...]:
         return (w, x)

@@ -23,7 +23,7 @@ from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import find_result, operand
 from lowbit.ops.quant import FloatOperand, Operand, RowsOperand
-from lowbit.quant_params import PerAxis, QuantParams
+from lowbit.quant_params import PerAxis, PerBlock, QuantParams
 from lowbit.ranges import params_from_data
 from lowbit.torch.layer import array, bracket, dims, rows
 from lowbit.torch.modules.base import Plan, Quantized
@@ -70,10 +70,13 @@ class _Recurrent(Quantized):
         shared = {"hidden": self.hidden_size, "direction": direction, "activations": self.kind.activations * n, "clip": None}
         return shared | dict(self.kind.options)
 
+    def _weight_shape(self) -> tuple[int, ...]:
+        return (len(self._directions), *super()._weight_shape())
+
     def _weight_params(self, name: str, weight: Tensor, plan: Plan) -> QuantParams:
-        return params_from_data(
-            array(weight), plan.decided().weight or "int8", plan.weight_scheme, PerAxis(0)
-        )  # a scale for each gate's row
+        by_block = plan.mode == "weights" and isinstance(plan.granularity, int)  # else a scale for each gate's row
+        granularity = PerBlock(1, plan.granularity) if by_block else PerAxis(0)  # type: ignore[arg-type]
+        return params_from_data(array(weight), plan.decided().weight or "int8", plan.weight_scheme, granularity)
 
     def finish_calibration(self) -> Any:
         """Dynamic: without the graph around it nobody has seen its states at every step."""
@@ -217,9 +220,13 @@ class _Recurrent(Quantized):
             if isinstance(w, FloatOperand):
                 setattr(self, name, nn.Parameter(data))
                 continue
-            scales = w.params.scale.reshape(1, -1) if w.params.scale.ndim < 2 else w.params.scale[:, :, 0]
-            scale = np.broadcast_to(scales, w.data.shape[:2])[d][order]
-            params = QuantParams(w.params.dtype, scale, None, w.params.scheme, PerAxis(0))
+            g, scales = w.params.granularity, w.params.scale
+            if isinstance(g, PerBlock) and scales.shape[2] > 1:
+                params = QuantParams(w.params.dtype, scales[d][order], None, w.params.scheme, PerBlock(1, g.size))
+            else:
+                rows_of = scales.reshape(1, -1) if scales.ndim < 2 else scales[:, :, 0]
+                scale = np.broadcast_to(rows_of, w.data.shape[:2])[d][order]
+                params = QuantParams(w.params.dtype, scale, None, w.params.scheme, PerAxis(0))
             setattr(self, name, nn.Parameter(QTensor.of(data, params), requires_grad=False))
 
     # --- state ---

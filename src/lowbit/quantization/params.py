@@ -1,0 +1,146 @@
+"""Which parameters a tensor gets when it becomes integers: from its values, a known range, or another width's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from lowbit.dtypes import DType, dtype
+from lowbit.errors import QuantError
+from lowbit.numerics import as_float32
+from lowbit.ops.quant import Fixed
+from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, Scheme, code_range, middle, quantize, requantize
+from lowbit.quantization.rules import QuantNode
+from lowbit.ranges import params_from_data, params_from_range, range_of
+from lowbit.types import Array
+
+ROWS = 256  # of a table that are looked at together
+
+
+def offset_params(data: Array, block: int) -> tuple[QuantParams, Array]:
+    """Parameters of weights (n, k) less their offsets, and those (n, k / block): a block's codes -8 … 7 are its least to its largest.
+
+    >>> params, offset = offset_params(np.array([[1.0, 16.0]], np.float32), 2)
+    >>> params.scale.tolist(), offset.tolist()
+    ([[1.0]], [[9.0]])
+    """
+    low, high = range_of(as_float32(data), PerBlock(1, block))
+    codes = code_range(dtype("int4"), "symmetric")
+    scale = ((high.astype(np.float64) - low) / (codes[1] - codes[0])).astype(np.float32)
+    offset = (low - codes[0] * scale.astype(np.float64)).astype(np.float32)  # of a block of equal weights: they themselves
+    scale = np.where(scale == 0, np.float32(1), scale)
+    return QuantParams("int4", scale, None, "symmetric", PerBlock(1, block)), offset
+
+
+def fixed_params(fixed: Fixed, dtype: DType) -> QuantParams:
+    """Parameters of a known range: 2^bits equal steps from low, so that 0 … 1 has the scale 1/256 and -1 … 1 the zero point 0."""
+    low, _ = code_range(dtype, "asymmetric")
+    scale = np.float32((fixed.high - fixed.low) / 2**dtype.bits)
+    return QuantParams(dtype, scale, low - round(fixed.low / float(scale)), "asymmetric")
+
+
+def in_width(params: QuantParams, dtype: DType, scheme: Scheme) -> QuantParams:
+    """Parameters of another dtype for the same range; of a wider symmetric one such that every number stays what it is.
+
+    >>> from lowbit.dtypes import dtype
+    >>> in_width(QuantParams("int8", 0.5, 3), dtype("int16"), "symmetric").scale.item()  # 0.5 / 128
+    0.00390625
+    """
+    lowest, highest = (int(q) - int(params.zero_point) for q in params.code_range)
+    if scheme != "asymmetric":
+        largest, (_, top) = max(-lowest, highest), code_range(dtype, scheme)
+        steps = (top - middle(dtype)) // largest
+        if steps:
+            return QuantParams(dtype, params.scale / np.float32(1 << (steps.bit_length() - 1)), None, scheme)
+    return params_from_range(float(params.scale) * lowest, float(params.scale) * highest, dtype, scheme)
+
+
+def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
+    """Parameters that also cover the finite values of the constants: an embedding's rows are not clipped to those calibration saw."""
+    if not isinstance(params.granularity, PerTensor):
+        return params
+    low, high = (float(params.scale) * (q - int(params.zero_point)) for q in params.code_range)
+    least, most = low, high
+    for data in constants:
+        finite = data[np.isfinite(data)]
+        least, most = min(least, float(finite.min(initial=least))), max(most, float(finite.max(initial=most)))
+    half = float(params.scale) / 2  # what rounds into the range is covered already
+    if least >= low - half and most <= high + half:
+        return params
+    return params_from_range(least, most, params.dtype, params.scheme)
+
+
+def weight_params(data: Array, decided: QuantNode, axis: int | tuple[int, ...], contract: int | None) -> QuantParams:
+    """Parameters of a weight: symmetric, per tensor, per channel, or per block along the contraction.
+
+    Channels along several axes (direction and row of a recurrent weight) are blocks as long as the contraction.
+    """
+    assert decided.weight is not None
+    axes = [a % data.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
+    if decided.weight_scale is not None:
+        return given_weight_params(data, decided, axes)
+    granularity: PerTensor | PerAxis | PerBlock = PerTensor()
+    if contract is not None and contract % data.ndim in axes:  # a vector: all of it is summed
+        return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
+    if isinstance(decided.granularity, int) and contract is not None:
+        granularity = PerBlock(contract % data.ndim, decided.granularity)
+    elif decided.granularity != "tensor":
+        one = all(data.shape[a] == 1 for a in axes[:-1])
+        granularity = PerAxis(axes[-1]) if one or contract is None else PerBlock(contract % data.ndim, data.shape[contract])
+    return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
+
+
+def given_weight_params(data: Array, decided: QuantNode, axes: list[int]) -> QuantParams:
+    """The weights' scales that the rule brings: one, or one for each channel."""
+    assert decided.weight is not None and decided.weight_scale is not None
+    scales, channels = decided.weight_scale, data.shape[axes[-1]]
+    if len(scales) == 1:
+        return QuantParams(decided.weight, scales[0], None, decided.weight_scheme)
+    if len(axes) > 1 or len(scales) != channels:
+        need = f"{channels} channels" if len(axes) == 1 else "channels along several axes, which take one scale"
+        raise QuantError(f"weight_scale has {len(scales)} numbers, the weights have {need}", hint="one for each channel, or one for all")
+    return QuantParams(decided.weight, np.array(scales, np.float32), None, decided.weight_scheme, PerAxis(axes[-1]))
+
+
+def power_of_two(scale: Array, finest: int) -> Array:
+    """The smallest power of two that is not below the scale, nor below 2^-finest."""
+    fraction, exponent = np.frexp(scale)  # scale = fraction · 2^exponent, fraction in [0.5, 1)
+    return np.ldexp(np.float32(1), np.maximum(exponent - (fraction == 0.5), -finest))
+
+
+def holding(params: QuantParams, bias: Array | None, input_scale: Array, bits: int) -> QuantParams:
+    """A weight's parameters with scales so large that the bias needs no more than `bits` bits on the grid input scale × weight scale.
+
+    Only channels whose weights are next to nothing beside their bias (dead ones, in trained networks) have smaller scales.
+    """
+    if params.scale.ndim > 1:
+        return params
+    least = np.full(params.scale.size, 2.0**-110)  # and the grid stays a normal float32
+    if bias is not None and params.scale.size:
+        least = np.maximum(least, np.abs(bias.astype(np.float64)).reshape(-1, params.scale.size).max(axis=0) / 2.0**bits)
+    need = (least / float(input_scale)).reshape(params.scale.shape)
+    if np.all(params.scale >= need):
+        return params
+    return QuantParams(params.dtype, np.maximum(params.scale, need), params.zero_point, params.scheme, params.granularity)
+
+
+def rounded_for(data: Array, params: QuantParams, result: QuantParams) -> Array:
+    """Integers of a table whose result has few bits too: rounded so that bringing them to the result gives what one rounding gives.
+
+    Two roundings make up to twice the noise of one. Where the nearest integer goes astray its neighbour does not, if a row has finer steps.
+    """
+    ints = quantize(data, params)
+    if result.dtype.bits > params.dtype.bits:
+        return ints
+    low, high = params.code_range
+    axis = params.axis(data.ndim) or 0
+    for start in range(0, data.shape[axis], ROWS):  # some rows at a time: what is computed on the way takes many times their bytes
+        part = slice(start, start + ROWS)
+        rows = np.moveaxis(ints, axis, 0)[part]
+        some = QuantParams(params.dtype, params.scale[part], params.zero_point[part], params.scheme, PerAxis(0))
+        want = quantize(np.moveaxis(data, axis, 0)[part], result).astype(np.int32)
+        off = np.sign(want - requantize(rows, some, result))
+        other = np.clip(rows + off, low, high).astype(ints.dtype)
+        rows[...] = np.where(requantize(other, some, result) == want, other, rows)
+    return ints
