@@ -6,7 +6,7 @@
 
 typedef __m512i lb_vec;
 
-enum { LB_LANES = 16, LB_ROWS = 12 };
+enum { LB_LANES = 16, LB_ROWS = 12, LB_PANEL_VECS = 1 };
 
 #define lb_vec_load(from) _mm512_load_si512(from)
 #define lb_vec_store(to, v) _mm512_store_si512(to, v)
@@ -14,7 +14,8 @@ enum { LB_LANES = 16, LB_ROWS = 12 };
 #define lb_vec_add(a, b) _mm512_add_epi32(a, b)
 #define lb_vec_dot(c, a, w) lb_dpbusd512(c, a, w)
 
-#define LB_VEC_HALVES(v) _mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1)
+#define lb_vec_low(v) _mm512_castsi512_si256((v)[0]) /* of the vectors of a panel: columns 0-7 */
+#define lb_vec_high(v) _mm512_extracti64x4_epi64((v)[0], 1)
 
 #include "lb_quads_vnni.h"
 

@@ -6,13 +6,16 @@
 
 typedef __m256i lb_vec;
 
-enum { LB_LANES = 8, LB_ROWS = 6 };
+enum { LB_LANES = 8, LB_ROWS = 6, LB_PANEL_VECS = 2 };
 
 #define lb_vec_load(from) _mm256_load_si256((const __m256i *)(const void *)(from))
 #define lb_vec_store(to, v) _mm256_store_si256((__m256i *)(void *)(to), v)
 #define lb_vec_all(v) _mm256_set1_epi32(v)
 #define lb_vec_add(a, b) _mm256_add_epi32(a, b)
 #define lb_vec_dot(c, a, w) lb_dpbusd256(c, a, w)
+
+#define lb_vec_low(v) (v)[0] /* of the vectors of a panel: columns 0-7 */
+#define lb_vec_high(v) (v)[1]
 
 #include "lb_quads_vnni.h"
 

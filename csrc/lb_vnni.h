@@ -28,7 +28,11 @@
 #include <immintrin.h>
 
 static inline __attribute__((always_inline)) __m256i lb_dpbusd256(__m256i c, __m256i a, __m256i w) {
+#ifdef __AVX512VNNI__
+    __asm__("vpdpbusd %[w], %[a], %[c]" : [c] "+v"(c) : [a] "v"(a), [w] "v"(w));
+#else
     __asm__("%{vex%} vpdpbusd %[w], %[a], %[c]" : [c] "+x"(c) : [a] "x"(a), [w] "x"(w));
+#endif
     return c;
 }
 

@@ -104,6 +104,29 @@ static inline void lb_w4_pack_row(const int8_t *x, const lb_w4_cut *cut, const l
     }
 }
 
+/* What rows and panels are multiplied for. */
+typedef struct {
+    lb_w4_cut cut;
+    ptrdiff_t chunk;
+    int32_t x_zero;
+    const uint8_t *packed;
+    int32_t n;
+    const int32_t *bias; /* one segment: of the accumulator, or NULL where the sum is scaled */
+    const float *scales; /* one segment: multipliers (n); else (panels, segments, 16) */
+    const float *x_scales;
+    const float *real_bias;
+    float y_scale;
+    void *out;
+    ptrdiff_t out_stride;
+    lb_result to;
+    lb_clamp16 clamp;
+    int32_t y_zero, lo, hi;
+} lb_w4_product;
+
+#ifdef LB_VNNI_H
+#include "lb_w4_vnni.h"
+#else
+
 /* A run of `groups` groups of a packed panel as bytes, and where its sums begin, for activations u with u - offset = x - x_zero. */
 static __attribute__((noinline)) void lb_w4_unpack(const uint8_t *packed, ptrdiff_t groups, int32_t offset, int8_t *panel, int16_t *start) {
     const __m256i low = _mm256_set1_epi8(15), eight = _mm256_set1_epi8(8), ones = _mm256_set1_epi8(1);
@@ -192,25 +215,6 @@ LB_W4_INLINE void lb_w4_tile(const int rows, const uint8_t *a, ptrdiff_t stride,
 typedef void lb_w4_tile_fn(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const int16_t *starts, ptrdiff_t k, ptrdiff_t chunk,
                            int more, int32_t *acc);
 
-/* What rows and panels are multiplied for. */
-typedef struct {
-    lb_w4_cut cut;
-    ptrdiff_t chunk;
-    int32_t x_zero;
-    const uint8_t *packed;
-    int32_t n;
-    const int32_t *bias; /* one segment: of the accumulator, or NULL where the sum is scaled */
-    const float *scales; /* one segment: multipliers (n); else (panels, segments, 16) */
-    const float *x_scales;
-    const float *real_bias;
-    float y_scale;
-    void *out;
-    ptrdiff_t out_stride;
-    lb_result to;
-    lb_clamp16 clamp;
-    int32_t y_zero, lo, hi;
-} lb_w4_product;
-
 /* total (rows x 16) += `segments` segments, each scaled. */
 LB_W4_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row,
                                     int32_t first, int32_t last, const float *scales, const float *x_scales, float *total) {
@@ -288,6 +292,8 @@ LB_W4_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, 
             weights[h] = _mm256_add_epi32(weights[h], _mm256_madd_epi16(n[h], words));
     }
 }
+
+#endif
 
 /* s.acc (rows x 16) = the sums of a panel for few rows: integers of one segment, or the scaled sum of all. */
 LB_W4_INLINE void lb_w4_few_rows(const int rows, const lb_w4_product *p, const lb_w4_scratch *s, const uint8_t *packed, const float *scales,

@@ -39,6 +39,8 @@ LB_W4_INLINE void lb_w4_finish(const lb_w4_product *p, const lb_result to, const
         lb_store_bytes((int8_t *)p->out + at, lb_round16(y[0], y[1], &p->clamp), width);
 }
 
+#ifndef LB_VNNI_H
+
 LB_W4_TILE_OF(6)
 LB_W4_TILE_OF(4)
 LB_W4_TILE_OF(2)
@@ -100,6 +102,8 @@ static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s
         LB_W4_TILES(lb_w4_tile_blocks, rows, i, p, s, i, first, last, scales, x_scales ? x_scales + i : NULL, total + 16 * i)
     }
 }
+
+#endif
 
 /* Whether these rows take the way of few rows. Zero points cost each row as much there as unpacking does for all. */
 static inline int lb_w4_are_few(const lb_w4_product *p, ptrdiff_t rows) {
