@@ -1,11 +1,11 @@
 # Each target makes .venv and installs what it needs by itself; nothing is done twice when nothing changed.
-#   make demo    make test    make check    make test-csrc    make test-targets    make e2e
+#   make demo    make test    make check    make test-csrc    make test-targets    make test-aarch64    make e2e
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/contracts csrc/contracts/* csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt src/lowbit/runtime/kernel_table.py)
 
-.PHONY: docs demo test test-csrc test-targets check clean e2e
+.PHONY: docs demo test test-csrc test-targets test-aarch64 check clean e2e
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
@@ -18,7 +18,7 @@ e2e: .venv/.dev .venv/.native
 	$(BIN)/python -m pytest -q tests/e2e
 
 # Generated C on emulated machines (Cortex-M0+ to M55, aarch64). Needs cross compilers and QEMU, installs neither, says what it skips.
-test-targets: .venv/.dev .venv/.native
+test-targets: .venv/.dev .venv/.native test-aarch64
 	$(BIN)/python -m pytest -q -rs -n 2 tests/targets
 
 check: .venv/.dev .venv/.native
@@ -38,6 +38,18 @@ test-csrc: .venv/.build-tools
 	    $(BIN)/cmake --build $$dir --target $$tests >>$$dir.log || { cat $$dir.log; exit 1; }; \
 	    for t in $$tests; do echo "$$t, sanitizers: $$sanitize" && $$dir/$$t || exit 1; done; \
 	done
+
+# Kernels as they are built on aarch64, in QEMU.
+test-aarch64: .venv/.build-tools
+	@if ! command -v aarch64-linux-gnu-gcc >/dev/null || ! command -v qemu-aarch64 >/dev/null; then \
+	    echo "NOT TESTED: kernels on aarch64 (aarch64-linux-gnu-gcc or qemu-aarch64 not installed)"; exit 0; \
+	fi; \
+	dir=build/csrc-aarch64 && \
+	$(BIN)/cmake -G Ninja -S . -B $$dir -DLOWBIT_CSRC_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	    -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_EXE_LINKER_FLAGS=-static -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	    -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING >$$dir.log && \
+	$(BIN)/cmake --build $$dir --target csrc/test_kernels >>$$dir.log || { cat $$dir.log; exit 1; }; \
+	qemu-aarch64 $$dir/csrc/test_kernels
 
 # The tools that build the C parts, in .venv: a rebuild needs no download, and the machine needs a compiler only.
 .venv/.build-tools: pyproject.toml constraints.txt

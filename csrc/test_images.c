@@ -41,7 +41,7 @@ static void fill_channels(int32_t n) {
 /* Whether it takes weights as `ref` does. */
 static int is_plain(const lb_kernel *k) {
     const char *isa = k->isa->name;
-    return strcmp(isa, "ref") == 0 || strcmp(isa, "armdsp") == 0 || strcmp(isa, "mve") == 0;
+    return strcmp(isa, "ref") == 0 || strcmp(isa, "armdsp") == 0 || strcmp(isa, "mve") == 0 || strcmp(isa, "neon") == 0;
 }
 
 /* Both kernels with their own weights; the tested one does its items in two parts. */

@@ -252,7 +252,7 @@ void test_linear_s8_quads(const lb_kernel *ref, const lb_kernel *k) {
     for (int32_t i = 0; i < COUNT(ns) * COUNT(ks); i++) {
         const lb_linear_s8_quads_params p = {ks[i % COUNT(ks)], ns[i / COUNT(ks)]};
         const int32_t columns = (p.n + 15) / 16 * 16, depth = (p.k + 3) / 4 * 4, bytes = 64 + columns * (4 + depth);
-        char *want = aligned(bytes), *got = aligned(bytes);
+        int8_t *want = aligned(bytes), *got = aligned(bytes);
         int32_t *numbers = (int32_t *)(void *)want;
         fill_weights(p.n, p.k);
         memset(want, 0, (size_t)bytes);

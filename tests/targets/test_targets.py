@@ -94,10 +94,12 @@ def test_without_floats_the_same_bits_and_no_float_instruction(name: str, target
         assert not FLOATS.search(code), source
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-def test_self_tests_on_emulated_aarch64(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "name"), [*(("aarch64", name) for name in NETWORKS), ("aarch64-dot", "dscnn"), ("aarch64-dot", "resnet")]
+)
+def test_self_tests_on_emulated_aarch64(target: str, name: str, tmp_path: Path) -> None:
     need("aarch64-linux-gnu-gcc", "qemu-aarch64")
-    said = run(program(emitted(name, "aarch64", tmp_path / "c"), "aarch64", tmp_path / "selftest"), "aarch64")
+    said = run(program(emitted(name, target, tmp_path / "c"), target, tmp_path / "selftest"), target)
     assert re.search(r"model: 0 of \d+ outputs differ", said), said
 
 
@@ -130,12 +132,12 @@ def test_instructions_are_counted_exactly(target: str, tmp_path: Path) -> None:
     assert count(folder, target) == count(folder, target) > 1000
 
 
-@pytest.mark.parametrize(("target", "most"), [("cortex-m4", 0.45), ("cortex-m55", 0.25)])
+@pytest.mark.parametrize(("target", "most"), [("cortex-m4", 0.45), ("cortex-m55", 0.25), ("aarch64", 0.25), ("aarch64-dot", 0.25)])
 @pytest.mark.parametrize("name", ["dscnn"])
 def test_kernels_of_a_core_take_a_fraction_of_the_portable_instructions(
     name: str, target: str, most: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need(target_of(target).compiler, "qemu-system-arm", "gcc")
+    need(target_of(target).compiler, "qemu-aarch64" if target.startswith("aarch64") else "qemu-system-arm", "gcc")
     own = count(emitted(name, target, tmp_path / "own"), target)
     monkeypatch.setitem(TARGETS, target, replace(TARGETS[target], isas=("ref",)))
     assert own <= most * count(emitted(name, target, tmp_path / "ref"), target)

@@ -46,7 +46,7 @@ BOARDS = {
     "cortex-m33": Board("mps2-an505", 0x10000000, 0x38000000),
     "cortex-m55": Board("mps3-an547", 0, 0x20000000, 512 << 10),
 }
-USER = {"aarch64": "qemu-aarch64"}  # programs of Linux
+USER = {"aarch64": "qemu-aarch64", "aarch64-dot": "qemu-aarch64"}  # programs of Linux
 RISCV = Board("virt", 0x80000000, 0x80800000, 8 << 20, 8 << 20)  # memory everywhere: a part of it is flash
 
 

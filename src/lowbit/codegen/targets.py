@@ -58,6 +58,10 @@ def cortex_m(name: str, about: str, cpu: str, fpu: str | None, isas: tuple[str, 
     return CTarget(name, about, ARM, (f"-mcpu={cpu}", "-mthumb"), hard, SOFT, isas, alignment)
 
 
+def aarch64(name: str, about: str, flags: tuple[str, ...], isas: tuple[str, ...]) -> CTarget:
+    return CTarget(name, about, "aarch64-linux-gnu-", flags, soft=("-mgeneral-regs-only",), isas=isas, alignment=64)
+
+
 TARGETS = {
     t.name: t
     for t in [
@@ -69,7 +73,8 @@ TARGETS = {
         cortex_m("cortex-m7", "Cortex-M7: DSP instructions, FPU", "cortex-m7", "fpv5-sp-d16", ("armdsp", "ref")),
         cortex_m("cortex-m33", "Cortex-M33: DSP instructions, FPU", "cortex-m33", "fpv5-sp-d16", ("armdsp", "ref")),
         cortex_m("cortex-m55", "Cortex-M55: vectors (MVE), FPU", "cortex-m55", "auto", ("mve", "armdsp", "ref"), 16),
-        CTarget("aarch64", "64-bit Arm with NEON", "aarch64-linux-gnu-", isas=("neon", "ref"), alignment=64, soft=("-mgeneral-regs-only",)),
+        aarch64("aarch64", "64-bit Arm with NEON", (), ("neon", "ref")),
+        aarch64("aarch64-dot", "64-bit Arm with NEON and dotprod", ("-march=armv8.2-a+dotprod",), ("neondot", "neon", "ref")),
         CTarget("riscv32", "RISC-V, RV32IMC, no FPU", "riscv64-unknown-elf-", ("-march=rv32imc", "-mabi=ilp32", "--specs=picolibc.specs")),
     ]
 }

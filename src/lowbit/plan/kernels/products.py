@@ -15,8 +15,8 @@ from lowbit.runtime import native
 from lowbit.types import Array
 
 PANEL = 16  # output channels that kernels do at once
-PLAIN = ("ref", "armdsp", "mve")  # instruction sets that take weights in the order of `ref`
-QUADS = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take them as linear_s8_quads makes them
+PLAIN = ("ref", "armdsp", "mve", "neon")  # instruction sets that take weights in the order of `ref`, if not in quads
+QUADS = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take weights of linear_s8 and conv_s8 as linear_s8_quads makes them
 MACS_PER_NS = 60.0
 FEW_ROWS = 4  # fewer: reading the weights takes longer than multiplying
 ROWS_IN_CACHE = 384 << 10  # bytes of widened rows that stay in the second-level cache while the weights pass
