@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -134,7 +135,12 @@ def test_the_proof_of_range_is_the_worst_case_of_the_real_weights(both: tuple[Gr
     )
     row = next(r for r in report.layers if r.layer == "first")
     stated = int(re.search(r"accumulator ≤ ([\d,]+) < 2³¹: int32 exact for any input", row.proof)[1].replace(",", ""))  # type: ignore[index]
-    assert stated == worst
+    assert stated == worst == row.bound
+    most = max(((r.bound, r.layer) for r in report.layers if r.bound is not None), key=lambda b: b[0])
+    assert report.proof == (
+        f"accumulators: 2 of 32 bits; proved from the weights that none overflows, whatever comes in (at most {most[0]:,}, in {most[1]})"
+    )
+    assert report.proof in str(report) and report.to_dict()["proof"] == report.proof and escape(report.proof) in report._repr_html_()
 
 
 def test_sizes_and_macs_add_up(both: tuple[Graph, Graph, Report]) -> None:

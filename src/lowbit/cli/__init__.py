@@ -28,6 +28,10 @@ VERBS = {
 }
 
 
+# Errors speak of the API; here the same is an option of a verb.
+OPTIONS = {IGNORE: "lowbit calibrate --ignore-nonfinite", "strict=False only warns": "without --strict it is a warning"}
+
+
 def parser() -> argparse.ArgumentParser:
     from lowbit import __version__
 
@@ -60,8 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LowbitError as e:
         if args.debug:
             raise
-        if e.hint:  # errors speak of the API; here the same is an option of a verb
-            e.hint = e.hint.replace(IGNORE, "lowbit calibrate --ignore-nonfinite")
+        for call, option in OPTIONS.items():
+            e.hint = e.hint and e.hint.replace(call, option)
         kind = "usage" if isinstance(e, UsageError) else type(e).__name__
         say(f"{kind}: {e}", file=sys.stderr)
         return 2 if isinstance(e, UsageError) else 1

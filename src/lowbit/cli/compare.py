@@ -63,6 +63,8 @@ def show(report: Report) -> None:
     table("", columns, rows)
     say(report.coverage)
     say(f"{size(report.bytes_before)} → {size(report.bytes_after)}; {report.integer_macs:.1%} of {report.macs:,} MACs on integers")
+    if report.proof:
+        say(report.proof)
     for o in report.outputs:
         if o.sqnr_db is None:
             say(f"output {o.name}: {o.equal:.2%} of elements equal")

@@ -171,7 +171,9 @@ class StaticQuantRule(QuantRule):
         try:
             return QuantParams(self.dtype, scale.reshape(()), offset.reshape(()), self.scheme)
         except QuantError as e:
-            raise e.at(f"StaticQuantRule({self.pattern!r})") from None
+            raise QuantError(
+                e.message, where=f"StaticQuantRule({self.pattern!r})", hint=f"scale=0.1, and an offset in {self.dtype}"
+            ) from None
 
     @cached_property
     def _weight_scales(self) -> tuple[float, ...] | None:

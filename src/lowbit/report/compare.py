@@ -26,7 +26,7 @@ from lowbit.ir.interp import evaluate, last_uses, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.lower.integer import quantized_nodes
 from lowbit.progress import progress
-from lowbit.report.coverage import Coverage, Kind, Seen, coverage, summary
+from lowbit.report.coverage import Coverage, Kind, Seen, coverage, proofs, summary
 from lowbit.report.inspection import node_macs
 from lowbit.report.tally import Tally
 from lowbit.report.text import counted, decibels, plain
@@ -47,6 +47,7 @@ class LayerRow:
     weights: str
     because: str
     proof: str
+    bound: int | None
     macs: int
     bytes_before: int
     bytes_after: int
@@ -92,6 +93,11 @@ class Report:
         return summary((r.layer, r.kind, r.because) for r in self.layers)
 
     @property
+    def proof(self) -> str:
+        """How wide the accumulators are, and that none can overflow; "" where there are none."""
+        return proofs((r.layer, r.bound) for r in self.layers)
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates of one sample."""
         return sum(r.macs for r in self.layers)
@@ -104,7 +110,7 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """JSON-able: infinite decibels (equal bits) stand as "inf", those that were not measured as null."""
         values: dict[str, Any] = plain(asdict(self))
-        return values | {"coverage": self.coverage, "macs": self.macs, "integer_macs": self.integer_macs}
+        return values | {"coverage": self.coverage, "proof": self.proof, "macs": self.macs, "integer_macs": self.integer_macs}
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the report, whole or not at all: a page by itself as .html, all numbers as .json."""
@@ -124,6 +130,7 @@ class Report:
     def __str__(self) -> str:
         lines = [f"{self.name}: {self.coverage}"]
         lines.append(f"{self.bytes_before:,} → {self.bytes_after:,} bytes; {self.integer_macs:.1%} of {self.macs:,} MACs on integers")
+        lines += [self.proof] if self.proof else []
         for o in self.outputs:
             said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
             lines.append(said + f"{o.equal:.1%} of elements equal, over {counted(self.samples, 'sample')}")

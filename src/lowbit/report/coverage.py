@@ -41,6 +41,7 @@ class LayerState:
     weights: str  # "int8 per axis 0"; "" without quantized weights
     because: str
     proof: str  # why no accumulator can overflow; "" where there is none
+    bound: int | None  # the largest accumulator that any input can give
     macs: Dim
     bytes_before: int
     bytes_after: int
@@ -134,6 +135,7 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
         because = because.removeprefix(STAYS_FLOAT)
         if kind == "integer" and owner is not node:
             kind, because = "inside", f"part of {owner.name or owner.output.name}"
+        bound = bound_of(standing) if kind == "integer" and standing is not None else None
         layers.append(
             LayerState(
                 layer,
@@ -144,7 +146,8 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
                 types_text(standing) if standing is not None else "",
                 weights_text(editor, now),
                 because or ("no reason is noted" if kind == "integer" else "not quantized"),
-                proof_text(standing) if kind == "integer" and standing is not None else "",
+                proof_text(bound),
+                bound,
                 node_macs(node),
                 _fresh_bytes(graph, node, counted[0]),
                 _fresh_bytes(quantized, now, counted[1]),
@@ -244,10 +247,26 @@ def weights_text(editor: Editor, node: Node | None) -> str:
     return ", ".join(dict.fromkeys(texts))
 
 
-def proof_text(node: Node) -> str:
-    """The proof of range that lowering made from the weights: it holds for every input."""
+def bound_of(node: Node) -> int | None:
+    """The largest accumulator that any input can give an integer node, as lowering has it from the weights; None where it has none."""
     bound = node.attrs.get("bound")
-    if not isinstance(bound, int):
+    return bound if isinstance(bound, int) else None
+
+
+def proofs(bounds: Iterable[tuple[str, int | None]]) -> str:
+    """One line from (layer, bound): how wide accumulators are, and that none can overflow; "" where there are none."""
+    found = [(bound, layer) for layer, bound in bounds if bound is not None]
+    if not found:
+        return ""
+    narrow = sum(bound < 2**31 for bound, _ in found)
+    widths = ", ".join(f"{n} of {bits} bits" for n, bits in ((narrow, 32), (len(found) - narrow, 64)) if n)
+    largest, layer = max(found)
+    return f"accumulators: {widths}; proved from the weights that none overflows, whatever comes in (at most {largest:,}, in {layer})"
+
+
+def proof_text(bound: int | None) -> str:
+    """The proof of range that lowering made from the weights: it holds for every input."""
+    if bound is None:
         return ""
     if bound < 2**31:
         return f"accumulator ≤ {bound:,} < 2³¹: int32 exact for any input"
