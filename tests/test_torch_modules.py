@@ -23,6 +23,7 @@ from torch import nn  # noqa: E402
 import lowbit.torch as lt  # noqa: E402
 from lowbit.ir.interp import run as interpret  # noqa: E402
 from lowbit.lower import lower  # noqa: E402
+from lowbit.quantization.recipes import recipe  # noqa: E402
 from lowbit.torch import QTensor  # noqa: E402
 from lowbit.torch.modules import SWAPS  # noqa: E402
 
@@ -76,6 +77,17 @@ def test_eager_interpreter_and_session_give_the_same_bits(static: Any) -> None:
     assert y.tobytes() == interpret(lower(q).graph, {"x": x.numpy()})["output"].tobytes()
     assert lowbit.load(quantized) == q  # and what ships is what was evaluated
     assert lowbit.compile(lowbit.load(quantized))(x.numpy()).tobytes() == y.tobytes()  # type: ignore[union-attr]
+
+
+def test_rules_in_front_of_a_recipe_leave_its_guard_on() -> None:
+    chain = nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 8), nn.Tanh(), nn.Linear(8, 4)).eval()
+    data = [torch.randn(8, 16) for _ in range(4)]
+    rules = [FloatRule("^4$", because="mine"), *recipe("int8")]
+    m = lt.quantize_(copy.deepcopy(chain), rules, data=data)
+    graph = lowbit.load(m)
+    assert graph.notes["guard"].startswith("outputs ") and type(m[4]) is nn.Linear
+    plain = lt.quantize_(copy.deepcopy(chain), rules, data=data, guard=False)
+    assert lowbit.load(plain).notes["guard"].startswith("off (guard=False)")
 
 
 @pytest.mark.skipif(not has("gcc"), reason="no C compiler")
