@@ -6,8 +6,9 @@
 
 Networks are those of zoo/ in full size with seeded weights. lowbit: int8 (static, every layer; --guard lets the guard mend it, which may
 widen layers), int8-dynamic, w4a8, fp32. Peers that are installed (`pip install -e '.[bench]'`) quantize the same network with their own
-tools; those that are not are named and left out. Each number of threads runs in a process of its own, pinned to as many CPUs. What takes
-time to make is kept under LOWBIT_CACHE, so that a second run only measures.
+tools (LiteRT, whose converter needs TensorFlow, runs lowbit's int8 network: litert_writer.py); those that are not are named and left out.
+Each number of threads runs in a process of its own, pinned to as many CPUs. What takes time to make is kept under LOWBIT_CACHE, so that a
+second run only measures.
 
 exact: lowbit's integers are the interpreter's, bit for bit (where floats stand between them: within what peers are allowed); a peer loses
 no more than 1 dB against the meaning of its own file (its Q/DQ brackets in floats, its integer products without overflow); fp32 is

@@ -281,11 +281,57 @@ def torch_meaning(case: Case) -> NDArray[Any]:
         return np.stack([model(**{k: torch.from_numpy(v) for k, v in s.items()}).numpy() for s in case.test])
 
 
+# --- LiteRT ---
+# Its converters need TensorFlow: networks are written for it (litert_writer.py), in int8 with lowbit's grids: both compute the same, but
+# the result lies on a grid of 8 bits, too, as LiteRT wants it.
+
+LITERT = ("dscnn", "mlp", "mlp-64", "resnet18", "mobilenetv2", "resnet50")  # whose operators litert_writer.py knows
+
+
+def litert_prepare(case: Case, variant: str, path: Path) -> Callable[[], NDArray[Any]] | None:
+    import models_cases
+    from litert_writer import tflite
+
+    import lowbit
+
+    models_cases.prepare(case, variant, False)
+    if variant == "fp32":
+        path.write_bytes(tflite(lowbit.load(case.folder / f"lowbit-fp32-{models_cases.digest()}.lowbit")))
+        return None
+    graph = models_cases.graph_path(case, "int8", False)
+    scale = np.float32(np.abs(case.reference()).max() / 127)
+    path.write_bytes(tflite(lowbit.load(graph), (float(scale), 0)))
+    expected = np.load(graph.with_suffix(".npy"))
+    return lambda: np.clip(np.rint(expected / scale), -128, 127) * scale
+
+
+def litert_load(case: Case, variant: str, path: Path, threads: int) -> Run:
+    """With XNNPACK, which is its default. Images are given with their channels last, made so once."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_path=str(path), num_threads=threads)
+    interpreter.allocate_tensors()
+    given, found = (details[0]["index"] for details in (interpreter.get_input_details(), interpreter.get_output_details()))
+    ready: dict[int, NDArray[Any]] = {}
+
+    def run(sample: Sample) -> NDArray[Any]:
+        (x,) = sample.values()
+        if id(x) not in ready:
+            ready.clear()
+            ready[id(x)] = np.ascontiguousarray(x.transpose(0, 2, 3, 1) if x.ndim == 4 else x)
+        interpreter.set_tensor(given, ready[id(x)])
+        interpreter.invoke()
+        return interpreter.get_tensor(found)  # type: ignore[no-any-return]
+
+    return run
+
+
 PEERS = {
     p.name: p
     for p in [
         Peer("ort", "onnxruntime", ort_variants, ort_prepare, ort_load, ".onnx"),
         Peer("openvino", "openvino", lambda c: ("int8", "fp32"), openvino_prepare, openvino_load, ".xml"),
+        Peer("litert", "ai-edge-litert", lambda c: ("int8", "fp32") if c.name in LITERT else (), litert_prepare, litert_load, ".tflite"),
         Peer("torch", "torch", lambda c: ("dynamic", "fp32") if c.rows else ("fp32",), torch_prepare, torch_load, ".txt"),
     ]
 }
