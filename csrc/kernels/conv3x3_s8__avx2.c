@@ -71,16 +71,17 @@ LB_INLINE __m256i load_pixel(const int8_t *from, int inside, int32_t channels, _
     return _mm256_sub_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)bytes)), zero_point);
 }
 
-/* out (rows x 16) = `rows` tiles at one point, times the weights of that point. The weights of the next point, which the first rows meet
- * only then, are asked for meanwhile: `ahead` elements on, or 0. */
-LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int16_t *u, ptrdiff_t ahead, __m256i *out) {
+/* out (rows x 16) = `rows` tiles at one point, times the weights of that point. The weights of the next point are asked for meanwhile, by
+ * all groups of rows in turn: from `next` on, `step` bytes for each pair of channels, or NULL. */
+LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int16_t *u, const char *next, ptrdiff_t step,
+                        __m256i *out) {
     __m256i c[TILE][2];
     LB_UNROLL
     for (int i = 0; i < rows; i++)
         c[i][0] = c[i][1] = _mm256_setzero_si256();
     for (ptrdiff_t k = 0; k < depth; k += 2, u += 2 * PANEL) {
-        if (ahead)
-            _mm_prefetch((const char *)(u + ahead), _MM_HINT_T0);
+        _mm_prefetch(next, _MM_HINT_T0);
+        next += step;
         const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)u);
         const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(u + PANEL));
         LB_UNROLL
@@ -92,14 +93,11 @@ LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const
         out[2 * i] = c[i][0], out[2 * i + 1] = c[i][1];
 }
 
-typedef void multiply_fn(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out);
+typedef void multiply_fn(const int16_t *v, ptrdiff_t depth, const int16_t *u, const char *next, ptrdiff_t step, __m256i *out);
 
 #define MULTIPLY(n)                                                                                                                        \
-    static void multiply##n(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {                                           \
-        multiply(n, v, depth, u, 0, out);                                                                                                  \
-    }                                                                                                                                      \
-    static void multiply_ahead##n(const int16_t *v, ptrdiff_t depth, const int16_t *u, __m256i *out) {                                     \
-        multiply(n, v, depth, u, depth * PANEL, out);                                                                                      \
+    static void multiply##n(const int16_t *v, ptrdiff_t depth, const int16_t *u, const char *next, ptrdiff_t step, __m256i *out) {         \
+        multiply(n, v, depth, u, next, step, out);                                                                                         \
     }
 MULTIPLY(1)
 MULTIPLY(2)
@@ -108,11 +106,8 @@ MULTIPLY(4)
 MULTIPLY(5)
 MULTIPLY(6)
 
-/* By whether there is a next point, and the number of rows. */
-static multiply_fn *const multiplied[2][TILE + 1] = {
-    {NULL, multiply1, multiply2, multiply3, multiply4, multiply5, multiply6},
-    {NULL, multiply_ahead1, multiply_ahead2, multiply_ahead3, multiply_ahead4, multiply_ahead5, multiply_ahead6},
-};
+/* By the number of rows. */
+static multiply_fn *const multiplied[TILE + 1] = {NULL, multiply1, multiply2, multiply3, multiply4, multiply5, multiply6};
 
 typedef struct {
     int32_t image, row, column; /* of its first output */
@@ -226,10 +221,13 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
             for (int q = 0; q < points; q++, u += depth * PANEL) {
                 const int16_t *from = v + q * v_step;
                 __m256i *to = m + q * m_step;
-                const int last = n + PANEL >= right && q + 1 == points;       /* nothing is behind */
+                const char *ask =
+                    (const char *)(n + PANEL >= right && q + 1 == points ? u : u + depth * PANEL); /* nothing is behind the last */
+                const ptrdiff_t step = 4 * PANEL / groups;
                 for (int32_t g = 0, t = 0, next; g < groups; g++, t = next) { /* of about equal size */
                     next = (int32_t)((int64_t)count * (g + 1) / groups);
-                    multiplied[!g && !last][next - t](from + t * depth, depth, u, to + 2 * t);
+                    multiplied[next - t](from + t * depth, depth, u, ask, step, to + 2 * t);
+                    ask += step * depth / 2;
                 }
             }
             for (int32_t t = 0; t < count; t++)
