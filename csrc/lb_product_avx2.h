@@ -4,6 +4,7 @@
 #define LB_PRODUCT_AVX2_H
 
 #include "lb_bins_avx2.h"
+#include "lb_light_avx2.h"
 #include "lb_madd_avx2.h"
 #include "lb_nibbles_avx2.h"
 #include "lb_requantize_avx2.h"
@@ -54,10 +55,18 @@ static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, c
         lb_widen(a, k, (int16_t *)(void *)out);
     else if (method == LB_BINS)
         lb_flip_row(a, k, out);
+    else if (method == LB_LIGHT)
+        lb_light_row(s, i, a, k);
     else if (method == LB_NIBBLES)
         lb_halve_row(a, k, out, s->low + i * s->stride);
     else
         s->pairs[i] = lb_pack_row(a, k, 0, 0, (int16_t *)(void *)out);
+}
+
+/* When all rows of a block are there, before they are multiplied. */
+static inline void lb_rows_are_there(const lb_rows *s, lb_method method, ptrdiff_t rows, int32_t k) {
+    if (method == LB_LIGHT)
+        lb_light_schedule(s, rows, k);
 }
 
 /* What the accumulators of eight columns begin with, and the multipliers of their results. */
@@ -307,6 +316,79 @@ static inline void lb_bins_panel(const lb_panel_work *t, ptrdiff_t rows, const l
     }
 }
 
+static inline void lb_nibbles_panel(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w) {
+    ptrdiff_t i = 0;
+    for (; i + LB_NIBBLE_ROWS <= rows; i += LB_NIBBLE_ROWS)
+        lb_nibbles_rows(LB_NIBBLE_ROWS, t, i, w);
+    if (i < rows)
+        lb_nibbles_rows(1, t, i, w);
+}
+
+/* Rows of one chunk; sums of all but the last are kept in memory. */
+LB_INLINE void lb_light_rows(const int rows, const int halves, const lb_panel_work *t, ptrdiff_t i, const int8_t *w, ptrdiff_t chunk,
+                             const int last) {
+    __m256i c[LB_LIGHT_HALF_ROWS][2], *acc = (__m256i *)(void *)(t->s->acc + i * LB_PANEL);
+    LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        LB_UNROLL
+    for (int half = 0; half < halves; half++)
+        c[r][half] = chunk ? _mm256_load_si256(acc + 2 * r + half) : t->e[half].start;
+    const lb_light_chunk *own = t->s->chunks + chunk;
+    lb_light_tile(rows, halves, t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
+    if (last && halves == 2)
+        lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
+    else if (last) {
+        __m256i only[LB_LIGHT_HALF_ROWS];
+        LB_UNROLL
+        for (int r = 0; r < rows; r++)
+            only[r] = c[r][0];
+        lb_finish8(rows, t->p, t->first + i, t->n, only, t->e[0]);
+    } else
+        LB_UNROLL
+    for (int r = 0; r < rows; r++)
+        LB_UNROLL
+    for (int half = 0; half < halves; half++)
+        _mm256_store_si256(acc + 2 * r + half, c[r][half]);
+}
+
+/* Tiles as equal as can be, as those of bins. */
+LB_INLINE void lb_light_chunk_rows(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w, ptrdiff_t chunk, ptrdiff_t chunks,
+                                   const int last) {
+    if (!t->e[1].width) {
+        ptrdiff_t i = 0;
+        for (; i + LB_LIGHT_HALF_ROWS <= rows; i += LB_LIGHT_HALF_ROWS)
+            lb_light_rows(LB_LIGHT_HALF_ROWS, 1, t, i, w, chunk, last);
+        for (; i + 2 <= rows; i += 2)
+            lb_light_rows(2, 1, t, i, w, chunk, last);
+        if (i < rows)
+            lb_light_rows(1, 1, t, i, w, chunk, last);
+        return;
+    }
+    const ptrdiff_t all = (rows + LB_LIGHT_ROWS - 1) / LB_LIGHT_ROWS;
+    for (ptrdiff_t i = 0, tile = 0; tile < all; tile++) {
+        const ptrdiff_t some = (rows - i + all - tile - 1) / (all - tile);
+        lb_ask(t, chunk * all + tile, chunks * all);
+        if (some == 3)
+            lb_light_rows(3, 2, t, i, w, chunk, last);
+        else if (some == 2)
+            lb_light_rows(2, 2, t, i, w, chunk, last);
+        else
+            lb_light_rows(1, 2, t, i, w, chunk, last);
+        i += some;
+    }
+}
+
+static inline void lb_light_panel(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w) {
+    const ptrdiff_t chunks = (lb_round_up(t->p->k, LB_NIBBLE_STEP) + LB_LIGHT_CHUNK - 1) / LB_LIGHT_CHUNK;
+    if (t->s->chunks->heavy) {
+        lb_nibbles_panel(t, rows, w);
+        return;
+    }
+    for (ptrdiff_t chunk = 0; chunk < chunks - 1; chunk++)
+        lb_light_chunk_rows(t, rows, w, chunk, chunks, 0);
+    lb_light_chunk_rows(t, rows, w, chunks - 1, chunks, 1);
+}
+
 /* Columns left ... right - 1 (left is a multiple of LB_PANEL) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
 static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
     const char *own = (const char *)p->packed + lb_weights_front(p->n);
@@ -325,12 +407,15 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
         } else if (p->method == LB_PLAIN)
             lb_plain_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, 2));
         else {
-            const int8_t *w = (const int8_t *)own + n * lb_round_up(p->k, LB_NIBBLE_STEP);
-            ptrdiff_t i = 0;
-            for (; i + LB_NIBBLE_ROWS <= rows; i += LB_NIBBLE_ROWS)
-                lb_nibbles_rows(LB_NIBBLE_ROWS, &t, i, w);
-            if (i < rows)
-                lb_nibbles_rows(1, &t, i, w);
+            const ptrdiff_t depth = lb_round_up(p->k, LB_NIBBLE_STEP);
+            const int8_t *w = (const int8_t *)own + n * depth;
+            if (p->method == LB_NIBBLES)
+                lb_nibbles_panel(&t, rows, w);
+            else {
+                t.bytes = LB_PANEL * depth;
+                t.next = n + LB_PANEL < right ? (const char *)w + t.bytes : NULL;
+                lb_light_panel(&t, rows, w);
+            }
         }
     }
 }

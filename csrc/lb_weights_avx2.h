@@ -1,9 +1,10 @@
-/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Four methods, each exact; linear_s8_pack chooses one for a layer:
+/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Five methods, each exact; linear_s8_pack chooses one for a layer:
  *
  *   pairs    Winograd's inner product of 1968 on int16, as in lb_gemm_s8_avx2.h: for weights of any kind, and many rows
  *   plain    int16 by vpmaddwd: for rows so short that what happens before and behind the products takes longer
  *   bins     bytes by vpmaddubsw, where the weights are such that sums of int16 hold: lb_bins_avx2.h
  *   nibbles  bytes by vpmaddubsw, activations in halves: for few rows, because every weight is read once and as a byte
+ *   light    bytes by vpmaddubsw, where the activations are such that sums of int16 hold: lb_light_avx2.h
  *
  * Packed: a head of 64 bytes; for each column, n rounded up to 16, the sum of its weights; for each column what the method adds to
  * every accumulator; then from a multiple of 64 on the method's own. Activations stand as they are for pairs and plain, plus 128 for
@@ -13,7 +14,7 @@
 
 #include "lb_gemm_s8_avx2.h"
 
-typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES, LB_PLAIN } lb_method;
+typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES, LB_PLAIN, LB_LIGHT } lb_method;
 
 typedef struct {
     int32_t method;
@@ -30,6 +31,20 @@ typedef struct {
     uint32_t quads;               /* where the numbers of its quads are, in units of 32 bytes from the head */
     uint32_t groups[LB_BIN_MOST]; /* how many there are of 1, 2, ... quads; the largest come first */
 } lb_bin_panel;
+
+enum { LB_LIGHT_CHUNK = 1024 };
+
+/* A quad of a block of light rows: where its activations are in a row, and its weights in a panel, in bytes. */
+typedef struct {
+    uint32_t a, w;
+} lb_light_item;
+
+/* LB_LIGHT_CHUNK of k: groups take their quads from no further, as those of bins. */
+typedef struct {
+    uint32_t first;              /* of its items, which stand group by group */
+    uint32_t threes, twos, ones; /* groups of so many quads, in that order */
+    int32_t heavy;               /* in the first chunk: whether the rows are in halves instead */
+} lb_light_chunk;
 
 static inline int32_t *lb_weight_sums(const void *packed) {
     return (int32_t *)((char *)packed + sizeof(lb_weights_head));
@@ -67,12 +82,17 @@ typedef struct {
     uint8_t *a;       /* int16 for pairs and plain; for nibbles the upper halves */
     uint8_t *low;     /* nibbles: the lower halves */
     int32_t *pairs;   /* pairs: a number for each row */
-    int32_t *acc;     /* pairs: rows x LB_PANEL */
+    int32_t *acc;     /* pairs and light: rows x LB_PANEL */
+    uint16_t *loads;  /* light: one for two k, and what was made of them */
+    lb_light_item *items;
+    lb_light_chunk *chunks;
 } lb_rows;
 
 static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
     if (method == LB_PLAIN)
         return 2 * lb_round_up(k, 2); /* rows of even length one behind the other, as they came */
+    if (method == LB_LIGHT)
+        return 64 * ((2 * lb_round_up(k, LB_NIBBLE_STEP) / 64 + 1) | 1); /* zeros, and what is cut off: as much again at most */
     const ptrdiff_t bytes = method == LB_PAIRS ? 2 * lb_round_up(k, LB_STEP) : lb_round_up(k, LB_NIBBLE_STEP);
     return 64 * ((bytes + 63) / 64 | 1);
 }
@@ -80,17 +100,41 @@ static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
 static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method method) {
     const ptrdiff_t rows = lb_block_rows(m, lb_round_up(k, LB_STEP)), stride = lb_row_stride(k, method);
     const ptrdiff_t part = rows * stride, numbers = lb_round_up(4 * rows, 64);
+    const ptrdiff_t depth = lb_round_up(k, LB_NIBBLE_STEP), loads = lb_round_up(depth, 64), sums = 4 * LB_PANEL * rows;
+    const ptrdiff_t items = (ptrdiff_t)sizeof(lb_light_item) * (depth / 2 + 4 * (depth / LB_LIGHT_CHUNK + 1));
+    const ptrdiff_t chunks = (ptrdiff_t)sizeof(lb_light_chunk) * (depth / LB_LIGHT_CHUNK + 1);
     const ptrdiff_t bytes = method == LB_PAIRS   ? part + numbers + 4 * LB_PANEL * rows
                             : method == LB_BINS  ? part
                             : method == LB_PLAIN ? part + 64
+                            : method == LB_LIGHT ? part + sums + loads + items + chunks
                                                  : 2 * part;
-    uint8_t *at = base;
-    return (lb_rows){rows, stride, bytes, at, at + part, (int32_t *)(void *)(at + part), (int32_t *)(void *)(at + part + numbers)};
+    uint8_t *at = base, *end = at + part;
+    if (method == LB_LIGHT)
+        return (lb_rows){.rows = rows,
+                         .stride = stride,
+                         .bytes = bytes,
+                         .a = at,
+                         .low = at + depth,
+                         .acc = (int32_t *)(void *)end,
+                         .loads = (uint16_t *)(void *)(end + sums),
+                         .items = (lb_light_item *)(void *)(end + sums + loads),
+                         .chunks = (lb_light_chunk *)(void *)(end + sums + loads + items)};
+    return (lb_rows){.rows = rows,
+                     .stride = stride,
+                     .bytes = bytes,
+                     .a = at,
+                     .low = end,
+                     .pairs = (int32_t *)(void *)end,
+                     .acc = (int32_t *)(void *)(end + numbers)};
 }
 
 static inline ptrdiff_t lb_rows_bytes(int32_t m, int32_t k) {
-    const ptrdiff_t pairs = lb_rows_at(0, m, k, LB_PAIRS).bytes, nibbles = lb_rows_at(0, m, k, LB_NIBBLES).bytes;
-    return pairs > nibbles ? pairs : nibbles;
+    ptrdiff_t most = 0;
+    for (lb_method method = LB_PAIRS; method <= LB_LIGHT; method++) {
+        const ptrdiff_t bytes = lb_rows_at(0, m, k, method).bytes;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 #endif

@@ -14,11 +14,13 @@ static _Alignas(64) int8_t x[MAX_X], y[MAX_X], w[MAX_W];
 static int32_t bias[MAX_CHANNELS];
 static float multiplier[MAX_CHANNELS];
 
-/* Random bytes, or now and then only the extremes. */
+/* Random bytes, or now and then only the extremes, or near the least, as behind a relu, but for some that are not. */
 static void fill(int8_t *to, int32_t n) {
-    const int extremes = random_int(0, 3) == 0;
+    const int kind = random_int(0, 3), most = random_int(-128, 0), often = random_int(1, 64);
     for (int32_t i = 0; i < n; i++)
-        to[i] = (int8_t)(extremes ? (random_u32() & 1 ? 127 : -128) : random_int(-128, 127));
+        to[i] = (int8_t)(kind == 0   ? (random_u32() & 1 ? 127 : -128)
+                         : kind == 1 ? random_int(-128, 127)
+                                     : random_int(-128, random_int(0, often) ? most : 127));
 }
 
 static void fill_channels(int32_t n) {
@@ -83,7 +85,7 @@ enum { BEHIND = 64 }; /* bytes that stay as they are */
 
 /* Weights (n, k) as a kernel of `isa` wants them for products of about `rows` rows, `groups` times; and scratch for `m` rows, with 0x5A
  * behind it. The caller frees both. Where there is one group, only what it used is left, so that a sanitizer sees a step too far. */
-static void *packed(const lb_isa *isa, int32_t rows, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch,
+static void *packed(const lb_isa *isa, int32_t rows, int32_t light, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch,
                     int64_t *scratch_bytes) {
     if (takes_quads(isa)) {
         const lb_linear_s8_quads_params q = {k, n};
@@ -99,7 +101,8 @@ static void *packed(const lb_isa *isa, int32_t rows, int32_t m, int32_t k, int32
         return all;
     }
     int64_t bytes[3], used = 0;
-    const lb_linear_s8_sizes_params sizes = {m, k, n}, p = {rows, k, n};
+    const lb_linear_s8_sizes_params sizes = {m, k, n};
+    const lb_linear_s8_pack_params p = {rows, k, n, light};
     void *size_args[1] = {bytes};
     packing("linear_s8_sizes", isa)->call(&sizes, size_args, 0, 0);
     *scratch_bytes = room(isa, bytes[1], k, n * groups), *scratch = aligned(*scratch_bytes + BEHIND);
@@ -124,16 +127,16 @@ static void *packed(const lb_isa *isa, int32_t rows, int32_t m, int32_t k, int32
 static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const void *p, int32_t m, int32_t depth, int32_t n, int32_t groups,
                                size_t bytes, int32_t items) {
     static _Alignas(64) unsigned char want[1 << 16];
-    const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100;
+    const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100, light = random_int(0, 1);
     int64_t scratch_bytes;
-    void *scratch, *weights = packed(ref->isa, about, m, depth, n, groups, &scratch, &scratch_bytes);
+    void *scratch, *weights = packed(ref->isa, about, light, m, depth, n, groups, &scratch, &scratch_bytes);
     void *args[6] = {x + 1, weights, bias, multiplier, want, scratch};
     if (bytes + 64 > sizeof want)
         abort();
     memset(want, 0xA5, bytes + 64);
     ref->call(p, args, 0, items);
     free(weights), free(scratch);
-    weights = packed(k->isa, about, m, depth, n, groups, &scratch, &scratch_bytes);
+    weights = packed(k->isa, about, light, m, depth, n, groups, &scratch, &scratch_bytes);
     unsigned char *got = malloc(bytes + 64);
     if (!got)
         abort();
@@ -226,10 +229,11 @@ void test_linear_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
     (void)ref;
     static const int32_t ns[] = {0, 1, 8, 9, 40}, ks[] = {0, 1, 5, 64, 131};
     for (int32_t i = 0; i < COUNT(ns) * COUNT(ks) * 6; i++) {
-        const lb_linear_s8_pack_params p = {i % 7, ks[i % COUNT(ks)], ns[i / COUNT(ks) % COUNT(ns)]};
+        const lb_linear_s8_pack_params p = {i % 7, ks[i % COUNT(ks)], ns[i / COUNT(ks) % COUNT(ns)], i % 2};
+        const lb_linear_s8_sizes_params sizes = {p.rows, p.k, p.n};
         int64_t bytes[3], used[2];
         void *size_args[1] = {bytes};
-        kernel_of("linear_s8_sizes", k->isa)->call(&p, size_args, 0, 0);
+        kernel_of("linear_s8_sizes", k->isa)->call(&sizes, size_args, 0, 0);
         char *got[2];
         fill_weights(p.n, p.k);
         for (int32_t j = 0; j < 2; j++) {

@@ -20,7 +20,13 @@ typedef struct {
 
 typedef void lb_linear_s8_sizes_fn(const lb_linear_s8_sizes_params *p, int64_t *bytes);
 
-typedef lb_linear_s8_sizes_params lb_linear_s8_pack_params;
+typedef struct {
+    int32_t rows; /* >= 0, as k and n */
+    int32_t k;
+    int32_t n;
+    int32_t
+        light; /* 1: most activations will be near -128, as behind a relu whose zero point that is; else 0. Also for what is fast alone */
+} lb_linear_s8_pack_params;
 
 /* used[0]: how many of the bytes of `packed` were needed; the rest may be cut off. packed and scratch are aligned to 64. */
 typedef void lb_linear_s8_pack_fn(const lb_linear_s8_pack_params *p, const int8_t *w, void *packed, int64_t *used, void *scratch);

@@ -16,7 +16,7 @@ import numpy as np
 
 from lowbit.errors import LowbitError
 from lowbit.files import cache_folder, write_whole
-from lowbit.ir.graph import Graph, Node
+from lowbit.ir.graph import Attr, Graph, Node
 from lowbit.plan import Packed, Target
 from lowbit.plan.build import build, kernel_calls, view_offset
 from lowbit.plan.choices import Answers, Choices, Option, signature
@@ -69,14 +69,14 @@ def fastest(graph: Graph, name: str, target: Target) -> Answers:
         settled[question] = best_of({
             option: Native(graph, replace(target, choices=Choices({name: {**settled, question: option}})), packed)
             for option in asked[question]
-        })  # fmt: skip
+        }, graph.nodes[0].attrs.get("x_zero"))  # fmt: skip
 
 
-def best_of(ways: dict[Option, Native]) -> Option:
-    """The option with the least time; the first unless another is clearly faster."""
+def best_of(ways: dict[Option, Native], zero: Attr = None) -> Option:
+    """The option with the least time; the first unless another is clearly faster. `zero` is the inputs' zero point, if they have one."""
     rng = np.random.default_rng(0)
     default = next(iter(ways))
-    env = {v.name: example(v.type.dtype.numpy, tuple(int(d) for d in v.shape), rng) for v in ways[default].plan.inputs}
+    env = {v.name: example(v.type.dtype.numpy, tuple(int(d) for d in v.shape), rng, zero) for v in ways[default].plan.inputs}
     clear = np.zeros(CLEARED, np.uint8)
     least = dict.fromkeys(ways, np.inf)
     for _ in range(ROUNDS):
@@ -89,13 +89,16 @@ def best_of(ways: dict[Option, Native]) -> Option:
     return found if least[found] < BETTER * least[default] else default
 
 
-def example(dtype: np.dtype[np.generic], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    """Numbers that any layer takes: small where they may be indices, of the whole range where they are quantized."""
+def example(dtype: np.dtype[np.generic], shape: tuple[int, ...], rng: np.random.Generator, zero: Attr = None) -> Array:
+    """Numbers that any layer takes: small where they may be indices, of the whole range where they are quantized, and as a relu leaves
+    them where the zero point is the least of all."""
     if dtype.kind == "f":
         return rng.standard_normal(shape).astype(dtype)
     if dtype.itemsize > 2 or dtype.kind == "b":
         return np.zeros(shape, dtype)
     info = np.iinfo(dtype.name)
+    if zero == info.min:
+        return (np.clip(rng.standard_normal(shape, np.float32) / 4, 0, 1) * (info.max - info.min) + info.min).astype(dtype)
     return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
 
 

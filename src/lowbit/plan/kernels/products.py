@@ -18,6 +18,7 @@ PANEL = 16  # output channels that kernels do at once
 PLAIN = ("ref", "armdsp", "mve", "neon")  # instruction sets that take weights in the order of `ref`, if not in quads
 QUADS = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take weights of linear_s8 and conv_s8 as linear_s8_quads makes them
 MACS_PER_NS = 60.0
+LIGHT = -112  # zero points up to that are those of a relu's results, most of which are small
 FEW_ROWS = 4  # fewer: reading the weights takes longer than multiplying
 ROWS_IN_CACHE = 384 << 10  # bytes of widened rows that stay in the second-level cache while the weights pass
 
@@ -53,8 +54,8 @@ def sizes(isa: str, rows: int, k: int, n: int) -> tuple[int, int, int]:
     return int(out[0]), int(out[1]), int(out[2])
 
 
-def pack(isa: str, weights: Array, rows: int) -> Array:
-    """Weights (groups, n, k) in the layout of the instruction set, for products of about so many rows."""
+def pack(isa: str, weights: Array, rows: int, light: bool = False) -> Array:
+    """Weights (groups, n, k) in the layout of the instruction set, for products of about so many rows; light: of small activations."""
     groups, n, k = weights.shape
     if isa in QUADS:
         return pack_quads(weights)
@@ -64,7 +65,7 @@ def pack(isa: str, weights: Array, rows: int) -> Array:
     size, _, work = sizes(isa, rows, k, n)
     out, scratch, used = aligned(groups * size), aligned(work), np.zeros(1, np.int64)
     for g in range(groups):
-        kernel({"rows": rows, "k": k, "n": n}, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size], used, scratch)
+        kernel({"rows": rows, "k": k, "n": n, "light": int(light)}, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size], used, scratch)
     if groups > 1:
         return out
     cut = aligned(int(used[0]))
@@ -82,16 +83,13 @@ def pack_quads(weights: Array) -> Array:
     return out
 
 
-def few(rows: int) -> str:
-    """What of the number of rows decides about the weights' layout."""
-    return "few rows" if rows < FEW_ROWS else "rows"
-
-
-def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int]:
-    """The layout of the weights by name, and the number of rows that packing is told to get it."""
-    layouts = {"few rows": min(rows, FEW_ROWS - 1), "rows": max(rows, FEW_ROWS)}
-    layout = ctx.choose(node, "layout", tuple(layouts), few(rows))
-    return layout, layouts[layout]
+def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int, bool]:
+    """The layout of the weights by name, and what packing is told to get it: a number of rows, and whether activations are small."""
+    light = ints(node, "x_zero")["x_zero"] <= LIGHT
+    many = "light rows" if light else "rows"
+    layouts = {"few rows": (min(rows, FEW_ROWS - 1), False), many: (max(rows, FEW_ROWS), light)}
+    layout = ctx.choose(node, "layout", tuple(layouts), "few rows" if rows < FEW_ROWS else many)
+    return (layout, *layouts[layout])
 
 
 def block_of(node: Node, ctx: Context, rows: int, k: int) -> int:
@@ -120,8 +118,8 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
         columns = max(PANEL, -(-n // (PANEL * threads * 2)) * PANEL)
     w = node.inputs[1]
     assert w is not None
-    layout, packed_for = layout_of(node, ctx, rows)
-    data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), packed_for))
+    layout, *packed_for = layout_of(node, ctx, rows)
+    data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), *packed_for))
     bias, multiplier = per_channel(node, ctx, n)
     params: dict[str, Param] = {
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),

@@ -1,0 +1,283 @@
+/* Products of bytes by vpmaddubsw, exact for all weights: the sums that it takes in int16 are kept within int16 by the activations.
+ *
+ * A quad is four k of 16 columns: a broadcast of four activations (unsigned) meets their weights, and each lane of int16 gets a0 w0 + a1
+ * w1, within 128 (a0 + a1). So quads whose activations of each lane sum up to 255 at most make a group, which is added in int16 before one
+ * vpmaddwd. Behind a relu most activations are small. The load of a quad's lane is the largest a0 + a1 of any row of a block; for each
+ * block the quads are put into groups by their loads, and one that is 0 in all rows is left out. A lane above 255 is cut: what is too much
+ * stands once more behind the row, as a quad of its own. Where nearly all are large, the block is multiplied in halves of four bits, as in
+ * lb_nibbles_avx2.h, whose layout the weights have. */
+#ifndef LB_LIGHT_AVX2_H
+#define LB_LIGHT_AVX2_H
+
+#include "lb_nibbles_avx2.h"
+
+enum {
+    LB_LIGHT_ROWS = 3,
+    LB_LIGHT_HALF_ROWS = 6,                  /* of eight columns */
+    LB_LIGHT_ITEMS = 2 * LB_LIGHT_CHUNK / 4, /* of a chunk, at most */
+    LB_LIGHT_ALONE = 3,                      /* quads without a group that do not get a loop of their own, at most */
+    LB_LIGHT_TRIES = 8,                      /* quads that are looked at for one place of a group, so that grouping stays linear in k */
+};
+
+/* ---- rows ---- */
+
+/* Row i of s, of which those before it are there: plus 128, zeros up to LB_NIBBLE_STEP; and the loads of all rows so far. */
+static inline void lb_light_row(const lb_rows *s, ptrdiff_t i, const int8_t *x, int32_t k) {
+    const __m256i flip = _mm256_set1_epi8(-128), ones = _mm256_set1_epi8(1);
+    uint8_t *out = s->a + i * s->stride;
+    for (int32_t at = 0; at < k; at += LB_NIBBLE_STEP) {
+        __m256i v = flip, *load = (__m256i *)(void *)(s->loads + at / 2);
+        if (k - at < LB_NIBBLE_STEP)
+            memcpy(&v, x + at, (size_t)(k - at));
+        else
+            v = _mm256_loadu_si256((const __m256i *)(const void *)(x + at));
+        v = _mm256_xor_si256(v, flip);
+        const __m256i sums = _mm256_maddubs_epi16(v, ones);
+        _mm256_store_si256((__m256i *)(void *)(out + at), v);
+        _mm256_store_si256(load, i ? _mm256_max_epi16(_mm256_load_si256(load), sums) : sums);
+    }
+    memset(out + lb_round_up(k, LB_NIBBLE_STEP), 0, 4); /* a quad that adds nothing */
+}
+
+/* What is above 255 in a lane of a quad, taken away from it and put at `to`. */
+static inline void lb_light_cut(uint8_t *quad, uint8_t *to) {
+    uint32_t bytes, rest = 0;
+    memcpy(&bytes, quad, 4);
+    const uint32_t even = bytes & 0xFF00FF, odd = bytes >> 8 & 0xFF00FF, sums = even + odd;
+    if (sums & 0x1000100) {
+        for (int lane = 0; lane < 32; lane += 16) {
+            const uint32_t sum = sums >> lane & 0xFFFF, excess = sum > 255 ? sum - 255 : 0, most = even >> lane & 0xFF;
+            const uint32_t first = excess < most ? excess : most;
+            rest |= (first | (excess - first) << 8) << lane;
+        }
+        bytes -= rest; /* no byte is less than what is taken from it */
+        memcpy(quad, &bytes, 4);
+    }
+    memcpy(to, &rest, 4);
+}
+
+/* Whether halves are faster: they take as long as a quad and one and a half groups, for each quad. */
+static inline int lb_light_is_heavy(const lb_rows *s, ptrdiff_t quads) {
+    int64_t all = 0, cut = 0;
+    for (ptrdiff_t q = 0; q < quads; q++) {
+        const int32_t a = s->loads[2 * q], b = s->loads[2 * q + 1], most = a > b ? a : b;
+        all += most, cut += most > 255;
+    }
+    return 2 * (quads + cut) * 255 + 2 * all > 5 * 255 * quads;
+}
+
+/* Quads of a chunk that have no group yet, the largest first. */
+typedef struct {
+    uint32_t count;
+    uint16_t next[LB_LIGHT_ITEMS + 1]; /* leads to the first that is left, from there on */
+    uint16_t from[65];                 /* the first whose larger load is below four times that */
+    uint32_t load[LB_LIGHT_ITEMS];     /* of both lanes: the second in the upper 16 bits */
+    lb_light_item item[LB_LIGHT_ITEMS];
+} lb_light_left;
+
+static inline uint32_t lb_light_most(uint32_t load) {
+    return (load & 0xFFFF) > load >> 16 ? load & 0xFFFF : load >> 16;
+}
+
+static inline uint32_t lb_light_least(uint32_t load) {
+    return (load & 0xFFFF) < load >> 16 ? load & 0xFFFF : load >> 16;
+}
+
+static inline uint32_t lb_light_find(lb_light_left *left, uint32_t i) {
+    while (left->next[i] != i) {
+        left->next[i] = left->next[left->next[i]];
+        i = left->next[i];
+    }
+    return i;
+}
+
+/* All quads of k from `first` on, up to a chunk; those that are too much are cut, and *extra quads stand behind the rows then. */
+static inline void lb_light_collect(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, lb_light_left *left) {
+    uint32_t load[LB_LIGHT_ITEMS];
+    lb_light_item item[LB_LIGHT_ITEMS];
+    uint16_t of_load[64] = {0}; /* a quarter of the larger one */
+    uint32_t count = 0;
+    for (ptrdiff_t at = first; at < k && at < first + LB_LIGHT_CHUNK; at += 4) {
+        uint32_t a = s->loads[at / 2], b = s->loads[at / 2 + 1];
+        if (!(a | b))
+            continue;
+        if (a > 255 || b > 255) {
+            const ptrdiff_t to = k + 4 * ++*extra;
+            for (ptrdiff_t i = 0; i < rows; i++)
+                lb_light_cut(s->a + i * s->stride + at, s->a + i * s->stride + to);
+            load[count] = (a > 255 ? a - 255 : 0) | (b > 255 ? b - 255 : 0) << 16;
+            item[count] = (lb_light_item){(uint32_t)to, (uint32_t)at * LB_PANEL};
+            of_load[lb_light_most(load[count++]) / 4]++;
+            a = a > 255 ? 255 : a, b = b > 255 ? 255 : b;
+        }
+        load[count] = a | b << 16;
+        item[count] = (lb_light_item){(uint32_t)at, (uint32_t)at * LB_PANEL};
+        of_load[lb_light_most(load[count++]) / 4]++;
+    }
+    uint16_t place[64];
+    for (int most = 63, at = 0; most >= 0; at += of_load[most--])
+        left->from[most + 1] = place[most] = (uint16_t)at;
+    left->from[0] = (uint16_t)count;
+    left->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t to = place[lb_light_most(load[i]) / 4]++;
+        left->load[to] = load[i], left->item[to] = item[i];
+    }
+    for (uint32_t i = 0; i <= count; i++)
+        left->next[i] = (uint16_t)i;
+}
+
+/* The largest one that fits beside `load`, if it is found soon; else the largest that is sure to fit. */
+static inline uint32_t lb_light_fitting(lb_light_left *left, uint32_t load) {
+    const uint32_t sure = left->from[(256 - lb_light_most(load)) / 4];
+    uint32_t i = lb_light_find(left, left->from[(255 - lb_light_least(load)) / 4 + 1]);
+    for (int tries = LB_LIGHT_TRIES; i < sure; i = lb_light_find(left, i + 1)) {
+        if (!((load + left->load[i]) & 0xFF00FF00))
+            return i;
+        if (!--tries)
+            return lb_light_find(left, sure);
+    }
+    return i;
+}
+
+/* The groups of one chunk: each begins with the largest quad that is left. They are of few sizes, because every end of a loop that the
+ * processor does not foresee costs as much as several quads: a few quads that are alone are joined by zeros, which every row has at `zero`.
+ */
+static inline void lb_light_group(lb_light_left *left, uint32_t zero, lb_light_chunk *chunk, lb_light_item *out) {
+    uint16_t members[LB_LIGHT_ITEMS];
+    uint8_t size[LB_LIGHT_ITEMS];
+    uint32_t groups = 0, at = 0, of[4] = {0};
+    for (uint32_t head = 0; head < left->count; head = lb_light_find(left, head)) {
+        uint32_t load = 0, n = 0;
+        for (uint32_t i = head; i < left->count && n < 3; i = lb_light_fitting(left, load)) {
+            load += left->load[i];
+            members[at + n++] = (uint16_t)i;
+            left->next[i] = (uint16_t)(i + 1);
+        }
+        size[groups++] = (uint8_t)n;
+        of[n]++;
+        at += n;
+    }
+    const int joined = of[1] <= LB_LIGHT_ALONE;
+    chunk->threes = of[3], chunk->twos = of[2] + (joined ? of[1] : 0), chunk->ones = joined ? 0 : of[1];
+    lb_light_item *to[4] = {NULL, out + 3 * chunk->threes + 2 * chunk->twos, out + 3 * chunk->threes, out};
+    for (uint32_t g = 0, m = 0; g < groups; g++) {
+        lb_light_item **next = &to[joined && size[g] == 1 ? 2 : size[g]];
+        for (uint32_t i = 0; i < size[g]; i++)
+            *(*next)++ = left->item[members[m++]];
+        if (joined && size[g] == 1)
+            *(*next)++ = (lb_light_item){zero, left->item[members[m - 1]].w};
+    }
+}
+
+/* When all rows of a block are there. */
+static inline void lb_light_schedule(const lb_rows *s, ptrdiff_t rows, int32_t k) {
+    const ptrdiff_t depth = lb_round_up(k, LB_NIBBLE_STEP);
+    s->chunks->heavy = lb_light_is_heavy(s, depth / 4);
+    if (s->chunks->heavy) {
+        const __m256i mask = _mm256_set1_epi8(15);
+        for (ptrdiff_t i = 0; i < rows; i++)
+            for (ptrdiff_t at = 0; at < depth; at += LB_NIBBLE_STEP) {
+                __m256i *high = (__m256i *)(void *)(s->a + i * s->stride + at), *low = (__m256i *)(void *)(s->low + i * s->stride + at);
+                const __m256i v = _mm256_load_si256(high);
+                _mm256_store_si256(high, _mm256_and_si256(_mm256_srli_epi16(v, 4), mask));
+                _mm256_store_si256(low, _mm256_and_si256(v, mask));
+            }
+        return;
+    }
+    lb_light_left left;
+    ptrdiff_t extra = 0, c = 0;
+    uint32_t used = 0;
+    for (ptrdiff_t first = 0; first < depth; first += LB_LIGHT_CHUNK, c++) {
+        lb_light_collect(s, rows, depth, first, &extra, &left);
+        s->chunks[c].first = used;
+        lb_light_group(&left, (uint32_t)depth, &s->chunks[c], s->items + used);
+        used += 3 * s->chunks[c].threes + 2 * s->chunks[c].twos + s->chunks[c].ones;
+    }
+}
+
+/* ---- tiles of 16 columns, or of the first eight of them ---- */
+
+static const _Alignas(32) int16_t lb_light_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/* In assembly for the sake of registers: with 12 sums, and two of weights, two are left. Ones are read where they are needed. */
+LB_INLINE void lb_light_first(__m256i s[2], const uint8_t *a, __m256i w0, __m256i w1, const int halves) {
+    __m256i x;
+    if (halves == 2)
+        __asm__("vpbroadcastd %[a], %[x]\n\t"
+                "vpmaddubsw %[w0], %[x], %[s0]\n\t"
+                "vpmaddubsw %[w1], %[x], %[s1]"
+                : [x] "=&x"(x), [s0] "=&x"(s[0]), [s1] "=x"(s[1])
+                : [a] "m"(*(const lb_dword *)(const void *)a), [w0] "x"(w0), [w1] "x"(w1));
+    else
+        __asm__("vpbroadcastd %[a], %[x]\n\t"
+                "vpmaddubsw %[w0], %[x], %[s0]"
+                : [x] "=&x"(x), [s0] "=x"(s[0])
+                : [a] "m"(*(const lb_dword *)(const void *)a), [w0] "x"(w0));
+}
+
+LB_INLINE void lb_light_next(__m256i s[2], const uint8_t *a, __m256i w0, __m256i w1, const int halves) {
+    __m256i x, t;
+    if (halves == 2)
+        __asm__("vpbroadcastd %[a], %[x]\n\t"
+                "vpmaddubsw %[w0], %[x], %[t]\n\t"
+                "vpmaddubsw %[w1], %[x], %[x]\n\t"
+                "vpaddw %[t], %[s0], %[s0]\n\t"
+                "vpaddw %[x], %[s1], %[s1]"
+                : [x] "=&x"(x), [t] "=&x"(t), [s0] "+x"(s[0]), [s1] "+x"(s[1])
+                : [a] "m"(*(const lb_dword *)(const void *)a), [w0] "x"(w0), [w1] "x"(w1));
+    else
+        __asm__("vpbroadcastd %[a], %[x]\n\t"
+                "vpmaddubsw %[w0], %[x], %[x]\n\t"
+                "vpaddw %[x], %[s0], %[s0]"
+                : [x] "=&x"(x), [s0] "+x"(s[0])
+                : [a] "m"(*(const lb_dword *)(const void *)a), [w0] "x"(w0));
+}
+
+/* One quad of `rows` rows. */
+LB_INLINE void lb_light_quad(const int rows, const int halves, const int first, const uint8_t *a, ptrdiff_t stride, const int8_t *panel,
+                             const lb_light_item *item, __m256i s[][2]) {
+    const __m256i *w = (const __m256i *)(const void *)(panel + item->w);
+    const __m256i w0 = _mm256_load_si256(w), w1 = halves == 2 ? _mm256_load_si256(w + 1) : w0;
+    a += item->a;
+    LB_UNROLL
+    for (int i = 0; i < rows; i++)
+        if (first)
+            lb_light_first(s[i], a + i * stride, w0, w1, halves);
+        else
+            lb_light_next(s[i], a + i * stride, w0, w1, halves);
+}
+
+LB_INLINE void lb_light_end(const int rows, const int halves, __m256i s[][2], __m256i acc[][2]) {
+    LB_UNROLL
+    for (int i = 0; i < rows; i++)
+        LB_UNROLL
+    for (int half = 0; half < halves; half++)
+        __asm__("vpmaddwd %[ones], %[s], %[s]\n\t"
+                "vpaddd %[s], %[acc], %[acc]"
+                : [s] "+x"(s[i][half]), [acc] "+x"(acc[i][half])
+                : [ones] "m"(lb_light_ones));
+}
+
+/* acc += the products of `rows` rows with a panel, for the groups of a chunk. */
+LB_INLINE void lb_light_tile(const int rows, const int halves, const uint8_t *a, ptrdiff_t stride, const int8_t *panel,
+                             const lb_light_chunk *chunk, const lb_light_item *item, __m256i acc[][2]) {
+    __m256i s[LB_LIGHT_HALF_ROWS][2];
+    for (const lb_light_item *end = item + 3 * chunk->threes; item < end; item += 3) {
+        lb_light_quad(rows, halves, 1, a, stride, panel, item, s);
+        lb_light_quad(rows, halves, 0, a, stride, panel, item + 1, s);
+        lb_light_quad(rows, halves, 0, a, stride, panel, item + 2, s);
+        lb_light_end(rows, halves, s, acc);
+    }
+    for (const lb_light_item *end = item + 2 * chunk->twos; item < end; item += 2) {
+        lb_light_quad(rows, halves, 1, a, stride, panel, item, s);
+        lb_light_quad(rows, halves, 0, a, stride, panel, item + 1, s);
+        lb_light_end(rows, halves, s, acc);
+    }
+    for (const lb_light_item *end = item + chunk->ones; item < end; item++) {
+        lb_light_quad(rows, halves, 1, a, stride, panel, item, s);
+        lb_light_end(rows, halves, s, acc);
+    }
+}
+
+#endif
