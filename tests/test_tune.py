@@ -125,3 +125,11 @@ def test_weights_are_kept_in_the_chosen_layout_alone() -> None:
     session = Session(network(), threads=1, tune=True)
     names = [name for name, *_ in session._packed]
     assert names and len(names) == len(set(names))
+
+
+def test_layers_behind_a_relu_are_measured_on_what_a_relu_leaves() -> None:
+    rng = np.random.default_rng(0)
+    dense, small = (tune.example(np.dtype(np.int8), (1000,), rng, zero) for zero in (0, -128))
+    assert np.median(dense) > -64
+    assert np.median(small) <= -127
+    assert small.max() > 0

@@ -64,8 +64,9 @@ def pack(isa: str, weights: Array, rows: int, light: bool = False) -> Array:
         return np.ascontiguousarray(weights)
     size, _, work = sizes(isa, rows, k, n)
     out, scratch, used = aligned(groups * size), aligned(work), np.zeros(1, np.int64)
+    params = {"rows": rows, "k": k, "n": n, "light": int(light)}
     for g in range(groups):
-        kernel({"rows": rows, "k": k, "n": n, "light": int(light)}, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size], used, scratch)
+        kernel(params, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size], used, scratch)
     if groups > 1:
         return out
     cut = aligned(int(used[0]))
@@ -118,8 +119,8 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
         columns = max(PANEL, -(-n // (PANEL * threads * 2)) * PANEL)
     w = node.inputs[1]
     assert w is not None
-    layout, *packed_for = layout_of(node, ctx, rows)
-    data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), *packed_for))
+    layout, packed_for, light = layout_of(node, ctx, rows)
+    data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), packed_for, light))
     bias, multiplier = per_channel(node, ctx, n)
     params: dict[str, Param] = {
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),
