@@ -25,7 +25,7 @@ check: .venv/.dev .venv/.native
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror csrc/*.[ch] csrc/contracts/*.h csrc/kernels/*.c bindings/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror csrc/*.[ch] csrc/contracts/*.h csrc/kernels/*.c bindings/*.[ch] src/lowbit/codegen/board/*.c
 
 # Kernels, plans and threads alone: as they ship, and under the sanitizers. Kernels start no threads, so the thread sanitizer has nothing to
 # see in them: its build is that of plans and the pool.

@@ -19,7 +19,8 @@ SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 
 
 def c_files(folder: Path) -> list[Path]:
-    return [p for p in sorted(folder.rglob("*.c")) if p.name != "selftest.c"]
+    """Those of the library."""
+    return [p for p in sorted(folder.rglob("*.c")) if p.name != "selftest.c" and p.parent.name != "board"]
 
 
 def compile_all(folder: Path, out: Path, *, compiler: str = "gcc", flags: tuple[str, ...] = (), extra: tuple[Path, ...] = ()) -> Path:

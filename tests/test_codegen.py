@@ -344,11 +344,23 @@ def test_the_command_line_writes_and_tells_and_refuses(tmp_path: Path, capsys: p
         main([*command, "--fits", "much", "1M"])
 
 
-def test_the_readme_names_the_flags_that_are_no_choice_and_what_a_board_must_bring(tmp_path: Path) -> None:
-    lowbit.emit_c(network(), tmp_path / "chip", target="cortex-m4", measure=False)
-    chip = (tmp_path / "chip" / "README.md").read_text()
-    assert "`-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16`" in chip and "startup code and the linker script" in chip
-    assert "LDFLAGS=your board's startup code" in (tmp_path / "chip" / "Makefile").read_text().splitlines()[0]
-    lowbit.emit_c(network(), tmp_path / "here", target="portable", measure=False)
-    here = (tmp_path / "here" / "README.md").read_text()
-    assert "CPU's flags" not in here and "startup" not in here
+def test_the_readme_names_the_flags_that_are_no_choice(tmp_path: Path) -> None:
+    chip = lowbit.emit_c(network(), None, target="cortex-m4", measure=False).files["README.md"]
+    assert "`-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16`" in chip and "BOARD=../my_board/board.mk" in chip
+    here = lowbit.emit_c(network(), None, target="portable", measure=False).files["README.md"]
+    assert "CPU's flags" not in here and "board" not in here and "float" not in here.partition("## Building")[2].replace("-ffp-", "")
+
+
+@pytest.mark.parametrize(
+    ("target", "no_float", "said"),
+    [
+        ("cortex-m4", False, "startup code must switch it on (CPACR)"),
+        ("cortex-m4", True, "No floating-point unit is used"),
+        ("cortex-m0plus", False, "The chip has no floating-point unit: the compiler's library computes floats"),
+        ("riscv32", False, "The chip has no floating-point unit"),
+        ("riscv32", True, "No floating-point unit is used"),
+    ],
+)
+def test_the_readme_tells_what_is_asked_of_a_floating_point_unit(target: str, no_float: bool, said: str) -> None:
+    text = lowbit.emit_c(network(), None, target=target, no_float=no_float, measure=False).files["README.md"]
+    assert said in text and text.count("floating-point unit") == 1

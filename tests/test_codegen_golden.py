@@ -61,7 +61,7 @@ def graph(name: str) -> Graph:
 
 def written(name: str) -> dict[str, str]:
     files = lowbit.emit_c(graph(name), None, name="model", measure=False, vectors=1, **NETWORKS[name][1]).files  # type: ignore[arg-type]
-    return {path: files[path] for path in SHOWN}
+    return {path: text for path, text in files.items() if path in SHOWN or path.startswith("board/")}
 
 
 @pytest.mark.parametrize("name", list(NETWORKS))
@@ -74,4 +74,5 @@ if __name__ == "__main__":
     for network in NETWORKS:
         (FOLDER / network).mkdir(parents=True, exist_ok=True)
         for file, content in written(network).items():
+            (FOLDER / network / file).parent.mkdir(exist_ok=True)
             (FOLDER / network / file).write_text(content)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from boards import BOARDS, count, instructions, link, run
+from boards import BOARDS, USER, count, instructions, link, run
 from codegen_tools import c_files
 from test_native_session import integer_graph
 from test_plan import network
@@ -39,6 +39,10 @@ def need(*programs: str) -> None:
     missing = [p for p in programs if shutil.which(p) is None]
     if missing:
         pytest.skip(f"NOT TESTED: {', '.join(missing)} not installed")
+
+
+def needed(target: str) -> list[str]:
+    return [target_of(target).compiler, USER[target] if target in USER else BOARDS[target].emulator, "make"]
 
 
 @cache
@@ -70,8 +74,33 @@ def program(folder: Path, target: str, out: Path, no_float: bool = False) -> Pat
     return link([*c_files(folder), folder / "selftest.c"], target, out, no_float=no_float)
 
 
-@pytest.mark.parametrize("name", [*NETWORKS, *TINY])
+@pytest.mark.parametrize("no_float", [False, True])
+@pytest.mark.parametrize("target", [*BOARDS, "aarch64"])
+def test_make_test_runs_in_the_folder_as_it_is(target: str, no_float: bool, tmp_path: Path) -> None:
+    need(*needed(target))
+    folder = emitted("net", target, tmp_path / "c", no_float=no_float)
+    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True)
+    assert done.returncode == 0 and "model: 0 of 12 outputs differ" in done.stdout, done.stdout + done.stderr
+    (folder / "selftest.c").write_text((folder / "selftest.c").read_text().replace("int wrong = 0", "int wrong = 1"))
+    done = subprocess.run(["make", "-C", str(folder), "test"], capture_output=True, text=True)
+    assert done.returncode == 2 and "model: 1 of 12 outputs differ" in done.stdout, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("target", list(BOARDS))
+def test_ctest_runs_with_the_toolchain_file_of_the_folder(target: str, tmp_path: Path) -> None:
+    need(*needed(target), "cmake", "ctest")
+    folder, out = emitted("net", target, tmp_path / "c"), str(tmp_path / "build")
+    for command in (
+        ["cmake", "-S", str(folder), "-B", out, "--toolchain", str(folder / "board/toolchain.cmake")],
+        ["cmake", "--build", out],
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    done = subprocess.run(["ctest", "--test-dir", out, "-V"], capture_output=True, text=True)
+    assert done.returncode == 0 and "model: 0 of 12 outputs differ" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, *TINY])
+@pytest.mark.parametrize("target", [t for t in BOARDS if t != "riscv32"])
 def test_self_tests_on_emulated_cortex_m(target: str, name: str, tmp_path: Path) -> None:
     need("arm-none-eabi-gcc", "qemu-system-arm")
     said = run(program(emitted(name, target, tmp_path / "c"), target, tmp_path / "firmware.elf"), target)

@@ -4,8 +4,7 @@
     run(program, "cortex-m4")                         what it printed; its exit code must be 0
     count(folder, "cortex-m4")                        instructions that one inference of an emitted project takes
 
-Needs arm-none-eabi-gcc with newlib and qemu-system-arm; `missing()` names what is not there. aarch64 runs in qemu-aarch64, riscv32 in
-qemu-system-riscv32, with picolibc.
+The boards are those of generated folders (lowbit.codegen.boards); aarch64 runs in qemu-aarch64. `missing()` names what is not there.
 """
 
 from __future__ import annotations
@@ -15,39 +14,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from lowbit.codegen import target as target_of
-from lowbit.codegen.targets import EXACT, WARNINGS
+from lowbit.codegen.boards import BOARDS, FOLDER
+from lowbit.codegen.targets import EXACT, TARGETS, WARNINGS
 
 HERE = Path(__file__).parent
-QEMU = ("-nographic", "-monitor", "none", "-serial", "none", "-semihosting-config", "enable=on,target=native")
 SECONDS = 300  # after which a program hangs
-
-
-@dataclass(frozen=True)
-class Board:
-    """A machine of QEMU: where its flash and RAM are."""
-
-    machine: str
-    flash: int = 0
-    ram: int = 0x20000000
-    ram_bytes: int = 4 << 20
-    flash_bytes: int = 4 << 20
-
-
-BOARDS = {
-    "cortex-m0plus": Board("mps2-an385"),  # an M3 runs all that an M0+ has
-    "cortex-m3": Board("mps2-an385"),
-    "cortex-m4": Board("mps2-an386"),
-    "cortex-m7": Board("mps2-an500"),
-    "cortex-m33": Board("mps2-an505", 0x10000000, 0x38000000),
-    "cortex-m55": Board("mps3-an547", 0, 0x20000000, 512 << 10),
-}
-USER = {"aarch64": "qemu-aarch64", "aarch64-dot": "qemu-aarch64"}  # programs of Linux
-RISCV = Board("virt", 0x80000000, 0x80800000, 8 << 20, 8 << 20)  # memory everywhere: a part of it is flash
+USER = {t.name: t.emulator for t in TARGETS.values() if t.emulator is not None}  # programs of Linux
 
 
 class BoardError(RuntimeError):
@@ -56,26 +32,24 @@ class BoardError(RuntimeError):
 
 def missing(target: str, *more: str) -> list[str]:
     """The programs that the target needs and this machine does not have."""
-    needed = [target_of(target).compiler, USER.get(target, "qemu-system-riscv32" if target == "riscv32" else "qemu-system-arm"), *more]
+    needed = [target_of(target).compiler, USER[target] if target in USER else BOARDS[target].emulator, *more]
     return [p for p in needed if shutil.which(p) is None]
 
 
-def link(sources: Iterable[Path | str], target: str, out: Path, *flags: str, no_float: bool = False, board: Board | None = None) -> Path:
+def link(sources: Iterable[Path | str], target: str, out: Path, *flags: str, no_float: bool = False) -> Path:
     """A program for the board, with libc's semihosting; warnings are errors."""
     t = target_of(target)
     command = [t.compiler, *t.cpu_flags(no_float), *WARNINGS, EXACT, "-O2", "-ffunction-sections", "-fdata-sections", *map(str, sources)]
-    if target in USER:
-        command.append("-static")
-    elif target == "riscv32":
-        b = board or RISCV
-        places = {"__flash": b.flash, "__flash_size": b.flash_bytes, "__ram": b.ram, "__ram_size": b.ram_bytes}
-        command += ["--oslib=semihost", "--crt0=semihost", "-Wl," + ",".join(f"--defsym={name}={value}" for name, value in places.items())]
-    else:
-        b = board or BOARDS[target]
-        places = {"FLASH_AT": b.flash, "FLASH_SIZE": b.flash_bytes, "RAM_AT": b.ram, "RAM_SIZE": b.ram_bytes}
-        command += ["--specs=rdimon.specs", "-nostartfiles", f"-T{HERE / 'board.ld'}", str(HERE / "startup.c")]
-        command.append("-Wl," + ",".join(f"--defsym={name}={value}" for name, value in places.items()))
-    done = subprocess.run([*command, *flags, "-Wl,--gc-sections", "-o", str(out)], capture_output=True, text=True)
+    with tempfile.TemporaryDirectory(prefix="lowbit-") as folder:
+        if target in USER:
+            command.append("-static")
+        else:
+            board = BOARDS[target]
+            for name, text in board.files.items():
+                (Path(folder) / name).write_text(text)
+                command += [f"{folder}/{name}"] if name.endswith(".c") else []
+            command += board.link_flags(folder)
+        done = subprocess.run([*command, *flags, "-Wl,--gc-sections", "-o", str(out)], capture_output=True, text=True)
     if done.returncode:
         raise BoardError(f"{t.compiler} for {target}: {done.stderr[:3000]}")
     return out
@@ -85,10 +59,7 @@ def command_of(program: Path, target: str, *options: str) -> list[str]:
     """How QEMU is called for a program."""
     if target in USER:
         return [USER[target], *options, str(program)]
-    if target == "riscv32":
-        console = ("-chardev", "stdio,id=out", *QEMU[:-1], f"{QEMU[-1]},chardev=out")  # else it prints to stderr
-        return ["qemu-system-riscv32", "-M", RISCV.machine, "-bios", "none", *console, *options, "-kernel", str(program)]
-    return ["qemu-system-arm", "-M", BOARDS[target].machine, *QEMU, *options, "-kernel", str(program)]
+    return [*BOARDS[target].run_command(*options), str(program)]
 
 
 def run(program: Path, target: str) -> str:
@@ -134,7 +105,7 @@ def count(folder: Path, target: str, *, no_float: bool = False) -> int:
     text = (folder / "selftest.c").read_text()
     if text.count(LOOP) != 1:
         raise BoardError(f"{folder / 'selftest.c'} has no loop `{LOOP}`")
-    sources = [p for p in sorted(folder.rglob("*.c")) if p.name != "selftest.c"]
+    sources = [p for p in sorted(folder.rglob("*.c")) if p.name != "selftest.c" and p.parent.name != FOLDER]
     totals = []
     with tempfile.TemporaryDirectory(prefix="lowbit-") as name:
         for times in (1, 2):

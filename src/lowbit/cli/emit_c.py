@@ -7,6 +7,7 @@ import re
 
 from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, size, whole
 from lowbit.codegen import TARGETS
+from lowbit.codegen.boards import FOLDER
 from lowbit.frames import streaming
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import emit_c
@@ -115,5 +116,5 @@ def main(args: argparse.Namespace) -> None:
         "bits     "
         + ("those of the interpreter" if done.exact else "float layers round in the order of the kernels, not the interpreter's")
     )
-    bare = TARGETS[args.target].bare  # the self test needs a board there
-    say(f"next     make -C {args.out}{'' if bare else ' test'}   ·   {args.out}/README.md")
+    alone = TARGETS[args.target].bare and f"{FOLDER}/board.mk" not in done.files  # no emulated board is as large
+    say(f"next     make -C {args.out}{'' if alone else ' test'}   ·   {args.out}/README.md")

@@ -16,6 +16,7 @@ from lowbit.runtime import own_kernels, sources
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 HEAD = "lb.h"
 NO_FLOAT = "#define LB_NO_FLOAT /* real numbers are held in integers, and computed by them */\n"
+FIXED = "lb_fixed.h"  # what the header of a network without floats offers beside
 NUMBERS = ("lb_numerics.h", "lb_soft.h")  # files that know both ways of computing
 
 
@@ -83,7 +84,7 @@ def computes_in_floats(kernel: str) -> bool:
 
 def copies(kernels: Iterable[str], no_float: bool = False) -> dict[str, str]:
     """Path in the project → text, of the kernels ("conv_s8__ref") and what they include."""
-    wanted = [HEAD, NUMBERS[0], *map(kernel_file, dict.fromkeys(kernels))]
+    wanted = [HEAD, NUMBERS[0], *([FIXED] if no_float else []), *map(kernel_file, dict.fromkeys(kernels))]
     files: dict[str, str] = {}
     contracts: set[str] = set()
     while wanted:

@@ -94,6 +94,12 @@ def selftest(p: Project, vectors: Vectors) -> str:
     return "\n".join(lines)
 
 
+def selftest_bytes(p: Project, vectors: int) -> tuple[int, int]:
+    """Constants and RAM of the self test, with the network's."""
+    known = vectors * sum(port.nbytes for port in (*p.given, *p.outputs))
+    return p.weight_bytes + known, p.arena_bytes + p.io_bytes + p.state_bytes
+
+
 def known_name(port: Port) -> str:
     """The array of known values: of inputs, outputs, and of the state behind each call."""
     return f"known_state_{port.field}" if port.field is not None else f"known_{port.argument}"

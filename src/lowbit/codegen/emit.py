@@ -13,7 +13,7 @@ import numpy as np
 
 from lowbit.arguments import items, shown, text, whole
 from lowbit.arguments import path as needed
-from lowbit.codegen import boundary, building, data, model
+from lowbit.codegen import boards, boundary, building, data, model, readme
 from lowbit.codegen.copies import computes_in_floats, copies
 from lowbit.codegen.folder import MANIFEST, write_folder
 from lowbit.codegen.measure import IN_INTEGERS, Measured, measure
@@ -172,6 +172,7 @@ def refuse_name(name: str, because: str | None) -> None:
 def print_project(p: Project, known: data.Vectors, exact: bool) -> dict[str, str]:
     """Path → text of every file but the manifest, which is made from them. Headers of kernels have other guards than the project's."""
     copied = copies(p.kernels, p.no_float)
+    lacks = boards.too_large(boards.BOARDS[p.target.name], *data.selftest_bytes(p, len(known))) if p.target.bare else None
     guards = {guard: path for path, text in copied.items() for guard in re.findall(r"^ *# *ifndef +(\w+)", text, re.M)}
     for guard in (f"{p.macro}_H", f"{p.macro}_WEIGHTS_H"):
         refuse_name(p.name, f"{guards[guard]} has the header guard {guard} too" if guard in guards else None)
@@ -181,9 +182,10 @@ def print_project(p: Project, known: data.Vectors, exact: bool) -> dict[str, str
         "weights.h": data.weights_header(p),
         "weights.c": data.weights_source(p),
         "selftest.c": data.selftest(p, known),
-        "Makefile": building.makefile(p),
-        "CMakeLists.txt": building.cmakelists(p),
-        "README.md": building.readme(p, exact),
+        "Makefile": building.makefile(p, lacks),
+        "CMakeLists.txt": building.cmakelists(p, lacks),
+        "README.md": readme.readme(p, exact, lacks),
+        **(boards.board_files(p.target, p.no_float) if p.target.bare and lacks is None else {}),
         **copied,
     }
     assert MANIFEST not in files

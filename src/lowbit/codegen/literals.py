@@ -50,6 +50,17 @@ def decimal(value: float) -> str:
     return f"{digits}f" if "." in digits or "e" in digits else f"{digits}.0f"
 
 
+def ratio(value: float) -> tuple[int, int]:
+    """A float32 above 0 as multiplier / 2^shift, exactly, with the smallest multiplier.
+
+    >>> ratio(0.125), ratio(48.0), ratio(float(np.float32(0.05)))
+    ((1, 3), (3, -4), (13421773, 28))
+    """
+    multiplier, divisor = float(np.float32(value)).as_integer_ratio()
+    zeros = (multiplier & -multiplier).bit_length() - 1
+    return multiplier >> zeros, divisor.bit_length() - 1 - zeros
+
+
 def integer(value: int) -> str:
     """An integer constant whose type holds it: the smallest negative ones are no constant with a sign."""
     if value == -(1 << 63):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lowbit.codegen.boards import FOLDER
 from lowbit.codegen.building import isa_flags
 from lowbit.codegen.project import Project
 from lowbit.codegen.targets import EXACT, WARNINGS
@@ -37,7 +38,7 @@ def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
         for path, text in files.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text)
-        sources = [s for s in files if s.endswith(".c") and s != "selftest.c"]
+        sources = [s for s in files if s.endswith(".c") and s != "selftest.c" and not s.startswith(f"{FOLDER}/")]
         flags = isa_flags(p)
         for s in sources:
             isa = flags.get(Path(s).stem.rpartition("__")[2], ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowbit.codegen.literals import WIDTH, c_type, decimal, number, real, rows
+from lowbit.codegen.literals import WIDTH, c_type, decimal, number, ratio, real, rows
 from lowbit.codegen.names import comment
 from lowbit.codegen.project import Call, Port, Project
 from lowbit.ir.graph import Value
@@ -62,12 +62,17 @@ def header(p: Project) -> str:
         " *",
         " * real = SCALE * (q - ZERO_POINT) for inputs and outputs that have them. Tensors are dense, C order.",
     ]
+    if p.no_float:
+        lines += [
+            " * Without floats: the _Q16 macros take and give fixed point, an int32_t in units of 1/65536 (Q15.16). Real numbers",
+            " * are lb_f32, which holds the bits of an IEEE single; lb_f32_less(a, b) compares two.",
+        ]
     if inside:
         lines.append(" * Inputs and outputs live in the arena: write the inputs, run, read the outputs. Running overwrites the inputs.")
     lines += [
         f" * {n}_run uses a static arena: one call at a time. {n}_run_in uses the caller's: as many at once as there are arenas. */",
         f"#ifndef {m}_H", f"#define {m}_H", "", "#include <stddef.h>", "#include <stdint.h>", "",
-        '#include "kernels/lb_numerics.h"', "",
+        f'#include "kernels/{"lb_fixed.h" if p.no_float else "lb_numerics.h"}"', "",
         f"#define {m}_ARENA_BYTES {p.arena_bytes} /* RAM that the network needs while it runs */",
         f"#define {m}_ARENA_ALIGNMENT {p.target.alignment}",
         f"#define {m}_WEIGHT_BYTES {p.weight_bytes}", "", "#ifdef __cplusplus", 'extern "C" {', "#endif", "",
@@ -100,21 +105,26 @@ def port_lines(p: Project, what: str, port: Port) -> list[str]:
         f"#define {port.macro}_COUNT {port.count}",
         f"#define {port.macro}_BYTES {port.nbytes}",
     ]
-    q = port.quantized
-    if q is not None and not p.no_float:
-        scale, zero, lo, hi = f"{port.macro}_SCALE", f"{port.macro}_ZERO_POINT", d.min, d.max
-        kind = p.type_of(port.value)
-        lines += [
-            f"#define {scale} {decimal(q.scale)} /* {real(q.scale)} */",
-            f"#define {zero} ({q.zero_point})",
-            f"#define {port.macro}_QUANTIZE(x) (({kind})lb_quantize((x), {scale}, {zero}, {lo}, {hi}))",
-            f"#define {port.macro}_DEQUANTIZE(q) lb_dequantize((q), {scale}, {zero})",
-        ]
-    elif q is not None:
-        lines += [
-            f"#define {port.macro}_SCALE {decimal(q.scale)} /* {real(q.scale)}; for programs that have floats */",
-            f"#define {port.macro}_ZERO_POINT ({q.zero_point})",
-        ]
+    q, m, kind = port.quantized, port.macro, p.type_of(port.value)
+    if q is not None:
+        floats = "; for programs that have floats" if p.no_float else ""
+        lines += [f"#define {m}_SCALE {decimal(q.scale)} /* {real(q.scale)}{floats} */", f"#define {m}_ZERO_POINT ({q.zero_point})"]
+        narrow = d.bits <= 16  # wider ones are sums of integers: nobody makes them of reals
+        if p.no_float:
+            multiplier, shift = ratio(q.scale)
+            scale = f"{m}_SCALE_MULTIPLIER, {m}_SCALE_SHIFT, {m}_ZERO_POINT"
+            lines += [
+                f"#define {m}_SCALE_MULTIPLIER {multiplier}u /* {m}_SCALE is MULTIPLIER / 2^SHIFT */",
+                f"#define {m}_SCALE_SHIFT ({shift})",
+            ]
+            lines += [f"#define {m}_QUANTIZE_Q16(x) (({kind})lb_fixed_quantize((x), {scale}, {d.min}, {d.max}))"] if narrow else []
+            lines.append(f"#define {m}_DEQUANTIZE_Q16(q) lb_fixed_dequantize((q), {scale})")
+        else:
+            scale = f"{m}_SCALE, {m}_ZERO_POINT"
+            lines += [f"#define {m}_QUANTIZE(x) (({kind})lb_quantize((x), {scale}, {d.min}, {d.max}))"] if narrow else []
+            lines.append(f"#define {m}_DEQUANTIZE(q) lb_dequantize((q), {scale})")
+    elif kind == "lb_f32":
+        lines += [f"#define {m}_FROM_Q16(x) lb_fixed_to_f32(x)", f"#define {m}_TO_Q16(v) lb_fixed_from_f32(v)"]
     if port.slot is not None:
         const = "const " if what == "Output" else ""
         way = f"({const}{p.type_of(port.value)} *)({const}void *)(({const}uint8_t *)(arena) + {port.slot.offset})"

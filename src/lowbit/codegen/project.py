@@ -17,7 +17,10 @@ from lowbit.plan import Place, Plan, Slot, Step
 from lowbit.runtime import native
 from lowbit.types import Array
 
-MACROS = ("_count", "_bytes", "_scale", "_zero_point", "_quantize", "_dequantize")  # what an input or output has, by its name
+MACROS = (  # what an input or output has, by its name
+    "_count", "_bytes", "_scale", "_zero_point", "_quantize", "_dequantize", "_scale_multiplier", "_scale_shift", "_quantize_q16",
+    "_dequantize_q16", "_from_q16", "_to_q16",
+)  # fmt: skip
 FIELD = "s_"  # begins the fields of the state: a state may be called NULL, unix or int
 
 

@@ -41,6 +41,21 @@ class CTarget:
         """Whether there is no operating system: a program needs the board's startup code and linker script to run."""
         return self.prefix.endswith(("-eabi-", "-elf-"))
 
+    @property
+    def machine(self) -> str:
+        """What `uname -m` says there, for targets with an operating system of their own."""
+        return self.prefix.partition("-")[0]
+
+    @property
+    def emulator(self) -> str | None:
+        """What runs programs of another machine's Linux here."""
+        return None if self.bare or not self.prefix else f"qemu-{self.machine}"
+
+    @property
+    def fpu(self) -> bool:
+        """Whether a chip has a floating-point unit."""
+        return "-mfloat-abi=hard" in self.hard
+
     def cpu_flags(self, no_float: bool) -> tuple[str, ...]:
         return self.flags + (self.soft if no_float else self.hard)
 

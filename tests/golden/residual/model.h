@@ -1,6 +1,8 @@
 /* model: a network as C, written by lowbit 0.1.0 for cortex-m0plus. README.md tells its sizes.
  *
  * real = SCALE * (q - ZERO_POINT) for inputs and outputs that have them. Tensors are dense, C order.
+ * Without floats: the _Q16 macros take and give fixed point, an int32_t in units of 1/65536 (Q15.16). Real numbers
+ * are lb_f32, which holds the bits of an IEEE single; lb_f32_less(a, b) compares two.
  * model_run uses a static arena: one call at a time. model_run_in uses the caller's: as many at once as there are arenas. */
 #ifndef MODEL_H
 #define MODEL_H
@@ -8,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernels/lb_numerics.h"
+#include "kernels/lb_fixed.h"
 
 #define MODEL_ARENA_BYTES 8 /* RAM that the network needs while it runs */
 #define MODEL_ARENA_ALIGNMENT 8

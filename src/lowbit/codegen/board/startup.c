@@ -1,4 +1,5 @@
-/* Starts a program on the emulated boards: vectors, stack, FPU, memory; libc's semihosting prints and gives the exit code. */
+/* For the emulator; replace by your board's own. Starts the self test: vectors, stack, FPU, memory; libc's semihosting prints and gives
+ * the exit code. board.ld says where everything is. */
 #include <stdint.h>
 
 extern uint32_t stack_top[], data_load[], data_start[], data_end[], bss_start[], bss_end[];

@@ -1,0 +1,120 @@
+"""README.md of a project: what a firmware engineer must know of it, with figures."""
+
+from __future__ import annotations
+
+from lowbit.codegen.boards import BOARDS, FOLDER
+from lowbit.codegen.building import isa_flags
+from lowbit.codegen.names import cell
+from lowbit.codegen.project import Call, Project
+from lowbit.codegen.targets import EXACT
+from lowbit.plan import Place
+
+
+def layer_bytes(p: Project, call: Call) -> tuple[int, int]:
+    """Flash of the layer's constants, counted where they are read first, and RAM of the arena that it reads and writes."""
+    flash = sum(c.data.nbytes for c in {s.index: p.constant_at[s.index] for s in call.step.args if s.place is Place.CONSTANT}.values()
+                if _first(p, c.name) is call)  # fmt: skip
+    return flash + call.contract.layout.itemsize, sum(s.size for s in call.step.args if s.place is Place.ARENA)
+
+
+def _first(p: Project, name: str) -> Call:
+    return next(c for c in p.calls if any(s.place is Place.CONSTANT and p.constant_at[s.index].name == name for s in c.step.args))
+
+
+def flags_needed(p: Project) -> list[str]:
+    """The compiler flags that are no choice, in sentences."""
+    cpu = " ".join(p.target.cpu_flags(p.no_float))
+    said = [f"The CPU's flags are `{cpu}`." if cpu else "", floating_point(p)]
+    said += [f"`kernels/*__{isa}.c` need `{' '.join(flags)}`." for isa, flags in isa_flags(p).items()]
+    return [s for s in said if s]
+
+
+def floating_point(p: Project) -> str:
+    """What the code asks of a floating-point unit."""
+    if p.no_float:
+        other = " Calls pass no floats: with `-mfloat-abi=hard` for the rest of your program, compile it so too." if p.target.fpu else ""
+        return f"No floating-point unit is used, nor a library of the compiler for floats: real numbers are computed in integers.{other}"
+    if not p.target.bare:
+        return ""
+    if p.target.fpu:
+        return (
+            "The kernels use the floating-point unit in single precision, also to round integers: startup code must switch it on (CPACR)"
+            " before the first call. `--no-float` gives the same bits without it."
+        )
+    return (
+        "The chip has no floating-point unit: the compiler's library computes floats, also to round integers. `--no-float` gives the"
+        " same bits in integers alone."
+    )
+
+
+def testing(p: Project, lacks: str | None) -> list[str]:
+    """How the self test is run, here and on a board."""
+    lines = [
+        "## Testing",
+        "",
+        "`make test` runs `selftest.c`: a program with `main` and `printf`, whose exit code is 0 if every bit is right.",
+    ]
+    if not p.target.bare:
+        return [*lines, ""]
+    if lacks:
+        lines.append(f"It needs a board of yours: {lacks}.")
+    else:
+        board = BOARDS[p.target.name]
+        lines += [
+            f"It runs in `{board.emulator}` on an emulated {board.machine}; startup code, linker script and command line are in",
+            f"`{FOLDER}/`, for the emulator, and are not part of the library. With CMake: `--toolchain board/toolchain.cmake`, then `ctest`.",
+        ]
+    return [
+        *lines,
+        "On a board of yours it wants a file like this, and `make test BOARD=../my_board/board.mk`:", "",
+        "```make", "BOARD_SOURCES := ../my_board/startup.c ../my_board/uart.c   # main is called; what printf writes is seen",
+        "BOARD_LDFLAGS := -T../my_board/flash.ld -nostartfiles        # where flash and RAM are; libc",
+        "RUN := ../my_board/load_and_run.sh                           # gets the program; its exit code is that of main",
+        "```", "",
+    ]  # fmt: skip
+
+
+def readme(p: Project, exact: bool, lacks: str | None) -> str:
+    n, m = p.name, p.macro
+    ports = [("in", i) for i in p.given] + [("out", o) for o in p.taken] + [("state", s) for s in p.kept]
+    begin = [f"static {n}_state state;", f"{n}_reset(&state); /* before the first frame of a stream */"] if p.kept else []
+    run = ", ".join(["&state"] * bool(p.kept) + ([port.argument for port in (*p.given, *p.taken)] if not p.plan.input_slots else []))
+    bits = (
+        "Every integer is that of lowbit's interpreter, bit for bit; the self test checks it on the machine itself."
+        if exact
+        else "Layers in floating point may round otherwise than lowbit's interpreter; the self test checks the bits of these kernels."
+    )
+    unit = ", which is not used" if p.no_float and p.target.fpu else ""
+    lines = [
+        f"# {n}", "", f"A network as C11, written by lowbit {p.version} for {p.target.name} ({p.target.about}{unit}). {bits}", "",
+        "```c", f'#include "{n}.h"', *begin, f"{n}_run({run});", "```", "",
+        "| | type | bytes | scale | zero point |", "|---|---|---|---|---|",
+    ]  # fmt: skip
+    for kind, port in ports:
+        q = port.quantized
+        params = f"{q.scale:.9g} | {q.zero_point}" if q is not None else " | "
+        where = f", in the arena at {port.slot.offset}" if port.slot is not None else ""
+        lines.append(f"| {kind} {cell(port.name)} | {cell(str(port.value.type))}{where} | {port.nbytes:,} | {params} |")
+    lines += [
+        "", "## Memory", "",
+        f"- **RAM: {p.arena_bytes:,} bytes** of arena (`{m}_ARENA_BYTES`), asserted when compiling. No arena can be smaller than "
+        f"{p.plan.least_bytes:,} bytes, which are alive at the fullest step."
+        + (f" The caller's inputs and outputs take {p.io_bytes:,} more." if p.io_bytes else "")
+        + (f" Each stream has a state of {p.state_bytes:,} bytes." if p.kept else ""),
+        f"- **Flash: {p.weight_bytes:,} bytes** of weights, and the code: `make size`. Stack: `make stack`.",
+        "- No allocation, no recursion, no variable-length arrays, nothing of libc but memcpy and memset.", "",
+        "| layer | kernel | output | MACs | flash: weights and parameters | RAM: what it reads and writes |", "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for call in p.calls:
+        flash, ram = layer_bytes(p, call)
+        out = call.step.outputs[0].type if call.step.outputs else ""
+        name = cell(call.step.layer)
+        lines.append(f"| {name} | {call.step.kernel} | {cell(str(out))} | {call.step.macs:,} | {flash:,} | {ram:,} |")
+    lines += [
+        "", "## Building", "",
+        f"`make` or CMake; or add `{n}.c`, `weights.c` and `kernels/*.c` to your project with `{EXACT}`: without it a compiler may fuse a",
+        "multiplication and an addition, which rounds once where the arithmetic rounds twice. No include path is needed. The kernels are",
+        "lowbit's, under the Apache License 2.0. Two networks in one program share the kernels that both have: compile them once.",
+        *flags_needed(p), "", *testing(p, lacks),
+    ]  # fmt: skip
+    return "\n".join(lines)
