@@ -301,6 +301,10 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
             raise OSError(28, "No space left on device")
         rename(a, b)  # type: ignore[arg-type]
 
+    def unable(a: Path, b: Path) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(module, "_exchange", unable)  # file by file
     monkeypatch.setattr(module.os, "rename", failing)
     with pytest.raises(FormatError, match="No space left on device"):
         lowbit.emit_c(integer_graph("mlp")[0], out, measure=False)

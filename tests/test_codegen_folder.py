@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from lowbit.codegen import folder as module
 from lowbit.codegen.folder import MANIFEST, write_folder
 from lowbit.errors import FormatError
 
@@ -95,3 +97,90 @@ def test_a_manifest_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
         (tmp_path / "c" / name).unlink()
     write_folder(tmp_path / "c", FILES)
     assert (tmp_path / "precious").read_text() == "data"
+
+
+OTHERS = {"model.c": "other", "kernels/other.c": "other", "weights.c": "other", "Makefile": "other"}
+
+
+def held(out: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(out)): p.read_bytes() for p in out.rglob("*") if p.is_file()}
+
+
+def killed(out: Path, at: int) -> bool:
+    """Whether a process that writes OTHERS was killed: before the folders are swapped (-1), after it (-2), or at a rename of a file."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    rename, exchange, left = os.rename, module._exchange, [at]
+
+    def counted(a: Path, b: Path) -> None:
+        left[0] -= 1
+        rename(a, b) if left[0] >= 0 else os.kill(os.getpid(), signal.SIGKILL)
+
+    def swapping(a: Path, b: Path) -> None:
+        if at >= 0:
+            raise OSError(38, "Function not implemented")
+        if at == -2:
+            exchange(a, b)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        module._exchange = swapping
+        os.rename = counted if at >= 0 else rename  # type: ignore[assignment]
+        write_folder(out, OTHERS)
+    finally:
+        os._exit(0)
+
+
+def folders(tmp_path: Path) -> tuple[Path, dict[str, bytes], dict[str, bytes]]:
+    """A folder with a file of the user's in it, and what it holds before and after OTHERS are written."""
+    out = tmp_path / "c"
+    write_folder(out, OTHERS)
+    (out / "kernels" / "mine.c").write_text("mine")
+    after = held(out)
+    shutil.rmtree(out)
+    write_folder(out, FILES)
+    (out / "kernels" / "mine.c").write_text("mine")
+    return out, held(out), after
+
+
+def test_a_process_killed_while_the_folder_is_swapped_leaves_the_old_or_the_new_one(tmp_path: Path) -> None:
+    out, before, after = folders(tmp_path)
+    mine = (out / "kernels" / "mine.c").stat().st_ino
+    assert killed(out, -1) and held(out) == before
+    assert killed(out, -2) and held(out) == after
+    write_folder(out, OTHERS)
+    assert held(out) == after and [p.name for p in tmp_path.iterdir()] == ["c"]  # and what they left is taken away
+    assert (out / "kernels" / "mine.c").stat().st_ino == mine and (out / "kernels" / "mine.c").stat().st_nlink == 1
+
+
+def test_where_folders_cannot_be_swapped_the_next_call_puts_the_old_files_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, before, after = folders(tmp_path)
+    monkeypatch.setattr(module, "_runs", lambda process: False)
+    mixed, at = 0, 0
+    while killed(out, at):
+        mixed += held(out) not in (before, after)
+        module._recover(out)
+        assert held(out) == before and [p.name for p in tmp_path.iterdir()] == ["c"], at
+        at += 1
+    assert held(out) == after and at >= 7 and mixed >= 5  # the journal, two renames of each file that is there, one of the others
+
+
+def test_the_folder_that_the_user_stands_in_stays_the_same_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, _, after = folders(tmp_path)
+    inode = out.stat().st_ino
+    monkeypatch.chdir(out)
+    write_folder(".", OTHERS)
+    assert out.stat().st_ino == inode and held(out) == after
+    monkeypatch.chdir(tmp_path)
+    write_folder(out, FILES)
+    assert out.stat().st_ino != inode and (out / "kernels" / "mine.c").read_text() == "mine" and not (out / "weights.c").exists()
+
+
+def test_what_a_running_process_has_beside_the_folder_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "c"
+    beside = tmp_path / f".c.lowbit-{os.getpid()}-abc"
+    beside.mkdir()
+    write_folder(out, FILES)
+    write_folder(out, OTHERS)
+    assert beside.is_dir()

@@ -68,7 +68,9 @@ def streamed(args: argparse.Namespace) -> tuple[Graph, dict[str, str]]:
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument("-o", "--out", required=True, metavar="FOLDER", help="written whole or not at all; files of yours in it are kept")
-    p.add_argument("--target", default="portable", choices=list(TARGETS), metavar="NAME", help="one of " + ", ".join(TARGETS))
+    p.add_argument(
+        "--target", default="portable", choices=list(TARGETS), metavar="NAME", help="one of " + ", ".join(TARGETS) + " (portable)"
+    )
     p.add_argument("--name", default="model", help="what every symbol begins with (model)")
     p.add_argument("--no-float", action="store_true", help="compute real numbers in integers, the same bits: for chips without an FPU")
     p.add_argument("--float-io", action="store_true", help="inputs and outputs stay reals, also where the network quantizes them")

@@ -116,6 +116,11 @@ def emit(
             where=graph.name,
             hint="bind them when loading: shapes={...} (--shapes)",
         )
+    for kind, (end, v) in [*(("input", (v.name, v)) for v in graph.inputs), *(("output", o) for o in graph.outputs.items())]:
+        if 0 in v.shape:
+            raise ShapeError(
+                f"{kind} {end!r} is {v.type}: it holds nothing", where=graph.name, hint="sizes from 1 on, for example --shapes batch=1"
+            )
     states = dict(state or {})
     check_states(graph, states)
     graph, ins, outs = boundary.integer_ends(graph, float_io, states)
@@ -126,6 +131,8 @@ def emit(
     known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors, states, zeros)
     files = print_project(project, known, exact)
     found = measure(project, files) if measured else None
+    if found is not None:
+        files["README.md"] = readme.readme(project, exact, no_board(project, known), found)
     emitted = EmittedC(
         Path(folder) if folder is not None else None, t.name, files, project.arena_bytes, project.plan.least_bytes,
         project.plan.live_bytes, project.io_bytes,
@@ -172,7 +179,7 @@ def refuse_name(name: str, because: str | None) -> None:
 def print_project(p: Project, known: data.Vectors, exact: bool) -> dict[str, str]:
     """Path → text of every file but the manifest, which is made from them. Headers of kernels have other guards than the project's."""
     copied = copies(p.kernels, p.no_float)
-    lacks = boards.too_large(boards.BOARDS[p.target.name], *data.selftest_bytes(p, len(known))) if p.target.bare else None
+    lacks = no_board(p, known)
     guards = {guard: path for path, text in copied.items() for guard in re.findall(r"^ *# *ifndef +(\w+)", text, re.M)}
     for guard in (f"{p.macro}_H", f"{p.macro}_WEIGHTS_H"):
         refuse_name(p.name, f"{guards[guard]} has the header guard {guard} too" if guard in guards else None)
@@ -190,6 +197,11 @@ def print_project(p: Project, known: data.Vectors, exact: bool) -> dict[str, str
     }
     assert MANIFEST not in files
     return files
+
+
+def no_board(p: Project, known: data.Vectors) -> str | None:
+    """Why the self test of a chip has no emulated board; None if it has one."""
+    return boards.too_large(boards.BOARDS[p.target.name], *data.selftest_bytes(p, len(known))) if p.target.bare else None
 
 
 def sample(v: Value, rng: np.random.Generator) -> Array:

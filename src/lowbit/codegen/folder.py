@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import glob
 import hashlib
+import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -12,6 +17,8 @@ from pathlib import Path, PurePosixPath
 from lowbit.errors import FormatError
 
 MANIFEST = "MANIFEST.txt"
+OLD, NEW, JOURNAL = "old", "new", "journal"  # in the folder beside, while files take their places
+MOST_KEPT = 2000  # files of others that a new folder takes over; one with more is somebody's own, and stays where it is
 HEAD = "# written by lowbit emit-c, format 1: "  # and the digest of the lines below: a list that somebody else added to is not lowbit's
 
 
@@ -36,6 +43,10 @@ def write_folder(folder: str | os.PathLike[str], files: Mapping[str, str], *, fo
         raise FormatError("is a file, a folder is needed", where=str(folder))
     if not out.parent.is_dir():
         raise FormatError("cannot be written (its parent folder does not exist)", where=str(folder), hint=f"mkdir -p {out.parent}")
+    try:
+        _recover(out)
+    except OSError as e:
+        raise FormatError(f"cannot be put back as it was before a call that was killed ({e.strerror or e})", where=str(folder)) from e
     old = _written(out)
     foreign = [p for p in sorted(files) if os.path.lexists(out / p) and not _as_written(out / p, old.get(p) if old else None)]
     if old is None and os.path.lexists(out / MANIFEST):
@@ -54,35 +65,117 @@ def write_folder(folder: str | os.PathLike[str], files: Mapping[str, str], *, fo
 
 
 def _replace(out: Path, files: Mapping[str, str], gone: list[str]) -> None:
-    """New files beside the folder first; then each takes its place, and all are put back when one cannot."""
-    fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    """New files beside the folder first; then the whole folder is swapped, or, where that cannot be, each file takes its place.
+
+    A process that is killed leaves the old folder or the new one. File by file, it leaves a journal beside it, by which the next call puts
+    the old files back before it does anything else.
+    """
+    fresh = Path(tempfile.mkdtemp(prefix=f".{out.name}.lowbit-{os.getpid()}-", dir=out.parent))
     try:
         for path, text in files.items():
-            target = fresh / "new" / path
+            target = fresh / NEW / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text.encode())
         if not out.exists():
-            os.rename(fresh / "new", out)
-            return
-        done: list[str] = []
-        try:
-            for path in [*files, *gone]:
-                done.append(path)
-                if os.path.lexists(out / path):
-                    (fresh / "old" / path).parent.mkdir(parents=True, exist_ok=True)
-                    os.rename(out / path, fresh / "old" / path)
-                if path in files:
-                    (out / path).parent.mkdir(parents=True, exist_ok=True)
-                    os.rename(fresh / "new" / path, out / path)
-        except OSError:
-            for path in reversed(done):
-                if os.path.lexists(fresh / "old" / path):
-                    os.replace(fresh / "old" / path, out / path)
-                elif not os.path.lexists(fresh / "new" / path) and path in files:
-                    os.unlink(out / path)
-            raise
+            os.rename(fresh / NEW, out)
+        elif not _swapped(out, fresh / NEW, {*files, *gone}):
+            _one_by_one(out, fresh, files, gone)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _swapped(out: Path, new: Path, ours: set[str]) -> bool:
+    """Whether the new folder took the place of the old one, in one step, with everything in it that is not lowbit's (by hard links).
+
+    A folder that the process stands in stays the same one, so that the user's shell is not left in a folder that is gone.
+    """
+    here = Path.cwd()
+    if here == out or out in here.parents:
+        return False
+    kept = [p for p in sorted(out.rglob("*")) if str(p.relative_to(out)) not in ours]
+    folders = [p for p in reversed(kept) if p.is_dir() and not p.is_symlink()]  # those inside others first
+    if len(kept) > MOST_KEPT:
+        return False
+    try:
+        for path in kept:
+            to = new / path.relative_to(out)
+            if path in folders:
+                to.mkdir(exist_ok=True)
+            else:
+                os.link(path, to, follow_symlinks=False)
+        for path in folders:
+            to = new / path.relative_to(out)
+            shutil.copystat(path, to)
+            if any(path.iterdir()) and not any(to.iterdir()):
+                to.rmdir()  # nothing was in it but lowbit's
+        shutil.copystat(out, new)
+        _exchange(new, out)
+    except OSError:
+        return False
+    return True
+
+
+def _exchange(a: Path, b: Path) -> None:
+    """Swaps two folders in one step, as Linux can; an OSError elsewhere."""
+    swap = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if swap is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    at, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if swap(at, os.fsencode(a), at, os.fsencode(b), exchange):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _one_by_one(out: Path, fresh: Path, files: Mapping[str, str], gone: list[str]) -> None:
+    """Each new file takes its place; all are put back when one cannot, or by the next call when the process is killed."""
+    (fresh / "writing").write_text(json.dumps([[*files], gone]))
+    os.rename(fresh / "writing", fresh / JOURNAL)
+    try:
+        for path in [*files, *gone]:
+            if os.path.lexists(out / path):
+                (fresh / OLD / path).parent.mkdir(parents=True, exist_ok=True)
+                os.rename(out / path, fresh / OLD / path)
+            if path in files:
+                (out / path).parent.mkdir(parents=True, exist_ok=True)
+                os.rename(fresh / NEW / path, out / path)
+    except OSError:
+        _put_back(out, fresh, [*files], gone)
+        raise
+    os.unlink(fresh / JOURNAL)
+
+
+def _put_back(out: Path, fresh: Path, files: list[str], gone: list[str]) -> None:
+    """The old files, wherever the renames stopped: what is still in `new` has not taken its place."""
+    for path in [*files, *gone]:
+        if os.path.lexists(fresh / OLD / path):
+            os.replace(fresh / OLD / path, out / path)
+        elif path in files and not os.path.lexists(fresh / NEW / path):
+            (out / path).unlink(missing_ok=True)
+
+
+def _recover(out: Path) -> None:
+    """Takes away what killed calls left beside the folder, and puts the old files back where one was killed between two of them."""
+    for left in out.parent.glob(f".{glob.escape(out.name)}.lowbit-*"):
+        by = re.fullmatch(r"lowbit-(\d+)-\w+", left.name.removeprefix(f".{out.name}."))
+        if by is None or not left.is_dir() or left.is_symlink() or _runs(int(by[1])):
+            continue
+        if (left / JOURNAL).is_file():
+            files, gone = ([p for p in paths if _inside(p)] for paths in json.loads((left / JOURNAL).read_text()))
+            _put_back(out, left, files, gone)
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _inside(path: str) -> bool:
+    return bool(path) and not PurePosixPath(path).is_absolute() and ".." not in PurePosixPath(path).parts
 
 
 def _written(out: Path) -> dict[str, str] | None:
@@ -94,8 +187,7 @@ def _written(out: Path) -> dict[str, str] | None:
     if (out / MANIFEST).is_symlink() or head != HEAD + digest(rows.encode()):
         return None
     listed = [row.partition("  ") for row in rows.splitlines()]
-    inside = [(d, p) for d, _, p in listed if p and not PurePosixPath(p).is_absolute() and ".." not in PurePosixPath(p).parts]
-    return {p: d for d, p in inside}
+    return {p: d for d, _, p in listed if _inside(p)}
 
 
 def _as_written(path: Path, known: str | None) -> bool:

@@ -21,11 +21,16 @@ IN_INTEGERS = "a rule that quantizes this layer (recipe int8, or w4a8), or witho
 
 @dataclass(frozen=True)
 class Measured:
-    """flash: code and constants of all object files; stack: the deepest chain of calls, without libc's and the compiler's helpers."""
+    """flash: code and constants of all object files; stack: the deepest chain of calls, without libc's and the compiler's helpers.
+
+    files  source → bytes of flash, and bytes of stack of its functions together: all of them may be open at once
+    """
 
     compiler: str
+    version: str
     flash_bytes: int
     stack_bytes: int
+    files: Mapping[str, tuple[int, int]]
 
 
 def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
@@ -56,15 +61,13 @@ def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
         objects = [f"{s[:-2]}.o" for s in sources]
         told = subprocess.run([size, *objects], cwd=folder, capture_output=True, text=True, check=True).stdout
         rows = [line.split() for line in told.splitlines()[1:]]
-        return Measured(compiler, sum(int(r[0]) + int(r[1]) for r in rows), _stack(folder, sources, p.name))
+        found = {s: (int(r[0]) + int(r[1]), _stack(folder / s)) for s, r in zip(sources, rows, strict=True)}
+        version = subprocess.run([compiler, "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
+        stack = found[f"{p.name}.c"][1] + max((used for s, (_, used) in found.items() if s.startswith("kernels/")), default=0)
+        return Measured(compiler, version, sum(flash for flash, _ in found.values()), stack, found)
 
 
-def _stack(folder: Path, sources: list[str], name: str) -> int:
-    """The network's own functions, and the kernel whose functions together take the most: those of a file may all be open at once."""
-
-    def used(source: str) -> int:
-        usage = (folder / source).with_suffix(".su")
-        return sum(int(n) for n in re.findall(r"\t(\d+)\t", usage.read_text())) if usage.exists() else 0
-
-    kernels = [used(s) for s in sources if s.startswith("kernels/")]
-    return used(f"{name}.c") + max(kernels, default=0)
+def _stack(source: Path) -> int:
+    """Bytes of stack of all functions of a file."""
+    usage = source.with_suffix(".su")
+    return sum(int(n) for n in re.findall(r"\t(\d+)\t", usage.read_text())) if usage.exists() else 0

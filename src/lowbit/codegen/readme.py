@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from lowbit.codegen.boards import BOARDS, FOLDER
 from lowbit.codegen.building import isa_flags
+from lowbit.codegen.measure import Measured
 from lowbit.codegen.names import cell
-from lowbit.codegen.project import Call, Project
+from lowbit.codegen.project import Call, Port, Project
 from lowbit.codegen.targets import EXACT
 from lowbit.plan import Place
 
@@ -61,8 +62,9 @@ def testing(p: Project, lacks: str | None) -> list[str]:
     else:
         board = BOARDS[p.target.name]
         lines += [
-            f"It runs in `{board.emulator}` on an emulated {board.machine}; startup code, linker script and command line are in",
-            f"`{FOLDER}/`, for the emulator, and are not part of the library. With CMake: `--toolchain board/toolchain.cmake`, then `ctest`.",
+            f"It runs in `{board.emulator}` on an emulated {board.machine}; startup code, linker script and command line",
+            f"are in `{FOLDER}/`, for the emulator, and not part of the library. With CMake:",
+            "`--toolchain board/toolchain.cmake`, then `ctest`.",
         ]
     return [
         *lines,
@@ -74,11 +76,85 @@ def testing(p: Project, lacks: str | None) -> list[str]:
     ]  # fmt: skip
 
 
-def readme(p: Project, exact: bool, lacks: str | None) -> str:
+def example(p: Project) -> list[str]:
+    """A C file that gives the network something and takes the first number of what it makes; a test compiles it."""
+    n, inside = p.name, bool(p.plan.input_slots)
+    arena = f"{n}_arena()"
+
+    def held(port: Port) -> str:
+        return f"static {p.type_of(port.value)} {port.argument}[{port.macro}_COUNT];"
+
+    def something(port: Port) -> str:
+        kind = p.type_of(port.value)
+        if port.quantized is not None and port.value.type.dtype.bits <= 16:
+            return f"{port.macro}_QUANTIZE_Q16(32768)" if p.no_float else f"{port.macro}_QUANTIZE(0.5f)"
+        return f"{port.macro}_FROM_Q16(32768)" if kind == "lb_f32" else "0.5f" if kind == "float" else "0"
+
+    lines = [f'#include "{n}.h"', ""]
+    lines += [held(port) for port in (*p.given, *p.taken)] if not inside else []
+    lines += [f"static {n}_state state; /* one for each stream; before its first frame: {n}_reset(&state) */"] if p.kept else []
+    result, kind = "", "void"
+    if p.taken:
+        first = p.taken[0]
+        element = f"{first.macro}({arena})[0]" if inside else f"{first.argument}[0]"
+        kind = p.type_of(first.value)
+        if first.quantized is not None:
+            kind = "int32_t" if p.no_float else "float"
+            element = f"{first.macro}_DEQUANTIZE{'_Q16' if p.no_float else ''}({element})"
+        elif kind == "lb_f32":
+            kind, element = "int32_t", f"{first.macro}_TO_Q16({element})"
+        fixed = " /* in units of 1/65536 */" if p.no_float and kind == "int32_t" and "_Q16" in element else ""
+        result = f"    return {element};{fixed}"
+    lines += [*([""] if len(lines) > 2 else []), f"{kind} first_output(void) {{"]
+    for port in p.given:
+        lines += [f"    {p.type_of(port.value)} *{port.argument} = {port.macro}({arena});"] if inside else []
+    for port in p.given:
+        fixed = " /* 0.5 */" if "Q16" in something(port) else ""
+        lines += [f"    for (int32_t i = 0; i < {port.macro}_COUNT; i++)", f"        {port.argument}[i] = {something(port)};{fixed}"]
+    ports = [] if inside else [port.argument for port in (*p.given, *p.taken)]
+    lines += [f"    {n}_run({', '.join(['&state'] * bool(p.kept) + ports)});", *([result] if result else []), "}"]
+    return lines
+
+
+def measured_lines(p: Project, found: Measured | None) -> list[str]:
+    """Flash and stack, if a compiler was there."""
+    if found is None:
+        return [f"- **Flash: {p.weight_bytes:,} bytes** of weights, and the code: `make size`. Stack: `make stack`."]
+    code = found.flash_bytes - p.weight_bytes
+    return [
+        f"- **Flash: {found.flash_bytes:,} bytes**: {p.weight_bytes:,} of weights, {code:,} of code and parameters.",
+        f"- **Stack: {found.stack_bytes:,} bytes** at most, without what libc's and the compiler's own functions take.",
+        f"- Flash and stack were measured with {p.target.compiler} {found.version} {p.target.optimize}; `make size` and `make stack` do it"
+        " with yours.",
+    ]
+
+
+def code_table(found: Measured | None) -> list[str]:
+    """Flash and stack of each file of code."""
+    if found is None:
+        return []
+    rows = [f"| {cell(path)} | {flash:,} | {stack:,} |" for path, (flash, stack) in sorted(found.files.items()) if path != "weights.c"]
+    return ["", "| code | flash | stack |", "|---|---|---|", *rows]
+
+
+def choices(p: Project) -> list[str]:
+    """Where weights and arena are put, by macros."""
+    n, m = p.name, p.macro
+    args = "".join(
+        f", {a}" for a in (["&state"] * bool(p.kept) + ([] if p.plan.input_slots else [q.argument for q in (*p.given, *p.taken)]))
+    )
+    return [
+        "", f"- `{n}_run` has a static arena: one call at a time. `{n}_run_in` works in memory of yours:", "",
+        "```c", f"static _Alignas({m}_ARENA_ALIGNMENT) uint8_t memory[{m}_ARENA_BYTES];", f"{n}_run_in(memory{args});", "```", "",
+        f"  `-D{m}_NO_STATIC_ARENA` leaves `{n}_run` and its arena out (the self test needs them).",
+        "- Weights are `const`, and so in flash. They go into a section of yours, external flash for example, with",
+        f"  `-D'{m}_WEIGHTS_SECTION=__attribute__((section(\".qspi\")))'` for `weights.c`; your linker script places it.",
+    ]  # fmt: skip
+
+
+def readme(p: Project, exact: bool, lacks: str | None, found: Measured | None = None) -> str:
     n, m = p.name, p.macro
     ports = [("in", i) for i in p.given] + [("out", o) for o in p.taken] + [("state", s) for s in p.kept]
-    begin = [f"static {n}_state state;", f"{n}_reset(&state); /* before the first frame of a stream */"] if p.kept else []
-    run = ", ".join(["&state"] * bool(p.kept) + ([port.argument for port in (*p.given, *p.taken)] if not p.plan.input_slots else []))
     bits = (
         "Every integer is that of lowbit's interpreter, bit for bit; the self test checks it on the machine itself."
         if exact
@@ -87,7 +163,7 @@ def readme(p: Project, exact: bool, lacks: str | None) -> str:
     unit = ", which is not used" if p.no_float and p.target.fpu else ""
     lines = [
         f"# {n}", "", f"A network as C11, written by lowbit {p.version} for {p.target.name} ({p.target.about}{unit}). {bits}", "",
-        "```c", f'#include "{n}.h"', *begin, f"{n}_run({run});", "```", "",
+        "```c", *example(p), "```", "",
         "| | type | bytes | scale | zero point |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for kind, port in ports:
@@ -101,8 +177,8 @@ def readme(p: Project, exact: bool, lacks: str | None) -> str:
         f"{p.plan.least_bytes:,} bytes, which are alive at the fullest step."
         + (f" The caller's inputs and outputs take {p.io_bytes:,} more." if p.io_bytes else "")
         + (f" Each stream has a state of {p.state_bytes:,} bytes." if p.kept else ""),
-        f"- **Flash: {p.weight_bytes:,} bytes** of weights, and the code: `make size`. Stack: `make stack`.",
-        "- No allocation, no recursion, no variable-length arrays, nothing of libc but memcpy and memset.", "",
+        *measured_lines(p, found),
+        "- No allocation, no recursion, no variable-length arrays, nothing of libc but memcpy and memset.", *choices(p), "",
         "| layer | kernel | output | MACs | flash: weights and parameters | RAM: what it reads and writes |", "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for call in p.calls:
@@ -111,7 +187,7 @@ def readme(p: Project, exact: bool, lacks: str | None) -> str:
         name = cell(call.step.layer)
         lines.append(f"| {name} | {call.step.kernel} | {cell(str(out))} | {call.step.macs:,} | {flash:,} | {ram:,} |")
     lines += [
-        "", "## Building", "",
+        *code_table(found), "", "## Building", "",
         f"`make` or CMake; or add `{n}.c`, `weights.c` and `kernels/*.c` to your project with `{EXACT}`: without it a compiler may fuse a",
         "multiplication and an addition, which rounds once where the arithmetic rounds twice. No include path is needed. The kernels are",
         "lowbit's, under the Apache License 2.0. Two networks in one program share the kernels that both have: compile them once.",
