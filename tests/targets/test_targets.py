@@ -75,7 +75,7 @@ def program(folder: Path, target: str, out: Path, no_float: bool = False) -> Pat
 
 
 @pytest.mark.parametrize("no_float", [False, True])
-@pytest.mark.parametrize("target", [*BOARDS, "aarch64"])
+@pytest.mark.parametrize("target", [*BOARDS, *USER])
 def test_make_test_runs_in_the_folder_as_it_is(target: str, no_float: bool, tmp_path: Path) -> None:
     need(*needed(target))
     folder = emitted("net", target, tmp_path / "c", no_float=no_float)
