@@ -12,7 +12,7 @@ Pair = tuple[str, str]  # activation dtype, weight dtype
 class Instruction:
     """A way to multiply bytes. `isa` is its kernels' suffix (csrc/isas.txt), `width` the int8 in one register.
 
-    `pairs` are the dtype pairs it multiplies exactly as they are; others cost an offset, or widening to int16.
+    `pairs` are the dtype pairs that kernels multiply with it, exact and as bytes, lowbit's first choice first; others are widened.
     """
 
     isa: str
@@ -33,12 +33,12 @@ INSTRUCTIONS = (
         "tdpbssd/tdpbusd/tdpbsud/tdpbuud multiply tiles of bytes of any signedness into int32",
     ),
     Instruction(
-        "avx512vnni", "AVX-512-VNNI", _AVX512 | {"avx512vnni"}, 64, (_U8S8,),
-        "vpdpbusd multiplies uint8 by int8 into int32; int8 activations would need an offset of 128 first",
+        "avx512vnni", "AVX-512-VNNI", _AVX512 | {"avx512vnni"}, 64, (_S8S8, _U8S8),
+        "vpdpbusd multiplies uint8 by int8 into int32; kernels add 128 to int8 activations as they copy them, and take it off the sums",
     ),
     Instruction(
-        "avxvnni", "AVX-VNNI", frozenset({"avx2", "avxvnni"}), 32, (_U8S8,),
-        "vpdpbusd multiplies uint8 by int8 into int32; int8 activations would need an offset of 128 first",
+        "avxvnni", "AVX-VNNI", frozenset({"avx2", "avxvnni"}), 32, (_S8S8, _U8S8),
+        "vpdpbusd multiplies uint8 by int8 into int32; kernels add 128 to int8 activations as they copy them, and take it off the sums",
     ),
     Instruction(
         "neoni8mm", "NEON i8mm", frozenset({"i8mm"}), 16, (_S8S8, _U8U8, _U8S8),

@@ -24,7 +24,7 @@ class Hardware:
 
     >>> hw = Hardware("x86_64", features=("avx2", "fma", "avxvnni"), isas=("ref", "avx2", "avxvnni"), cpus=8, usable_cpus=8)
     >>> hw.instruction.title, hw.hints().activation_dtype.value, hw.threads
-    ('AVX-VNNI', 'uint8', 8)
+    ('AVX-VNNI', 'int8', 8)
     """
 
     arch: str
