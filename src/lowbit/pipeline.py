@@ -198,7 +198,7 @@ def quantize(
     elif recipe is not None:
         why = f"it does not look after recipe {recipe}"
     else:
-        why = "rules of your own decide every layer"
+        why = "no recipe stands behind your rules"
     return replace(made, notes={**made.notes, "guard": f"off ({why}): what the layers lose was not measured; lowbit compare tells"})
 
 
