@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
+from lowbit.arguments import items
 from lowbit.errors import CalibrationError, InputError
 from lowbit.quantization.rules import QuantRule
+from lowbit.torch.arguments import need_module
 from lowbit.torch.modules.base import Quantized
 
 
@@ -28,7 +30,7 @@ class Pending:
 
 
 def pending(model: nn.Module) -> Pending:
-    found = model.__dict__.get("_lowbit_pending")
+    found = need_module(model).__dict__.get("_lowbit_pending")
     if not isinstance(found, Pending):
         raise InputError("the model waits for no calibration", where=type(model).__name__, hint='quantize_(model, "int8") comes first')
     return found
@@ -48,9 +50,15 @@ def calibrate(model: nn.Module, data: Iterable[Any], *, method: str | None = Non
     model.eval()
     try:
         with torch.no_grad():
-            for batch in data:
+            for i, batch in enumerate(items("data", data, hint="batches as the model takes them: [x1, x2, …] or a DataLoader")):
                 args, options = call_of(model, batch)
-                model(*args, **options)
+                try:
+                    model(*args, **options)
+                except (RuntimeError, TypeError, IndexError) as e:
+                    said = str(e).partition("\n")[0]
+                    raise InputError(
+                        f"the model does not take it ({said})", where=f"batch {i}", hint="batches as forward takes them"
+                    ) from e
                 waiting.batches.append(tree_map_only(Tensor, lambda t: t.detach().clone(), (args, options)))
     finally:
         for each, training in before.items():

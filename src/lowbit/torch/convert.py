@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lowbit.errors import CalibrationError, LowbitError, LowbitWarning
+from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.ir.rewrite import Editor
 from lowbit.pipeline import load as load_graph
@@ -55,6 +55,8 @@ def _convert(model: nn.Module, waiting: Pending, layers: Mapping[str, Quantized]
     outputs = spec_of(model(*args, **options))
     try:
         graph = exported(model, args, options, waiting.dynamic)
+    except InputError:
+        raise  # what was asked for cannot be: no other way would do it
     except LowbitError as e:
         warnings.warn(f"{type(model).__name__} is converted layer by layer: {e.message}", LowbitWarning, stacklevel=4)
         for m in layers.values():

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lowbit.errors import FormatError
+from lowbit.arguments import path as needed
+from lowbit.errors import FormatError, InputError
 from lowbit.files import write_whole
 from lowbit.torch.params import Layout
 from lowbit.torch.qtensor import QTensor
@@ -29,6 +30,8 @@ def save_safetensors(state: nn.Module | Mapping[str, Any], path: str | PathLike[
     from safetensors.torch import save
 
     whole = state.state_dict() if isinstance(state, nn.Module) else state
+    if not isinstance(whole, Mapping):
+        raise InputError(f"{type(state).__name__} given, a module or a state dict is needed", where="save_safetensors")
     file = _File()
     described = {key: file.described(value, key) for key, value in whole.items()}
     write_whole(path, save(file.tensors, {"lowbit": json.dumps({"version": VERSION, "state": described}, sort_keys=True)}))
@@ -38,6 +41,7 @@ def load_safetensors(path: str | PathLike[str]) -> dict[str, Any]:
     """The state that `save_safetensors` wrote: for `load_state_dict`, or `restore_(model, state)` on a float model."""
     from safetensors import SafetensorError, safe_open
 
+    path = needed(path)
     try:
         with safe_open(path, "pt") as f:
             tensors = {key: f.get_tensor(key) for key in f.keys()}  # noqa: SIM118 - it is no dict

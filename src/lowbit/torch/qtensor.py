@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lowbit.arguments import shown
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
 from lowbit.errors import DTypeError, QuantError
@@ -192,7 +193,12 @@ def quantize(
     >>> quantize(torch.tensor([0.0, 1.0, 2.0]), "uint8", scale=0.5, zero_point=3).ints.tolist()
     [3, 5, 7]
     """
-    t = x.dequantize() if isinstance(x, QTensor) else torch.as_tensor(x)
+    try:
+        t = x.dequantize() if isinstance(x, QTensor) else torch.as_tensor(x)
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise DTypeError(f"x is {shown(x)}, which is no tensor of numbers", hint="a tensor, an array, or lists of numbers") from e
+    if t.dtype.is_complex:
+        raise DTypeError(f"x is {t.dtype}: complex numbers have no quantized form", hint="torch.view_as_real(x)")
     if not t.dtype.is_floating_point:
         t = t.to(torch.float32)
     if params is None and scale is None:

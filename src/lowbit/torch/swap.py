@@ -11,7 +11,8 @@ from torch import nn
 from lowbit.dtypes import dtype
 from lowbit.errors import InputError, QuantError
 from lowbit.quantization.recipes import recipe as rules_of
-from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
+from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, as_rules
+from lowbit.torch.arguments import need_module, open_dims
 from lowbit.torch.calibrate import Pending, calibrate
 from lowbit.torch.convert import convert, share
 from lowbit.torch.modules import SWAPS, Embedding, Linear
@@ -37,9 +38,9 @@ def quantize_(
     method   how ranges are found, guard: whether outputs are measured and mended, as in lowbit.quantize
     dynamic  dimensions of the inputs that stay open, by forward's argument names; by default the first of each is the batch
     """
-    if not isinstance(model, nn.Module):
-        raise InputError(f"{type(model).__name__} given, a torch.nn.Module needed", hint="lowbit.quantize takes graphs")
-    rules = rules_of(recipe) if isinstance(recipe, str) else list(recipe)
+    need_module(model, hint="lowbit.quantize takes graphs")
+    open_dims(dynamic)
+    rules = rules_of(recipe) if isinstance(recipe, str) else list(as_rules(recipe))
     matcher = RuleMatcher(rules)
     restore_float(model)
     found: list[tuple[Quantized, QuantNode]] = []
@@ -79,7 +80,7 @@ def quantize_(
 
 def dequantize_(model: nn.Module) -> nn.Module:
     """The model with plain float layers again, in place: the weights are those that the integers stand for."""
-    model.__dict__.pop("_lowbit_pending", None)
+    need_module(model).__dict__.pop("_lowbit_pending", None)
     restore_float(model)
     return model
 
@@ -102,6 +103,9 @@ def restore_(model: nn.Module, state: Mapping[str, Any]) -> nn.Module:
     state = torch.load("model.pt", weights_only=True)
     restore_(Net(), state)
     """
+    need_module(model)
+    if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):
+        raise InputError(f"{type(state).__name__} given, a state dict is needed", hint='torch.load("model.pt", weights_only=True)')
     marks = {key.removesuffix("_extra_state").rstrip(".") for key in state if key.endswith("_extra_state")}
     modules = dict(model.named_modules())
     graph = state.get(NAME, {})
@@ -122,7 +126,10 @@ def restore_(model: nn.Module, state: Mapping[str, Any]) -> nn.Module:
     if NAME in state:
         attach(model)
     tied = shared_parameters(model)
-    model.load_state_dict(state)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as e:
+        raise InputError(f"the state is not that of this model ({e})", where=type(model).__name__, hint="the model that was saved") from e
     for (first, name), *others in tied:
         for module, parameter in others:
             share(first, name, module, parameter)

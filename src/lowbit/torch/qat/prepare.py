@@ -10,12 +10,14 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
+from lowbit.arguments import items, whole
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.run import calibrate
 from lowbit.errors import InputError
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
+from lowbit.torch.arguments import need_module
 from lowbit.torch.qat.model import QatModel
 from lowbit.torch.qat.placing import place
 from lowbit.torch.qat.trace import trace
@@ -45,6 +47,10 @@ def prepare_qat(
     freeze_bn    training steps after which batch norms keep their statistics (0: from the first on)
     inplace      the parameters of `model` itself are trained; else those of a copy
     """
+    need_module(model)
+    for name, steps in (("warmup", warmup), ("freeze_bn", freeze_bn)):
+        if steps is not None:
+            whole(name, steps, 0)
     if calibration is None and warmup == 0:
         raise InputError(
             "there are no ranges to begin with", where="prepare_qat", hint="calibration=data or a record; or warmup=100 to learn them first"
@@ -62,5 +68,5 @@ def prepare_qat(
 
 def as_arrays(data: Iterable[Any]) -> Iterator[Any]:
     """Samples with NumPy arrays for tensors."""
-    for sample in data:
+    for sample in items("calibration", data, hint="a CalibrationRecord, or batches: [(x1,), (x2,), …]"):
         yield tree_map(lambda x: x.detach().cpu().numpy() if isinstance(x, torch.Tensor) else x, sample)
