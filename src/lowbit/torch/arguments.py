@@ -22,4 +22,4 @@ def open_dims(dynamic: Any) -> Mapping[str, Mapping[int, str]] | None:
     fits = isinstance(dynamic, Mapping) and all(isinstance(k, str) and isinstance(v, Mapping) for k, v in dynamic.items())
     if dynamic is not None and not fits:
         raise InputError(f"dynamic={shown(dynamic)}, dimensions by argument are needed", hint='dynamic={"x": {0: "batch"}}')
-    return dynamic  # type: ignore[no-any-return]
+    return dynamic
