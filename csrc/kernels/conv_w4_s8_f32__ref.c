@@ -9,6 +9,6 @@ void lb_conv_w4_s8_f32__ref(const lb_conv_w4_s8_f32_params *p, const int8_t *x, 
     for (int32_t i = lb_w4_pixel(p, begin); i < lb_w4_pixel(p, end); i++)
         for (int32_t j = 0; j < p->out_c; j++) {
             const int32_t acc = lb_w4_conv_acc(p, x, w, bias, i, j);
-            out[(ptrdiff_t)i * p->out_stride + j] = (float)acc * multiplier[j];
+            out[(ptrdiff_t)i * p->out_stride + j] = lb_f32_mul(lb_f32_from_s32(acc), multiplier[j]);
         }
 }

@@ -11,7 +11,7 @@ void lb_linear_w4_s8_f32__ref(const lb_linear_w4_s8_f32_params *p, const int8_t 
         for (int32_t i = b.top; i < b.bottom; i++)
             for (int32_t j = b.left; j < b.right; j++) {
                 const int32_t acc = lb_w4_acc(p, x, w, bias, i, j);
-                out[(ptrdiff_t)i * p->out_stride + j] = (float)acc * multiplier[j];
+                out[(ptrdiff_t)i * p->out_stride + j] = lb_f32_mul(lb_f32_from_s32(acc), multiplier[j]);
             }
     }
 }
