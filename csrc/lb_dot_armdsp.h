@@ -64,22 +64,22 @@ LB_INLINE int32_t lb_dot_1x1(int32_t acc, const int8_t *x, const int8_t *w, int3
     return acc;
 }
 
-/* One row, four columns, which stand k apart: few pointers, so that all sums stay in registers. */
-LB_INLINE void lb_dot_1x4(int32_t acc[4], const int8_t *x, const int8_t *w, int32_t k, int32_t zero) {
+/* One row, four columns, which stand `step` apart: few pointers, so that all sums stay in registers. */
+LB_INLINE void lb_dot_1x4(int32_t acc[4], const int8_t *x, const int8_t *w, ptrdiff_t step, int32_t k, int32_t zero) {
     const int32_t minus = lb_minus(zero);
-    const int8_t *const end = x + (k & ~3), *last = w + 3 * (ptrdiff_t)k;
+    const int8_t *const end = x + (k & ~3), *last = w + 3 * step;
     int32_t s0 = acc[0], s1 = acc[1], s2 = acc[2], s3 = acc[3];
     while (x < end) {
         const int32_t a = lb_four(x), even = lb_even(minus, a), odd = lb_odd(minus, a);
         int32_t b = lb_four(last);
-        s3 = __smlad(even, lb_even_of(b), s3), s3 = __smlad(odd, lb_odd_of(b), s3), b = lb_four(w + 2 * (ptrdiff_t)k);
-        s2 = __smlad(even, lb_even_of(b), s2), s2 = __smlad(odd, lb_odd_of(b), s2), b = lb_four(w + k);
+        s3 = __smlad(even, lb_even_of(b), s3), s3 = __smlad(odd, lb_odd_of(b), s3), b = lb_four(w + 2 * step);
+        s2 = __smlad(even, lb_even_of(b), s2), s2 = __smlad(odd, lb_odd_of(b), s2), b = lb_four(w + step);
         s1 = __smlad(even, lb_even_of(b), s1), s1 = __smlad(odd, lb_odd_of(b), s1), b = lb_four(w);
         s0 = __smlad(even, lb_even_of(b), s0), s0 = __smlad(odd, lb_odd_of(b), s0);
         x += 4, w += 4, last += 4;
     }
     for (int32_t i = 0; i < (k & 3); i++)
-        s0 = lb_more(s0, x[i], zero, w[i]), s1 = lb_more(s1, x[i], zero, w[k + i]), s2 = lb_more(s2, x[i], zero, w[2 * k + i]),
+        s0 = lb_more(s0, x[i], zero, w[i]), s1 = lb_more(s1, x[i], zero, w[step + i]), s2 = lb_more(s2, x[i], zero, w[2 * step + i]),
         s3 = lb_more(s3, x[i], zero, last[i]);
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
 }
@@ -116,7 +116,7 @@ LB_INLINE void lb_row_armdsp(const lb_columns *c, const int8_t *x, void *out, lb
     int32_t j = c->left;
     for (; j + 4 <= c->right; j += 4) {
         int32_t acc[4] = {c->bias[j], c->bias[j + 1], c->bias[j + 2], c->bias[j + 3]};
-        lb_dot_1x4(acc, x, c->w + (ptrdiff_t)j * c->k, c->k, c->x_zero);
+        lb_dot_1x4(acc, x, c->w + (ptrdiff_t)j * c->k, c->k, c->k, c->x_zero);
         for (int32_t i = 0; i < 4; i++)
             lb_put(out, j + i, acc[i], &c->scaling, kind);
     }

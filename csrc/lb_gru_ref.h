@@ -1,5 +1,6 @@
 /* gru_s8 and gru_s16: lb_hidden is the type of the state, lb_weight of the weights, lb_sum of their sums. */
 #include "lb_rnn.h"
+#include "lb_rnn_sums.h"
 
 typedef struct {
     const lb_lstm_s8_params *p;
@@ -16,10 +17,7 @@ static inline float lb_gru_input(const lb_gru *g, ptrdiff_t row, int gate, int32
 
 static inline float lb_gru_recurrent(const lb_gru *g, const lb_hidden *h, int gate, int32_t i) {
     const ptrdiff_t n = g->p->hidden, at = (g->direction * 3 + gate) * n + i;
-    const lb_weight *r = g->r + at * n;
-    lb_sum sum = 0;
-    for (int32_t k = 0; k < g->p->hidden; k++)
-        sum += (lb_sum)(h[k] - g->p->h_zero) * r[k];
+    const lb_sum sum = lb_recurrent(h, g->r + at * n, g->p->hidden, g->p->h_zero);
     return lb_f32_add(lb_f32_mul(LB_SUM_F32(sum), g->r_scale[at]), g->r_bias[at]);
 }
 

@@ -1,12 +1,6 @@
 /* lstm_s8 and lstm_s16: lb_hidden is the type of the state, lb_weight of the weights, lb_sum of their sums. */
 #include "lb_rnn.h"
-
-static inline lb_sum lb_recurrent(const lb_hidden *h, const lb_weight *r, int32_t k, int32_t h_zero) {
-    lb_sum sum = 0;
-    for (int32_t i = 0; i < k; i++)
-        sum += (lb_sum)(h[i] - h_zero) * r[i];
-    return sum;
-}
+#include "lb_rnn_sums.h"
 
 static inline void lb_lstm_ref(const lb_lstm_s8_params *p, const float *px, const float *bias, const lb_weight *r, const float *r_scale,
                                const int16_t *table, const lb_hidden *h0, const int16_t *c0, lb_hidden *y, lb_hidden *h, int16_t *c,
@@ -21,10 +15,12 @@ static inline void lb_lstm_ref(const lb_lstm_s8_params *p, const float *px, cons
                 const int16_t *cell = (step ? c : c0) + at.state;
                 for (int32_t i = u.first; i < u.last; i++) {
                     float pre[4];
+                    lb_sum sums[4];
+                    lb_four_gates(sums, before, r + (u.direction * 4 * n + i) * n, n * n, p->hidden, p->h_zero);
                     for (int gate = 0; gate < 4; gate++) {
                         const ptrdiff_t row = (u.direction * 4 + gate) * n + i;
-                        const lb_sum sum = lb_recurrent(before, r + row * n, p->hidden, p->h_zero);
-                        pre[gate] = lb_f32_add(lb_f32_add(px[at.row * rows + row], bias[row]), lb_f32_mul(LB_SUM_F32(sum), r_scale[row]));
+                        const float scaled = lb_f32_mul(LB_SUM_F32(sums[gate]), r_scale[row]);
+                        pre[gate] = lb_f32_add(lb_f32_add(px[at.row * rows + row], bias[row]), scaled);
                     }
                     const int32_t kept = lb_sigmoid_gate(pre[2], table), taken = lb_sigmoid_gate(pre[0], table);
                     const int32_t next = lb_mix(kept, cell[i], taken, lb_tanh_gate(pre[3], table), p->state_bits);

@@ -40,7 +40,7 @@ SPEED = """
 ## Instructions per inference
 
 In millions, counted by QEMU. A core's own kernels (`armdsp`: SMLAD and friends; `mve`: vectors) beside portable C (`ref`) on the same core.
-Convolutions and linear layers have them; recurrences, attention, norms and softmax are portable C everywhere.
+Convolutions, linear and recurrent layers have them; attention, norms and softmax are portable C everywhere.
 
 | network | multiply-adds | """
 

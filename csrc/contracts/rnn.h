@@ -11,7 +11,7 @@
  *
  *   px       time * batch rows of `rows` floats: fl32(sum of x * w), in lstm_s8, gru_s8 and those of 16 bits times their scale
  *   bias     rows; zeros where there is none, and alike r_bias
- *   r        the recurrent weights, (rows, hidden) for `ref`; others see below. The sums fit int32 (with 16-bit states: int64)
+ *   r        the recurrent weights, (rows, hidden) for `ref`, armdsp, mve; others see below. The sums fit int32 (with 16-bit states: int64)
  *   r_scale  rows
  *   table    513 of tanh in Q0.15
  *   h0, c0   the initial states; h, c the last ones; y the state at every time
@@ -23,10 +23,10 @@
  * Item: `block` units of a direction, directions * ceil(hidden / block) of them. They are independent in a single step. So block >=
  * hidden where steps > 1, and where a GRU is not linear_before_reset: an item is then a whole direction.
  *
- * scratch, aligned to 64: batch * 32 * (hidden rounded up to 64) bytes; `ref` takes none for lstm_s8 and lstm_s16, 2 * hidden for gru_s8
- * and gru_s16.
+ * scratch, aligned to 64: batch * 32 * (hidden rounded up to 64) bytes; `ref`, armdsp and mve take none for lstm_s8 and lstm_s16,
+ * 2 * hidden for gru_s8 and gru_s16.
  *
- * Other instruction sets than `ref` take 8-bit weights in panels of 16 units, what does not exist is 0: for each
+ * Other instruction sets than those take 8-bit weights in panels of 16 units, what does not exist is 0: for each
  * panel -h_zero * (sum of weights), (gates, 16) of int32 (h_zero is 0 in *_rows_s8), then (k / 4, gates, 16, 4) of int8, where k is
  * hidden rounded up to 4 and the last axis is the input. Directions one behind the other. A GRU that is not linear_before_reset
  * has all panels of the gates z and r, then all of h. Aligned to 64. */

@@ -11,6 +11,7 @@ from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, Scratch, aligned, lowers, short
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
+from lowbit.plan.kernels.products import PLAIN
 from lowbit.plan.kernels.wide import widened
 from lowbit.plan.plan import Param
 from lowbit.runtime import native
@@ -94,7 +95,7 @@ def recurrence(
     shares = max(1, min(threads // g["directions"], int(cost / g["directions"] / STEP_WORTH))) if not alone else 1
     block = -(-whole // (UNITS * shares)) * UNITS
     items = g["directions"] * -(-hidden // block)
-    small = kernel.isa == "ref" and "rows" not in node.op  # it keeps nothing but r * h of a GRU
+    small = kernel.isa in PLAIN and "rows" not in node.op  # it keeps nothing but r * h of a GRU
     scratch = Scratch((2 * hidden if gates == 3 else 0) if small else batch * 32 * (-(-hidden // 64) * 64))
     spans = [(0, g["time"])] if shares == 1 else [(t, 1) for t in range(g["time"])]
     macs = batch * g["directions"] * gates * hidden * hidden
@@ -119,7 +120,7 @@ def recurrent_weights(node: Node, ctx: Context, value: Value, contract: str, gat
     kernel = ctx.kernel(contract)
     if contract.endswith("s16"):
         return kernel, ctx.once(value, "int16", make=lambda: np.ascontiguousarray(r, np.int16))
-    if kernel.isa == "ref":
+    if kernel.isa in PLAIN:
         return kernel, Data(r)
     apart = gates == 3 and not node.attrs["linear_before_reset"]
     return kernel, ctx.once(value, "rnn", str(zero), str(apart), make=lambda: pack(r, gates, zero, apart))

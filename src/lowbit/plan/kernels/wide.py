@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +61,9 @@ def linear_calls(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> lis
     calls, x = widened(ctx, x, f"{node.output.name}:wide")
     n, k = w.shape
     kernel = ctx.kernel(f"linear_{short(x, node.output)}")
+    if kernel.isa in PLAIN and w.dtype == np.int8:  # conv_s16 leaves weights as they are: half the bytes
+        ones = dict.fromkeys(("batch", "in_h", "out_h", "stride_h", "stride_w", "dilation_h", "dilation_w"), 1)
+        return [*calls, windows(node, ctx, x, {**ones, "in_w": rows, "out_w": rows, "pad_h": 0, "pad_w": 0}, w[:, :, None, None], 1)]
     if kernel.isa in PLAIN:
         weights = ctx.once(wv, "int16", make=lambda: np.ascontiguousarray(w, np.int16))
     else:
@@ -82,18 +86,27 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         return None
     w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C/G, KH, KW)
     out_c, depth, kernel_h, kernel_w = w4.shape
-    groups, pixels, k = ints(node, "groups")["groups"], g["batch"] * g["out_h"] * g["out_w"], kernel_h * kernel_w * depth
+    groups, pixels = ints(node, "groups")["groups"], g["batch"] * g["out_h"] * g["out_w"]
     plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"] and groups == 1
     if plain and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
         return linear_calls(node, ctx, x, pixels, w4.reshape(out_c, depth))
     calls, x = widened(ctx, x, f"{node.output.name}:wide")
+    return [*calls, windows(node, ctx, x, g, w4, groups)]
+
+
+def windows(node: Node, ctx: Context, x: Value, g: dict[str, Any], w4: Array, groups: int) -> Call:
+    """conv_s16, or dwconv_s16 where every channel is by itself."""
+    wv = node.inputs[1]
+    assert wv is not None
+    out_c, depth, kernel_h, kernel_w = w4.shape
+    pixels, k = g["batch"] * g["out_h"] * g["out_w"], kernel_h * kernel_w * depth
     alone = depth == 1 and groups == out_c
     kernel = ctx.kernel("dwconv_s16" if alone else "conv_s16")
     ordered = w4[:, 0].transpose(1, 2, 0) if alone else w4.transpose(0, 2, 3, 1)
     how, narrow = "taps" if alone else "windows", in_32_bits(node)
     if kernel.isa in PLAIN:
         data = ctx.once(wv, how, make=lambda: np.ascontiguousarray(ordered))
-        scratch = Scratch(0)
+        scratch = Scratch(0 if kernel.isa == "ref" or alone else 2 * k)
     elif alone:
         data = ctx.once(wv, "word taps", str(narrow), make=lambda: pack_taps(ordered.reshape(-1, out_c), narrow))
         scratch = Scratch(10 * (-(-out_c // PANEL) * PANEL))
@@ -104,11 +117,11 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     block = min(WORD_ROWS, max(6, -(-pixels // (6 * ctx.target.threads)) * 6))
     params: dict[str, Param] = {
         **g, "in_c": depth * groups, "out_c": out_c, "kernel_h": kernel_h, "kernel_w": kernel_w, "groups": groups, "block": block,
-        "out_stride": out_c, "weight_bytes": w.itemsize, "sum_bytes": 4 if narrow else 8,
+        "out_stride": out_c, "weight_bytes": w4.itemsize, "sum_bytes": 4 if narrow else 8,
         "out_bytes": node.output.type.dtype.numpy.itemsize, **clamp(node),
     }  # fmt: skip
     args = (ctx.argument(x), data, *wide_bias(node, ctx, out_c), node.output, scratch)
-    return [*calls, Call(kernel, params, args, -(-pixels // block), pixels * out_c * k / (10 if alone else MACS_PER_NS))]
+    return Call(kernel, params, args, -(-pixels // block), pixels * out_c * k / (10 if alone else MACS_PER_NS))
 
 
 def planes_of(w: Array) -> list[Array]:
