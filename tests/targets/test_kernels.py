@@ -14,19 +14,7 @@ from lowbit.runtime.kernel_table import kernel_of, parse_contracts, parse_isas, 
 
 CSRC = Path(__file__).parents[2] / "csrc"
 PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights
-<<<<<<< HEAD
-TESTS = ("test_kernels.c", "test_layers.c", "test_images.c", "test_wide.c")  # that test contracts of microcontrollers
-=======
 TESTS = (
-    "test_kernels.c",
-    "test_layers.c",
-    "test_images.c",
-    "test_wide.c",
-    "test_conv_wide.c",
-    "test_rnn.c",
-)  # that test contracts of microcontrollers
-DDR = {"cortex-m55": Board("mps3-an547", 0, 0x60000000, 16 << 20, 512 << 10)}  # its tightly coupled memory is too small for the tests
->>>>>>> 9b2902b (Cortex-M: LSTM and GRU steps, 16-bit convolutions and linear layers with 8-bit weights by SMLAD and MVE)
 OTHERS = """\
 #include "test_support.h"
 #include <malloc.h>
