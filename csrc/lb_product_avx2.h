@@ -74,7 +74,7 @@ typedef struct {
     __m256i start;
     __m256 m;
     ptrdiff_t width; /* how many of the columns there are */
-    int bare;        /* whether lb_requantize32_bare will do */
+    int bare;        /* whether lb_requantize32_bare will do; of the first of two: for both, to bytes, and that all columns are there */
 } lb_eight;
 
 static inline lb_eight lb_eight_at(const lb_product *p, ptrdiff_t n, ptrdiff_t right) {
@@ -111,25 +111,39 @@ LB_INLINE void lb_finish(const lb_product *p, ptrdiff_t row, ptrdiff_t n, const 
         lb_store_bytes((int8_t *)p->out + at, lb_requantize16(c[0], c[1], e[0].m, e[1].m, &p->clamp), width);
 }
 
-/* Results of `rows` rows: 16 columns from n on. Bytes of full panels are made of two rows at a time. */
-LB_INLINE void lb_finish16(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, __m256i c[][2], const lb_eight e[2]) {
-    int done = 0;
-    if (p->to == LB_TO_S8 && e[1].width == 8) {
-        const int bare = e[0].bare & e[1].bare;
-        LB_UNROLL
-        for (int r = 0; r + 2 <= rows; r += 2) {
-            const __m256i bytes = bare ? lb_requantize32_bare(c[r], c[r + 1], e[0].m, e[1].m, p->clamp.zero_point)
-                                       : lb_requantize32(c[r], c[r + 1], e[0].m, e[1].m, &p->clamp);
+/* Results of `rows` rows: 16 columns from n on, of any kind. Bytes of full panels are made of two rows at a time. */
+static __attribute__((noinline)) void lb_finish_any(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[][2],
+                                                    const lb_eight e[2]) {
+    int r = 0;
+    if (p->to == LB_TO_S8 && e[1].width == 8)
+        for (; r + 2 <= rows; r += 2) {
+            const __m256i bytes = lb_requantize32(c[r], c[r + 1], e[0].m, e[1].m, &p->clamp);
             int8_t *out = (int8_t *)p->out + (row + r) * p->out_stride + n;
             _mm_storeu_si128((__m128i *)(void *)out, _mm256_castsi256_si128(bytes));
             _mm_storeu_si128((__m128i *)(void *)(out + p->out_stride), _mm256_extracti128_si256(bytes, 1));
         }
-        done = rows / 2 * 2;
+    for (; r < rows; r++)
+        lb_finish(p, row + r, n, c[r], e);
+}
+
+/* The same, where what most layers need is at hand: the end of a short product takes as long as its middle. */
+LB_INLINE void lb_finish16(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, __m256i c[][2], const lb_eight e[2]) {
+    if (!e[0].bare) {
+        __m256i copy[LB_PLAIN_ROWS][2]; /* c itself stays in registers */
+        LB_UNROLL
+        for (int r = 0; r < rows; r++)
+            copy[r][0] = c[r][0], copy[r][1] = c[r][1];
+        lb_finish_any(rows, p, row, n, (const __m256i(*)[2])copy, e);
+        return;
     }
+    int8_t *out = (int8_t *)p->out + row * p->out_stride + n;
     LB_UNROLL
-    for (int r = 0; r < rows; r++)
-        if (r >= done)
-            lb_finish(p, row + r, n, c[r], e);
+    for (int r = 0; r < rows; r += 2) {
+        const __m256i bytes = lb_requantize32_bare(c[r], c[r + 1 < rows ? r + 1 : r], e[0].m, e[1].m, p->clamp.zero_point);
+        _mm_storeu_si128((__m128i *)(void *)(out + r * p->out_stride), _mm256_castsi256_si128(bytes));
+        if (r + 1 < rows)
+            _mm_storeu_si128((__m128i *)(void *)(out + (r + 1) * p->out_stride), _mm256_extracti128_si256(bytes, 1));
+    }
 }
 
 /* Results of `rows` rows: eight columns from n on. Bytes are made of two rows at a time. */
@@ -400,6 +414,7 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
             continue;
         }
         t.e[1] = lb_eight_at(p, n + 8, right);
+        t.e[0].bare &= t.e[1].bare && t.e[1].width == 8 && p->to == LB_TO_S8;
         if (p->method == LB_PAIRS) {
             t.bytes = 2 * LB_PANEL * lb_round_up(p->k, LB_STEP);
             t.next = n + LB_PANEL < right ? own + (n + LB_PANEL) * 2 * lb_round_up(p->k, LB_STEP) : NULL;
