@@ -20,8 +20,14 @@
 #include <simde/x86/avx512/store.h>
 #pragma GCC diagnostic pop
 
-#define lb_dpbusd256(c, a, w) simde_mm256_dpbusd_epi32(c, a, w)
-#define lb_dpbusd512(c, a, w) simde_mm512_dpbusd_epi32(c, a, w)
+/* Functions: inlined into unrolled loops they take minutes to compile. */
+__attribute__((noinline, unused)) static __m256i lb_dpbusd256(__m256i c, __m256i a, __m256i w) {
+    return simde_mm256_dpbusd_epi32(c, a, w);
+}
+
+__attribute__((noinline, unused)) static __m512i lb_dpbusd512(__m512i c, __m512i a, __m512i w) {
+    return simde_mm512_dpbusd_epi32(c, a, w);
+}
 
 #else
 
