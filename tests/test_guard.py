@@ -16,7 +16,7 @@ from lowbit.accuracy.guard import guard
 from lowbit.accuracy.held import HELD_BACK, Kept, split
 from lowbit.accuracy.making import State, Workshop
 from lowbit.accuracy.narrow import order, tries
-from lowbit.accuracy.rounding import better_weights, compensated
+from lowbit.accuracy.rounding import better_weights, compensated, factored
 from lowbit.accuracy.smooth import channel_peaks, seams, smoothed
 from lowbit.accuracy.widths import Widths
 from lowbit.calibration.run import calibrate
@@ -210,9 +210,9 @@ def test_rounding_with_compensation_has_less_error_in_the_output() -> None:
     inputs = np.maximum(rng(7).standard_normal((512, 48)) + 0.5, 0)
     h = inputs.T @ inputs / 512 + 0.01 * np.eye(48)
     w, s = rng(8).standard_normal((16, 48)), np.full((16, 1), 0.4)
-    errors = [np.sum((inputs @ (w - q * s).T) ** 2) for q in (np.clip(np.rint(w / s), -7, 7), compensated(w, s, h, -7, 7))]
+    errors = [np.sum((inputs @ (w - q * s).T) ** 2) for q in (np.clip(np.rint(w / s), -7, 7), compensated(w, s, *factored(h), -7, 7))]
     assert errors[1] < errors[0] / 2
-    assert np.array_equal(compensated(w, s, np.eye(48), -7, 7), np.clip(np.rint(w / s), -7, 7))  # nothing to make good
+    assert np.array_equal(compensated(w, s, *factored(np.eye(48)), -7, 7), np.clip(np.rint(w / s), -7, 7))  # nothing to make good
 
 
 def test_with_no_bracket_rounding_a_run_is_the_float_graphs() -> None:

@@ -1,17 +1,21 @@
-"""Loading and calibrating hold less than twice the network's own bytes: measured as the peak of a process of its own."""
+"""Loading, calibrating and a guarded quantize hold less than twice the network's own bytes."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lowbit.accuracy import making
+from lowbit.accuracy.goal import Goal, GuardStep
 from lowbit.ir.build import Builder
 from lowbit.ir.file import load, save
 from lowbit.ir.graph import Graph
+from lowbit.pipeline import guarded
 from lowbit.types import TensorType
 
 WIDTH, DEPTH = 2048, 6  # 100 MB of weights
@@ -38,11 +42,11 @@ print(loaded / graph.parameter_bytes, (peak() - before) / graph.parameter_bytes)
 """
 
 
-def large() -> Graph:
+def large(width: int = WIDTH, depth: int = DEPTH) -> Graph:
     b = Builder("large")
-    h = b.input("x", TensorType((4, WIDTH), "float32"))
-    for i in range(DEPTH):
-        w = np.random.default_rng(i).standard_normal((WIDTH, WIDTH), np.float32)
+    h = b.input("x", TensorType((4, width), "float32"))
+    for i in range(depth):
+        w = np.random.default_rng(i).standard_normal((width, width), np.float32) * np.float32((2 / width) ** 0.5)
         h = b.add("relu", b.add("linear", h, b.constant(w, name=f"w{i}"), name=f"l{i}"), name=f"r{i}")
     return b.finish({"y": h})
 
@@ -54,6 +58,23 @@ def test_loading_and_calibrating_hold_less_than_twice_the_network(tmp_path: Path
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(path), str(WIDTH)], capture_output=True, text=True, check=True)
     loaded, calibrated = map(float, done.stdout.split())
     assert loaded < 1.3 and calibrated < 2.0
+
+
+def test_a_guarded_quantize_holds_less_than_twice_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(making, "SMALL", 0)  # as many weights as a test has time for are dealt with as if they were hundreds of megabytes
+    graph = large(512, 36)
+    data = [{"x": np.random.default_rng(i).standard_normal((4, 512), np.float32)} for i in range(8)]
+    told: list[GuardStep] = []
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    try:
+        found = guarded(graph, data, goal=Goal(enough=26.5), on_step=told.append)
+        peak = tracemalloc.get_traced_memory()[1] - before
+    finally:
+        tracemalloc.stop()
+    kept = " ".join(step.what for step in told if step.kept)
+    assert "equalized" in kept and "errors cancel" in kept  # the steps that hold other weights beside the network's
+    assert found.graph.parameter_bytes < peak < graph.parameter_bytes  # and the network itself, which the caller holds
 
 
 def test_files_are_safetensors_that_the_formats_own_library_reads(tmp_path: Path) -> None:

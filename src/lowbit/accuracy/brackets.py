@@ -6,10 +6,11 @@ float graph's constant. With all of them off, a run is that of the float graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -44,6 +45,17 @@ def source_name(name: str, graph: Graph) -> str | None:
     return stem if stem in graph.constants else None
 
 
+def late(graph: Graph) -> Graph:
+    """The graph with every stored constant dequantized right before its first reader: a run holds the floats of one layer, not of all."""
+    stored = {n.output.name: n for n in graph.nodes if n.op == "dequantize_linear" and n.inputs[0] and n.inputs[0].name in graph.constants}
+    placed: dict[str, Node] = {}
+    for node in graph.nodes:
+        if node.output.name not in stored:
+            before = (stored[v.name] for v in node.inputs if v is not None and v.name in stored)
+            placed.update((n.output.name, n) for n in (*before, node))
+    return replace(graph, nodes=tuple({**placed, **stored}.values()))  # what nobody reads, outputs among it, comes last
+
+
 @dataclass(frozen=True)
 class Pair:
     """The float graph and its Q/DQ graph, without symbols."""
@@ -57,7 +69,7 @@ class Pair:
         arrays, binding = check_inputs(graph, sample), dict[str, int]()
         for v in graph.inputs:
             binding_for(v.type, arrays[v.name].shape, binding)
-        return Pair(bind(graph, binding), bind(quantized, binding))
+        return Pair(bind(graph, binding), late(bind(quantized, binding)))
 
     @cached_property
     def brackets(self) -> dict[str, Bracket]:
@@ -127,6 +139,42 @@ class Pair:
         return self.rest(self.start(sample), 0, active)
 
 
+@dataclass(frozen=True)
+class Both:
+    """Samples side by side through the Q/DQ graph, where everything rounds, and through the float graph, where nothing does."""
+
+    pairs: Sequence[Pair]  # of one node order: sizes alone differ
+    rounded: Sequence[Env]
+    plain: Sequence[Env]
+
+    @staticmethod
+    def start(graph: Graph, quantized: Graph, samples: Sequence[Sample]) -> Both:
+        pairs = [Pair.bound(graph, quantized, s) for s in samples]
+        rounded, plain = ([p.start(s) for p, s in zip(pairs, samples, strict=True)] for _ in range(2))
+        return Both(pairs, rounded, plain)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.pairs[0].quantized.nodes
+
+    def step(self, i: int) -> None:
+        """Runs node `i` in all of them; a weight becomes real once for all."""
+        name = self.nodes[i].output.name
+        bracket = self.pairs[0].brackets.get(name)
+        constant = bracket is not None and bracket.constant
+        for k, (pair, q, f) in enumerate(zip(self.pairs, self.rounded, self.plain, strict=True)):
+            if constant and k:
+                q[name], f[name] = self.rounded[0][name], self.plain[0][name]
+            else:
+                pair.step(i, q, None)
+                pair.step(i, f, ())
+
+    def free(self, i: int) -> None:
+        for pair, q, f in zip(self.pairs, self.rounded, self.plain, strict=True):
+            pair.free(i, q)
+            pair.free(i, f)
+
+
 def noise_of(reference: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[dict[str, float], dict[str, float]]:
     """Σ reference² and Σ (reference - got)² of every float output. A network that has none: its elements, and how many of them differ."""
     signal, noise = {}, {}
@@ -135,13 +183,20 @@ def noise_of(reference: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[
         if not floats:
             signal[name], noise[name] = float(r.size), float(np.count_nonzero(r != got[name]))
         elif r.dtype.kind == "f":
-            a, b = r.astype(np.float64), got[name].astype(np.float64)
-            same = a == b  # equal infinities differ by nothing
-            signal[name] = float(np.sum(np.where(np.isfinite(a), a, 0.0) ** 2))
-            with np.errstate(invalid="ignore"):
-                off = np.where(same, 0.0, a - b)
-            noise[name] = float(np.sum(np.where(np.isfinite(off), off, np.abs(np.where(np.isfinite(a), a, 1.0))) ** 2))
+            signal[name], noise[name] = _squares(r.reshape(-1).astype(np.float64), got[name].reshape(-1).astype(np.float64))
     return signal, noise
+
+
+def _squares(a: Array, b: Array) -> tuple[float, float]:
+    with np.errstate(all="ignore"):
+        off = a - b
+        found = float(np.einsum("i,i", a, a)), float(np.einsum("i,i", off, off))
+    if np.isfinite(found).all():
+        return found
+    off = np.where(a == b, 0.0, off)  # equal infinities differ by nothing
+    finite = np.isfinite(a)
+    off = np.where(np.isfinite(off), off, np.abs(np.where(finite, a, 1.0)))
+    return float(np.sum(np.where(finite, a, 0.0) ** 2)), float(np.sum(off**2))
 
 
 @dataclass(frozen=True)
@@ -181,14 +236,16 @@ def decibels(relative: float) -> float:
     return float("inf") if relative == 0 else -10 * float(np.log10(relative))
 
 
-def measure(graph: Graph, quantized: Graph, samples: Iterable[Sample], executor: Executor | None = None) -> Measured:
-    """The quantized graph's outputs and layers against the float graph's, on the samples."""
+def measure(graph: Graph, quantized: Graph, samples: Iterable[Sample], executor: Executor | None = None, side_by_side: int = 1) -> Measured:
+    """The quantized graph's outputs and layers against the float graph's, on the samples; so many of them are in memory at a time."""
     signal: dict[str, float] = {}
     noise: dict[str, float] = {}
     layers: dict[str, tuple[float, float]] = {}
-    tasks = ((sample,) for sample in samples)
     graphs = graph, quantized
-    parts = spread(executor, graphs, measure_one, tasks) if executor is not None else (measure_one(*graphs, *task) for task in tasks)
+    if executor is not None:
+        parts = (part for (part,) in spread(executor, graphs, measured, (([sample],) for sample in samples)))
+    else:
+        parts = (part for group in groups(samples, side_by_side) for part in measured(*graphs, group))
     for part in progress(parts, "guard: measuring", count(samples)):
         for k in part.signal:
             signal[k], noise[k] = signal.get(k, 0.0) + part.signal[k], noise.get(k, 0.0) + part.noise[k]
@@ -198,24 +255,30 @@ def measure(graph: Graph, quantized: Graph, samples: Iterable[Sample], executor:
     return Measured(signal, noise, layers)
 
 
-def measure_one(graph: Graph, quantized: Graph, sample: Sample) -> Measured:
-    """One sample through both graphs side by side, so that no more than one layer of each is held at a time."""
-    pair = Pair.bound(graph, quantized, sample)
-    rounded, plain = pair.start(sample), pair.start(sample)
-    layers: dict[str, tuple[float, float]] = {}
-    for i, node in enumerate(pair.quantized.nodes):
-        pair.step(i, rounded, None)
-        pair.step(i, plain, ())
-        if node.op not in BRACKETS:
-            for o in node.outputs:
-                if o.type.dtype.is_float and o.name in pair.float.producers:
-                    s, n = noise_of({"": plain[o.name]}, {"": rounded[o.name]})
-                    layers[o.name] = s[""], n[""]
-        pair.free(i, rounded)
-        pair.free(i, plain)
-    ends = [{name: env[v.name] for name, v in pair.quantized.outputs.items()} for env in (plain, rounded)]
-    need_finite(pair.float, sample, ends[0])
-    return Measured(*noise_of(*ends), layers)
+def groups(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
+    rest = iter(samples)
+    while group := list(islice(rest, size)):
+        yield group
+
+
+def measured(graph: Graph, quantized: Graph, samples: Sequence[Sample]) -> list[Measured]:
+    """Each sample alone; through both graphs side by side, so that no more than one layer of each is held at a time."""
+    both = Both.start(graph, quantized, samples)
+    layers: list[dict[str, tuple[float, float]]] = [{} for _ in samples]
+    for i, node in enumerate(both.nodes):
+        both.step(i)
+        for o in node.outputs if node.op not in BRACKETS else ():
+            if o.type.dtype.is_float and o.name in both.pairs[0].float.producers:
+                for found, q, f in zip(layers, both.rounded, both.plain, strict=True):
+                    s, n = noise_of({"": f[o.name]}, {"": q[o.name]})
+                    found[o.name] = s[""], n[""]
+        both.free(i)
+    results = []
+    for sample, pair, found, q, f in zip(samples, both.pairs, layers, both.rounded, both.plain, strict=True):
+        ends = [{name: env[v.name] for name, v in pair.quantized.outputs.items()} for env in (f, q)]
+        need_finite(pair.float, sample, ends[0])
+        results.append(Measured(*noise_of(*ends), found))
+    return results
 
 
 def outputs(graph: Graph, sample: Sample) -> dict[str, Array]:

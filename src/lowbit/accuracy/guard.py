@@ -80,6 +80,7 @@ class _Guard:
         everywhere = frozenset(QuantizationTransform(shop.rules).taps(shop.source).observed)
         given = self.method != "minmax"
         self.state = State(shop.source, self.method if given else "mse", everywhere if given else frozenset())
+        shop.best = self.state
         plain = self.measured = shop.measure(self.state)
         self.goal, self.must = self.aim.db(plain.db), self.aim.must(plain.db)
         for what, where, tried in self.candidates(everywhere) if plain.db < self.goal else ():
@@ -109,6 +110,7 @@ class _Guard:
             self.on_step(self.steps[-1])
         if kept:
             self.measured, self.state = found, tried
+            self.shop.best = tried
         return found.db
 
     def candidates(self, everywhere: frozenset[str]) -> Iterator[Candidate]:
@@ -129,7 +131,7 @@ class _Guard:
             peaks = channel_peaks(shop.source, shop.calibration[: shop.effort.measured], found)
             for alpha in (0.5, 0.75):
                 if self.state.graph is shop.source:
-                    graph = smoothed(shop.source, peaks, found, alpha)
+                    graph = shop.small(smoothed(shop.source, peaks, found, alpha))
                     what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
                     yield what, f"{len(found)} places", replace(self.state, graph=graph)
                     if self.state.graph is not graph:

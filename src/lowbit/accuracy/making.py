@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from lowbit.accuracy.brackets import Measured, Pair, Sample, measure, noise_shares
 from lowbit.accuracy.costs import Effort, mac_counts, peak_bytes
@@ -13,17 +15,19 @@ from lowbit.accuracy.held import split
 from lowbit.accuracy.layers import weighted_layers
 from lowbit.accuracy.ranges import ClippedRecord
 from lowbit.accuracy.rounding import better_weights
+from lowbit.accuracy.smooth import solid
 from lowbit.accuracy.widths import Widths, rule_for
 from lowbit.calibration.run import calibrate
 from lowbit.errors import LowbitWarning
+from lowbit.ir.file import load, save
 from lowbit.ir.graph import Graph
 from lowbit.ops.quant import QUANTIZABLE, is_clamp
 from lowbit.progress import progress
 from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
 
-MEMORY = 0.5  # of the network's own bytes that samples side by side may take
-SMALL = 256 << 20  # or this, for small networks
+MEMORY = 0.15  # of the network's own bytes that samples side by side may take
+SMALL = 64 << 20  # or this, for small networks; of those two Q/DQ graphs are in memory at a time
 
 Islands = Callable[[Graph], frozenset[str]]  # the layers (by first output) of a Q/DQ graph that would not become integers
 
@@ -43,6 +47,24 @@ class State:
     @property
     def key(self) -> tuple[object, ...]:
         return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip
+
+
+class Aside:
+    """One graph in a file, by its key."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def put(self, key: tuple[object, ...], graph: Graph) -> None:
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="lowbit-graph-")
+        save(graph, Path(self._folder.name) / "graph.lowbit")
+        self._key = key
+
+    def get(self, key: tuple[object, ...]) -> Graph | None:
+        if self._folder is None or key != self._key:
+            return None
+        return load(Path(self._folder.name) / "graph.lowbit")
 
 
 class Workshop:
@@ -70,10 +92,14 @@ class Workshop:
         self.every = max(1, sum(self.macs.values()))
         self.effort = Effort.of(self.every)
         self.calibration, self.held = split(samples, self.effort.measured)
+        live = max(1, peak_bytes(graph, self.calibration[0]))
+        self.room = max(1, max(SMALL, int(MEMORY * graph.parameter_bytes)) // (2 * live))  # samples that fit into memory beside each other
         self.side_by_side = self._side_by_side()
         self._records: dict[tuple[int, str], ClippedRecord] = {}
         self._graphs: dict[int, Graph] = {}  # kept alive, because states are known by their ids
+        self.best: State | None = None  # what the guard would go back to
         self._last: dict[tuple[object, ...], Graph] = {}
+        self._aside = Aside()
         self._shares: dict[tuple[object, ...], dict[str, float]] = {}
 
     def transform(self, state: State) -> QuantizationTransform:
@@ -84,6 +110,8 @@ class Workshop:
     def record(self, state: State) -> ClippedRecord:
         self._graphs[id(state.graph)] = state.graph
         key = id(state.graph), state.method
+        best = self.best and (id(self.best.graph), self.best.method)
+        self._records = {k: v for k, v in self._records.items() if k in (key, best)}
         if key not in self._records:
             seen = calibrate(state.graph, self.calibration, self.seen(state.graph), method=state.method, executor=self.executor)
             self._records[key] = ClippedRecord(seen.taps)
@@ -117,30 +145,43 @@ class Workshop:
             warnings.simplefilter("ignore", LowbitWarning)
             made = self.transform(state).apply(state.graph, self.record(state))
         theirs, remarks = (t.matcher.remarks(state.graph) for t in (self.transform(state), QuantizationTransform(self.rules)))
-        return replace(made, notes={**{k: v for k, v in made.notes.items() if k not in theirs}, **remarks})
+        return solid(replace(made, notes={**{k: v for k, v in made.notes.items() if k not in theirs}, **remarks}))
 
     def make(self, state: State) -> Graph:
-        if state.key not in self._last:
-            quantized = self.apply(state)
-            if state.biases or state.rounding:
-                quantized = better_weights(
-                    state.graph, quantized, self.side_by_side,
-                    rounding=state.rounding, clip=state.clip, biases=state.biases, leave=self.own,
-                )  # fmt: skip
-            most = 2 if self.source.parameter_bytes < SMALL else 1  # the best so far and the one on trial; of a large network only that
-            while len(self._last) >= most:
-                del self._last[next(iter(self._last))]
-            self._last[state.key] = quantized
-        return self._last[state.key]
+        key = state.key
+        if key not in self._last:
+            self._set_aside()
+            quantized = self._aside.get(key)
+            if quantized is None:
+                quantized = self.apply(state)
+                if state.biases or state.rounding:
+                    quantized = better_weights(
+                        state.graph, quantized, self.side_by_side,
+                        rounding=state.rounding, clip=state.clip, biases=state.biases, leave=self.own,
+                    )  # fmt: skip
+            self._last[key] = quantized
+        return self._last[key]
+
+    def _set_aside(self) -> None:
+        """Lets go of every Q/DQ graph but the best; that one too, into a file, if two are much beside a network of that size."""
+        best = {k: v for k, v in self._last.items() if self.best is not None and k == self.best.key}
+        self._last = {}
+        if self.source.parameter_bytes > SMALL:
+            for k, v in best.items():
+                self._aside.put(k, v)
+        else:
+            self._last = best
+
+    def small(self, graph: Graph) -> Graph:
+        """The graph with its scaled constants computed once, if there is room for a second network."""
+        return solid(graph) if graph.parameter_bytes <= SMALL else graph
 
     def measure(self, state: State) -> Measured:
-        return measure(state.graph, self.make(state), self.held, self.executor)
+        return measure(state.graph, self.make(state), self.held, self.executor, self.room)
 
     def _side_by_side(self) -> list[Sample]:
         """Samples for rounding: those of calibration's that fit into memory beside each other, and that there is time for."""
-        live = max(1, peak_bytes(self.source, self.calibration[0]))
-        room = max(SMALL, int(MEMORY * self.source.parameter_bytes))
-        count = max(1, min(len(self.calibration), room // (2 * live), self.effort.side_by_side))
+        count = max(1, min(len(self.calibration), self.room, self.effort.side_by_side))
         step = len(self.calibration) / count
         return [self.calibration[int(i * step)] for i in range(count)]
 

@@ -12,13 +12,13 @@ Scales may shrink first, where clipping a row's largest weights costs less than 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.accuracy.brackets import Env, Pair, Sample
+from lowbit.accuracy.brackets import Both, Env, Sample
 from lowbit.accuracy.layers import COLUMNS, Layer, columns, rows, unrows, weighted_layers
 from lowbit.ir.graph import Constant, Graph, freeze
 from lowbit.ir.interp import run_node
@@ -28,7 +28,8 @@ from lowbit.types import Array
 
 F64 = NDArray[np.float64]
 WIDEST = 1152  # inputs whose errors are made good together: the cost is their third power
-BLOCK = 128
+BLOCK = 32
+ROWS = 128  # that are rounded at a time: their floats fit the cache, and a large layer takes no more memory than they
 DAMPING = 0.01
 
 
@@ -51,30 +52,24 @@ def better_weights(
     """
     if not samples:
         return quantized
-    pairs = [Pair.bound(graph, quantized, s) for s in samples]
+    both = Both.start(graph, quantized, samples)
     layers = {k: layer for layer in weighted_layers(graph, quantized) if (k := layer.node.output.name) not in leave}
-    rounded: list[Env] = [p.start(s) for p, s in zip(pairs, samples, strict=True)]
-    plain: list[Env] = [p.start(s) for p, s in zip(pairs, samples, strict=True)]
     changed: dict[str, Array] = {}
-    for i, node in enumerate(quantized.nodes):
+    for i, node in enumerate(both.nodes):
         layer = layers.get(node.output.name)
         if layer is not None and rounding:
-            _round_layer(layer, graph, quantized, rounded, changed, clip)
-        for pair, q, f in zip(pairs, rounded, plain, strict=True):
-            pair.step(i, q, None)
-            pair.step(i, f, ())
+            _round_layer(layer, graph, quantized, both.rounded, changed, clip)
+        both.step(i)
         if layer is not None and biases:
-            _correct_bias(layer, graph, quantized, rounded, plain, changed)
+            _correct_bias(layer, both, changed)
         if layer is not None and each is not None:
             each(node.name or node.output.name)
-        for pair, q, f in zip(pairs, rounded, plain, strict=True):
-            pair.free(i, q)
-            pair.free(i, f)
+        both.free(i)
     constants = {k: Constant(c.value, freeze(changed[k])) if k in changed else c for k, c in quantized.constants.items()}
     return replace(quantized, constants=constants) if changed else quantized
 
 
-def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: list[Env], changed: dict[str, Array], clip: bool) -> None:
+def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: Sequence[Env], changed: dict[str, Array], clip: bool) -> None:
     weight = graph.constants[layer.source].data
     matrix = rows(layer, weight)
     stored, scale = quantized.constants[layer.stored], quantized.constants[layer.scale].data
@@ -86,30 +81,40 @@ def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: list[Env], 
     assert x is not None
     share = -(-COLUMNS // len(envs))
     parts = [columns(layer, env[x.name], weight.shape, share) for env in envs]
-    groups = parts[0].shape[0]
     lo, hi = code_range(dtype, "symmetric_restricted")
-    w = matrix.astype(np.float64).reshape(groups, -1, matrix.shape[1])
-    s = np.broadcast_to(scale.astype(np.float64).reshape(-1, 1), (len(matrix), 1)).reshape(groups, -1, 1)
-    ints, scales = np.empty(w.shape, np.float64), np.empty(s.shape, np.float64)
-    for g in range(groups):
-        cols = np.concatenate([p[g] for p in parts], axis=1).astype(np.float64)
-        moments = _moments(cols)
-        scales[g] = _clipped(w[g], s[g], cols, lo, hi) if clip and scale.size == len(matrix) else s[g]
-        ints[g] = _nearest_or_better(w[g], scales[g], moments, lo, hi)
-    data = unrows(layer, ints.reshape(matrix.shape), weight.shape).astype(stored.data.dtype)
-    changed[layer.stored] = data
-    if scale.size == len(matrix) and clip:
+    clip = clip and scale.size == len(matrix)
+    scales = np.broadcast_to(scale.astype(np.float64).reshape(-1, 1), (len(matrix), 1)).copy()
+    ints = np.empty(matrix.shape, stored.data.dtype)
+    per_group = len(matrix) // len(parts[0])
+    for g in range(len(parts[0])):
+        cols = np.concatenate([p[g] for p in parts], axis=1).astype(np.float32, copy=False)
+        inputs = _inputs(cols)
+        importance = np.einsum("ij,ij->i", cols, cols, dtype=np.float64) / max(cols.shape[1], 1)
+        for start in range(g * per_group, (g + 1) * per_group, ROWS):
+            some = slice(start, min(start + ROWS, (g + 1) * per_group))
+            w = matrix[some].astype(np.float64)
+            if clip:
+                scales[some] = _clipped(w, scales[some], importance, lo, hi)
+            ints[some] = _nearest_or_better(w, scales[some], inputs, lo, hi)
+    changed[layer.stored] = unrows(layer, ints, weight.shape)
+    if clip:
         changed[layer.scale] = scales.reshape(-1).astype(np.float32).reshape(scale.shape)
         _regrid(layer, graph, quantized, changed, envs)
-    for env in envs:
-        env[layer.stored] = data
+    _renew(layer, changed, envs)
+
+
+def _renew(layer: Layer, changed: dict[str, Array], envs: Sequence[Env]) -> None:
+    """Lets the samples see the layer's new weights: made real once, for all of them."""
+    for k, env in enumerate(envs):
+        env[layer.stored] = changed[layer.stored]
         env[layer.scale] = changed.get(layer.scale, env[layer.scale])
         for node in (layer.weight, layer.bias):
             if node is not None:
-                (env[node.output.name],) = run_node(node, [None if v is None else env[v.name] for v in node.inputs])
+                name = node.output.name
+                env[name] = envs[0][name] if k else run_node(node, [None if v is None else env[v.name] for v in node.inputs])[0]
 
 
-def _regrid(layer: Layer, graph: Graph, quantized: Graph, changed: dict[str, Array], envs: list[Env]) -> None:
+def _regrid(layer: Layer, graph: Graph, quantized: Graph, changed: dict[str, Array], envs: Sequence[Env]) -> None:
     """The bias on the grid of the new weight scales."""
     if layer.bias is None or layer.input_scale is None or layer.bias_source is None:
         return
@@ -123,72 +128,89 @@ def _regrid(layer: Layer, graph: Graph, quantized: Graph, changed: dict[str, Arr
         env[scale.name], env[stored.name] = changed[scale.name], changed[stored.name]
 
 
-def _moments(cols: F64) -> list[tuple[slice, F64]]:
-    """H of the inputs, in blocks of at most WIDEST of them, damped."""
+@dataclass(frozen=True)
+class Inputs:
+    """Some of a layer's inputs: their second moments H, damped, and what the errors of one mean for those that come after it."""
+
+    part: slice
+    moments: F64
+    order: NDArray[np.intp]  # the inputs that matter most first, while there are many left to make good
+    upper: F64 | None  # Cholesky factor of H⁻¹ in that order; None where there is none
+
+
+def _inputs(cols: Array) -> list[Inputs]:
+    """The inputs in blocks of at most WIDEST of them."""
     out = []
     d = len(cols)
     blocks = -(-d // WIDEST)
     for b in range(blocks):
         part = slice(d * b // blocks, d * (b + 1) // blocks)
-        c = cols[part].astype(np.float32)
-        h = (c @ c.T).astype(np.float64) / max(cols.shape[1], 1)
+        c = cols[part]
+        h = (c @ c.T).astype(np.float64)
+        h /= max(cols.shape[1], 1)
         mean = float(np.mean(np.diag(h)))
         h[np.diag_indices_from(h)] += DAMPING * mean if mean > 0 else 1.0
-        out.append((part, h))
+        out.append(Inputs(part, h, *factored(h)))
     return out
 
 
-def _clipped(w: F64, s: F64, cols: F64, lo: int, hi: int) -> F64:
+def factored(h: F64) -> tuple[NDArray[np.intp], F64 | None]:
+    """An order of the inputs, and the upper Cholesky factor of H⁻¹ in that order."""
+    order = np.argsort(-np.diag(h), kind="stable")
+    try:
+        return order, np.linalg.cholesky(np.linalg.inv(h[np.ix_(order, order)])).T
+    except np.linalg.LinAlgError:
+        return order, None
+
+
+def _clipped(w: F64, s: F64, importance: F64, lo: int, hi: int) -> F64:
     """For each row the scale, of some no larger than the given one, with the least error of the output when rounded to nearest."""
-    weights = np.mean(cols**2, axis=1)
     best: F64 = s.copy()
     least: F64 = np.full(s.shape, np.inf)
     for factor in np.arange(1.0, 0.39, -0.03):
         t = (s * factor).astype(np.float32).astype(np.float64)
         off = w - np.clip(np.rint(w / t), lo, hi) * t
-        error = (off**2 @ weights)[:, None]
+        error = (off**2 @ importance)[:, None]
         best, least = np.where(error < least, t, best), np.minimum(error, least)
     return best
 
 
-def _nearest_or_better(w: F64, s: F64, moments: list[tuple[slice, F64]], lo: int, hi: int) -> F64:
+def _nearest_or_better(w: F64, s: F64, inputs: list[Inputs], lo: int, hi: int) -> F64:
     """Integers row by row: compensated where that has the smaller error in the output, else the nearest."""
     out: F64 = np.clip(np.rint(w / s), lo, hi)
-    for part, h in moments:
-        tried = compensated(w[:, part], s, h, lo, hi)
-        a, b = (np.einsum("ij,ij->i", off @ h, off) for off in (w[:, part] - out[:, part] * s, w[:, part] - tried * s))
-        out[:, part] = np.where((b < a)[:, None], tried, out[:, part])
+    for x in inputs:
+        if x.upper is None:
+            continue
+        tried = compensated(w[:, x.part], s, x.order, x.upper, lo, hi)
+        a, b = (np.einsum("ij,ij->i", off @ x.moments, off) for off in (w[:, x.part] - out[:, x.part] * s, w[:, x.part] - tried * s))
+        out[:, x.part] = np.where((b < a)[:, None], tried, out[:, x.part])
     return out
 
 
-def compensated(w: F64, s: F64, h: F64, lo: int, hi: int) -> F64:
-    """Integers within lo … hi of each row of w, by scales s (rows, 1), whose errors cancel under the second moments h."""
-    order = np.argsort(-np.diag(h), kind="stable")  # the inputs that matter most first, while there are many left to make good
-    left = w[:, order].copy()
-    try:
-        upper = np.linalg.cholesky(np.linalg.inv(h[np.ix_(order, order)])).T
-    except np.linalg.LinAlgError:
-        return np.asarray(np.clip(np.rint(w / s), lo, hi))
+def compensated(w: F64, s: F64, order: NDArray[np.intp], upper: F64, lo: int, hi: int) -> F64:
+    """Integers within lo … hi of each row of w, by scales s (rows, 1), whose errors cancel; `order` and `upper` are of `factored`."""
+    left = w[:, order].T.copy()  # (inputs, rows): a step reads and writes whole rows
+    scale = np.ascontiguousarray(s[:, 0])
     q = np.empty_like(left)
-    d = left.shape[1]
+    d = len(left)
     for start in range(0, d, BLOCK):
         end = min(start + BLOCK, d)
-        errors = np.empty((len(left), end - start))
+        errors = np.empty((end - start, left.shape[1]))
         for j in range(start, end):
-            q[:, j] = np.clip(np.rint(left[:, j] / s[:, 0]), lo, hi)
-            e = (left[:, j] - q[:, j] * s[:, 0]) / upper[j, j]
-            left[:, j + 1 : end] -= e[:, None] * upper[j, j + 1 : end]
-            errors[:, j - start] = e
-        left[:, end:] -= errors @ upper[start:end, end:]
-    out: F64 = np.empty_like(q)
-    out[:, order] = q
+            q[j] = np.clip(np.rint(left[j] / scale), lo, hi)
+            errors[j - start] = e = (left[j] - q[j] * scale) / upper[j, j]
+            left[j + 1 : end] -= upper[j, j + 1 : end, None] * e
+        left[end:] -= upper[start:end, end:].T @ errors
+    out: F64 = np.empty(w.shape)
+    out[:, order] = q.T
     return out
 
 
-def _correct_bias(layer: Layer, graph: Graph, quantized: Graph, rounded: list[Env], plain: list[Env], changed: dict[str, Array]) -> None:
+def _correct_bias(layer: Layer, both: Both, changed: dict[str, Array]) -> None:
     """Adds to the stored bias what the layer's output is off by in the mean, channel by channel."""
     if layer.bias is None:
         return
+    rounded, plain = both.rounded, both.plain
     name, stored, scale = layer.node.output.name, layer.bias.inputs[0], layer.bias.inputs[1]
     assert stored is not None and scale is not None
     axis = 1 if layer.node.op in ("conv", "conv_transpose") else -1

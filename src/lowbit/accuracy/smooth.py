@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lowbit.accuracy.brackets import Sample
-from lowbit.ir.graph import SCALED, Graph, Node
+from lowbit.ir.graph import SCALED, Constant, Graph, Node, Value, freeze
 from lowbit.ir.interp import run
-from lowbit.ir.rewrite import Editor
 from lowbit.types import Array
 
 THROUGH = ("relu", "leaky_relu", "max_pool", "avg_pool", "identity")  # f(x / s) = f(x) / s for s > 0, channel by channel
@@ -103,25 +102,47 @@ def channel_peaks(graph: Graph, samples: Sequence[Sample], found: Sequence[Seam]
     return peaks
 
 
+class Scaled(Constant):
+    """A constant times factors along its axes, computed whenever it is read: the weights of a large network are not held twice."""
+
+    def __init__(self, of: Constant, factors: Array) -> None:
+        object.__setattr__(self, "value", of.value)
+        object.__setattr__(self, "of", of)
+        object.__setattr__(self, "factors", factors)
+
+    of: Constant
+    factors: Array
+
+    @property
+    def data(self) -> Array:  # type: ignore[override]
+        x = self.of.data
+        return freeze((x * self.factors).astype(x.dtype))
+
+
+def solid(graph: Graph) -> Graph:
+    """The graph with every scaled constant computed."""
+    constants = {k: Constant(c.value, c.data) if isinstance(c, Scaled) else c for k, c in graph.constants.items()}
+    return replace(graph, constants=constants)
+
+
 def smoothed(graph: Graph, peaks: Mapping[str, Array], found: Sequence[Seam], alpha: float) -> Graph:
     """The graph with the channels of each seam scaled: equal to the old one up to float rounding."""
-    editor, notes = Editor(graph), dict(graph.notes)
+    constants, notes = dict(graph.constants), dict(graph.notes)
+
+    def scale(value: Value, factors: Array, axis: int) -> None:
+        constants[value.name] = Scaled(constants[value.name], _along(factors, axis, value.type.rank).astype(np.float32))
+
     for seam in found:
-        factors = scales(editor, seam, peaks[seam.value].astype(np.float64), alpha)
+        factors = scales(constants, seam, peaks[seam.value].astype(np.float64), alpha)
         for k, i in enumerate(MAKERS[seam.maker.op]):
-            v = seam.maker.input(i)
-            if v is not None:
-                data = editor.constant_data(v)
-                assert data is not None
-                along = 0 if k or seam.maker.op != "layer_norm" else data.ndim - 1
-                editor.set_constant(v, (data / _along(factors, along, data.ndim)).astype(data.dtype))
+            if (v := seam.maker.input(i)) is not None:
+                scale(v, 1 / factors, 0 if k or seam.maker.op != "layer_norm" else v.type.rank - 1)
         for reader in seam.readers:
             v = reader.inputs[1]
-            data = editor.constant_data(v)
-            assert v is not None and data is not None
-            editor.set_constant(v, (data * _along(factors, _input_axis(reader), data.ndim)).astype(data.dtype))
+            assert v is not None
+            scale(v, factors, _input_axis(reader))
         _note(notes, graph, seam, factors)
-    return replace(editor.done(), notes=notes)
+    return replace(graph, constants=constants, notes=notes)
 
 
 def _note(notes: dict[str, str], graph: Graph, seam: Seam, factors: Array) -> None:
@@ -136,12 +157,13 @@ def _note(notes: dict[str, str], graph: Graph, seam: Seam, factors: Array) -> No
         value = graph.users[value.name][0].output
 
 
-def scales(editor: Editor, seam: Seam, peak: Array, alpha: float) -> Array:
+def scales(constants: Mapping[str, Constant], seam: Seam, peak: Array, alpha: float) -> Array:
     """s for each channel, powers of their formula limited to LIMIT either way about their geometric mean; 1 for dead channels."""
     weight = np.zeros(len(peak))
     for reader in seam.readers:
-        data, axis = editor.constant_data(reader.inputs[1]), _input_axis(reader)
-        assert data is not None
+        v, axis = reader.inputs[1], _input_axis(reader)
+        assert v is not None
+        data = constants[v.name].data
         weight = np.maximum(weight, np.abs(data).max(axis=tuple(i for i in range(data.ndim) if i != axis)))
     alive = (peak > 0) & (weight > 0)
     if not alive.any():

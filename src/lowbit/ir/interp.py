@@ -88,11 +88,15 @@ def evaluate(
 ) -> dict[str, Array]:
     """Like `run`, for a graph without symbols and inputs that were checked."""
     keep = tuple(keep)
-    env: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
+    env: dict[str, Array] = dict(arrays)
+
+    def known(name: str) -> Array:
+        return env[name] if name in env else graph.constants[name].data
+
     last = last_uses(graph)
     forever = {v.name for v in graph.outputs.values()} | set(keep)
     for i, node in enumerate(progress(graph.nodes, "running")):
-        read = [env[v.name] if v is not None else None for v in node.inputs]
+        read = [known(v.name) if v is not None else None for v in node.inputs]
         for value, array in zip(node.outputs, run_node(node, read, on_inner), strict=True):
             env[value.name] = array
             if on_value is not None:
@@ -100,7 +104,7 @@ def evaluate(
         for name in last.get(i, ()):
             if name not in forever and name not in graph.constants:
                 del env[name]
-    return {name: env[v.name] for name, v in graph.outputs.items()} | {name: env[name] for name in keep}
+    return {name: known(v.name) for name, v in graph.outputs.items()} | {name: known(name) for name in keep}
 
 
 def run_node(node: Node, inputs: list[Array | None], on_inner: OnInner | None = None) -> tuple[Array, ...]:
