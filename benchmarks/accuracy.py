@@ -34,7 +34,6 @@ from accuracy_ort import finite, outputs, quantized
 
 from lowbit.accuracy.costs import mac_counts
 from lowbit.ir.graph import Graph
-from lowbit.ir.interp import run
 from lowbit.ir.text import print_graph
 from lowbit.lower import lower
 from lowbit.metrics import sqnr_db
@@ -48,38 +47,52 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="*", default=list(CASES), choices=list(CASES), metavar="NAME", help=", ".join(CASES))
     parser.add_argument("--json", type=Path, help="where the table goes as JSON")
+    parser.add_argument("--markdown", action="store_true", help="the rows of the table in docs/accuracy.md")
     parser.add_argument("--recipe", default="int8")
     parser.add_argument("--no-ort", action="store_true", help="leave ONNX Runtime out")
     parser.add_argument("--fresh", action="store_true", help="forget lowbit's kept results (ONNX Runtime's stay)")
     args = parser.parse_args()
     rows = []
-    print(HEAD)
+    if not args.markdown:
+        print(HEAD)
     for name in args.models:
         case = lru_cache(1)(CASES[name])
-        row = kept(f"lowbit-{args.recipe}", case, name, sources(), args.fresh, lambda c: ours(c, args.recipe))
+        row = kept(f"lowbit-{args.recipe}", case, name, ours_by(), args.fresh, lambda c: ours(c, args.recipe))
         if not args.no_ort:
-            row |= {"ort": kept("ort", case, name, version("onnxruntime"), False, theirs)}
+            row |= {"ort": kept("ort", case, name, theirs_by(), False, theirs)}
         rows.append(row | {"model": name})
-        print(line(rows[-1]), flush=True)
+        print(markdown(rows[-1]) if args.markdown else line(rows[-1]), flush=True)
     if args.json:
         machine = {"machine": platform.machine(), "python": platform.python_version(), "numpy": np.__version__}
         args.json.write_text(json.dumps({"recipe": args.recipe, "rows": rows, **machine}, indent=1) + "\n")
 
 
-BEHIND = ("cli", "codegen", "demo", "export", "hardware", "plan", "qarray", "report", "runtime")  # they decide about no result
+HERE = Path(__file__).resolve()
+ASIDE = ("cli", "codegen", "demo", "export", "report")  # of lowbit's folders: they have no part in quantizing and running a network
 
 
 @lru_cache(1)
-def sources() -> str:
-    """Of lowbit's code that decides what a quantized network gives."""
-    root = Path(__file__).resolve().parent.parent / "src" / "lowbit"
-    files = [p for p in sorted(root.rglob("*.py")) if p.relative_to(root).parts[0] not in BEHIND]
-    return hashlib.sha256(b"".join(p.read_bytes() for p in files)).hexdigest()[:12]
+def ours_by() -> str:
+    """Of all code that decides lowbit's figures: Python, kernels, and how they are scored."""
+    root = HERE.parent.parent
+    python = [p for p in sorted((root / "src" / "lowbit").rglob("*.py")) if p.relative_to(root).parts[2] not in ASIDE]
+    native = [p for folder in ("csrc", "bindings") for p in sorted((root / folder).rglob("*")) if p.suffix in (".c", ".h")]
+    versions = f"numpy {np.__version__} {platform.machine()}".encode()
+    return hashlib.sha256(b"".join(p.read_bytes() for p in (*python, *native, HERE)) + versions).hexdigest()[:12]
+
+
+@lru_cache(1)
+def theirs_by() -> str:
+    """Of all code that decides ONNX Runtime's figures: its own, what calls it, and how they are scored."""
+    versions = f"onnxruntime {version('onnxruntime')} onnx {version('onnx')} {platform.machine()}".encode()
+    return hashlib.sha256((HERE.parent / "accuracy_ort.py").read_bytes() + HERE.read_bytes() + versions).hexdigest()[:12]
 
 
 def digest(case: Case) -> str:
-    """Of a case's network and data."""
-    found = hashlib.sha256(print_graph(case.graph).encode())
+    """Of a case's network, as a graph with all its numbers and as a file, and of its data."""
+    found = hashlib.sha256(print_graph(case.graph).encode() + case.onnx)
+    for name, constant in case.graph.constants.items():
+        found.update(f"{name} {constant.digest}".encode())
     for sample in (*case.calibration, *case.test):
         for name, x in sample.items():
             found.update(f"{name} {x.dtype} {x.shape}".encode() + x.tobytes())
@@ -103,8 +116,8 @@ def ours(case: Case, recipe: str) -> dict[str, Any]:
     start = time.perf_counter()
     found = guarded(case.graph, case.calibration, recipe=recipe)
     seconds = time.perf_counter() - start
-    reference = [list(run(case.graph, s).values()) for s in case.test]
-    session = compile(found.graph)
+    plain, session = compile(case.graph), compile(found.graph)
+    reference = [list(plain.run(s).values()) for s in case.test]
     got = [list(session.run(s).values()) for s in case.test]
     return {
         **scores(case, reference, got),
@@ -129,15 +142,14 @@ def theirs(case: Case) -> dict[str, Any]:
 
 
 def scores(case: Case, reference: Results, got: Results) -> dict[str, Any]:
-    """SQNR of every float output over all test data, the worst of them, and how often the largest logit is the same."""
+    """SQNR of every float output over all test data, the worst of them, how often the largest logit is the same, and what is right."""
     columns = [k for k in range(len(reference[0])) if reference[0][k].dtype.kind == "f"]
     each = [sqnr_db(*(np.concatenate([r[k].reshape(-1) for r in rows]) for rows in (reference, got))) for k in columns]
-    top1 = accuracy = None
+    top1 = None
     if case.classifier:
         a, b = (np.concatenate([r[0].argmax(-1).reshape(-1) for r in rows]) for rows in (reference, got))
         top1 = float(np.mean(a == b))
-        if case.labels is not None:
-            accuracy = [float(np.mean(x == case.labels)) for x in (a, b)]
+    accuracy = [float(np.mean(case.right(rows))) for rows in (reference, got)] if case.right is not None else None
     return {"db": min(each), "each": each, "top1": top1, "accuracy": accuracy}
 
 
@@ -176,8 +188,23 @@ def line(row: dict[str, Any]) -> str:
         f"{row['integer_macs']:8.1%} {row['wide_macs']:7.1%} {row['seconds']:5.0f}  {ort['best']}"
     )
     if row["accuracy"]:
-        text += f"\n{'':20} correct: float {row['accuracy'][0]:.2%}, quantized {row['accuracy'][1]:.2%}"
+        theirs = f", ORT {ort['accuracy'][1]:.2%}" if ort.get("accuracy") else ""
+        text += f"\n{'':20} right: float {row['accuracy'][0]:.2%}, lowbit {row['accuracy'][1]:.2%}{theirs}"
     return text
+
+
+def markdown(row: dict[str, Any]) -> str:
+    ort = row.get("ort", {"db": None, "top1": None, "best": ""})
+
+    def shares(*values: float | None) -> str:
+        return " / ".join("–" if x is None else f"{x:.1%}" for x in values) if values[0] is not None else ""
+
+    accuracy = (*(row["accuracy"] or (None, None)), (ort.get("accuracy") or (None, None))[1])
+    gain = "" if ort["db"] is None else f"{row['db'] - ort['db']:+.1f}"
+    best = "not one worked" if ort["db"] is None else f"{ort['db']:.1f} ({ort['best']})"
+    cells = [row["model"], f"{row['plain']:.1f}", f"**{row['db']:.1f}**", best, gain, shares(row["top1"], ort["top1"]), shares(*accuracy)]
+    cells += [f"{row['integer_macs']:.1%}", f"{row['wide_macs']:.1%}"]
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

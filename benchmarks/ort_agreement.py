@@ -1,10 +1,11 @@
 """Integer layers against ONNX Runtime: each layer alone, both fed with the same integers, bytes compared.
 
-    python benchmarks/ort_agreement.py [--networks resnet9 vit …] [--recipes int8 uint8] [--json out.json]
+    python benchmarks/ort_agreement.py [--networks resnet9 vit …] [--recipes int8 uint8] [--markdown] [--json out.json]
 
 A layer is what stands between integers in the Q/DQ graph: dequantize → op → quantize. It is lowered and run by lowbit's interpreter,
 and exported and run by ONNX Runtime with its integer kernels (default optimizations). Both activations and weights are signed (int8) or
-unsigned (uint8): kernels for unsigned by signed products saturate in 16 bits on CPUs without VNNI.
+unsigned (uint8): kernels for unsigned by signed products saturate in 16 bits on CPUs without VNNI. Told are the bytes compared, of all
+that ops between integers make: what stays float, in whole or in part, is not compared.
 
 Where the two differ by one, and why:
     attention   ONNX Runtime has none in integers; its softmax is float, lowbit's probabilities are integers of 20 bits
@@ -34,6 +35,7 @@ from lowbit.lower import lower
 from lowbit.types import Array
 
 BRACKETS = ("quantize_linear", "dequantize_linear")
+WIDTHS = (18, 6, 4, 26, 6, 9, 2, 4)  # network, recipe, layers, bytes compared of all, differing, equal, off by at most, holds
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,39 @@ def region(graph: Graph, last: Node) -> tuple[list[Node], list[Value]]:
     return [n for n in graph.nodes if n.output.name in members], list(inputs.values())
 
 
-def compare(network: str, recipe: str, graph: Graph, feed: Mapping[str, Array]) -> list[Layer]:
+@dataclass(frozen=True)
+class Compared:
+    """The layers that were compared, and the bytes that all ops between integers make."""
+
+    layers: list[Layer]
+    total: int
+
+    @property
+    def bytes(self) -> int:
+        return sum(r.bytes for r in self.layers)
+
+    @property
+    def differ(self) -> int:
+        return sum(r.differ for r in self.layers)
+
+    @property
+    def most(self) -> int:
+        return max((r.most for r in self.layers), default=0)
+
+    @property
+    def holds(self) -> bool:
+        """99.99 % of the bytes are equal, and none is off by more than one."""
+        return self.differ <= 1e-4 * self.bytes and self.most <= 1
+
+
+def compare(network: str, recipe: str, graph: Graph, feed: Mapping[str, Array]) -> Compared:
     """Every integer layer of a Q/DQ graph, on the integers that this input gives."""
     seen: dict[str, Array] = {}
     run(graph, feed, on_value=lambda v, x: seen.__setitem__(v.name, x) if not v.type.dtype.is_float else None)
-    results = []
+    results, total = [], 0
     for node, alone in layer_graphs(graph):
         lowered = lower(alone)
+        total += seen[alone.outputs["y"].name].size
         if lowered.islands or any(n.op in BRACKETS for n in lowered.graph.nodes):
             continue  # stays float, in whole or in part
         inputs = {v.name: seen[v.name] for v in alone.inputs}
@@ -97,7 +125,7 @@ def compare(network: str, recipe: str, graph: Graph, feed: Mapping[str, Array]) 
         made = "+".join(dict.fromkeys(n.op for n in lowered.graph.nodes))
         found = (int((error != 0).sum()), int(error.max(initial=0)))
         results.append(Layer(network, recipe, node.name or node.output.name, node.op, made, int(error.size), *found))
-    return results
+    return Compared(results, total)
 
 
 def quantized(name: str, recipe: str, batch: int = 8) -> tuple[Graph, dict[str, Array]]:
@@ -123,18 +151,20 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--networks", nargs="*", default=list(ZOO), help="default: the zoo; public ones by their names in accuracy_cases.py")
     p.add_argument("--recipes", nargs="*", default=["int8", "uint8"])
+    p.add_argument("--markdown", action="store_true", help="the rows of the table in docs/accuracy.md")
     p.add_argument("--json")
     args = p.parse_args()
     rows: list[Layer] = []
     for name in args.networks:
         for recipe in args.recipes:
             found = compare(name, recipe, *quantized(name, recipe))
-            rows += found
-            total, differ = sum(r.bytes for r in found), sum(r.differ for r in found)
-            most = max((r.most for r in found), default=0)
-            equal = 1 - differ / max(total, 1)
-            print(f"{name:12} {recipe:6} {len(found):4} layers {total:10,} bytes  {equal:.6%} equal  off by at most {most}")
-            for r in found:
+            rows += found.layers
+            equal = 1 - found.differ / max(found.bytes, 1)
+            cells = [name, recipe, str(len(found.layers)), f"{found.bytes:,} of {found.total:,}", f"{found.differ:,}", f"{equal:.4%}"]
+            cells += [str(found.most), "yes" if found.holds else "NO"]
+            text = " ".join(f"{c:>{w}}" for c, w in zip(cells, WIDTHS, strict=True))
+            print(f"| {' | '.join(cells)} |" if args.markdown else text, flush=True)
+            for r in found.layers if not args.markdown else ():
                 if r.most > 1 or r.differ > 1e-4 * r.bytes:
                     print(f"    {r.op} '{r.layer}' ({r.integer_op}): {r.differ} of {r.bytes} differ, by at most {r.most}")
     if args.json:
