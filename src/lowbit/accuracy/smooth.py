@@ -114,7 +114,7 @@ class Scaled(Constant):
     factors: Array
 
     @property
-    def data(self) -> Array:  # type: ignore[override]
+    def data(self) -> Array:
         x = self.of.data
         return freeze((x * self.factors).astype(x.dtype))
 
