@@ -6,6 +6,7 @@
 #include "lb_bins_avx2.h"
 #include "lb_light_avx2.h"
 #include "lb_madd_avx2.h"
+#include "lb_near_avx2.h"
 #include "lb_nibbles_avx2.h"
 #include "lb_requantize_avx2.h"
 
@@ -49,7 +50,7 @@ static inline void lb_widen(const int8_t *from, ptrdiff_t n, int16_t *to) {
 }
 
 /* Row i of s = k activations. Rows come one after the other: what is behind a row may be written before it is there. */
-static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, const int8_t *a, int32_t k) {
+static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, const int8_t *a, int32_t k, int32_t x_zero) {
     uint8_t *out = s->a + i * s->stride;
     if (method == LB_PLAIN)
         lb_widen(a, k, (int16_t *)(void *)out);
@@ -59,6 +60,8 @@ static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, c
         lb_light_row(s, i, a, k);
     else if (method == LB_NIBBLES)
         lb_halve_row(a, k, out, s->low + i * s->stride);
+    else if (method == LB_NEAR)
+        lb_near_row(s, i, a, k, x_zero);
     else
         s->pairs[i] = lb_pack_row(a, k, 0, 0, (int16_t *)(void *)out);
 }
@@ -79,7 +82,7 @@ typedef struct {
 
 static inline lb_eight lb_eight_at(const lb_product *p, ptrdiff_t n, ptrdiff_t right) {
     const ptrdiff_t width = right - n < 0 ? 0 : right - n < 8 ? right - n : 8;
-    const int32_t zero = p->x_zero + (p->method == LB_PAIRS || p->method == LB_PLAIN ? 0 : 128);
+    const int32_t zero = p->method == LB_NEAR ? 0 : p->x_zero + (p->method == LB_PAIRS || p->method == LB_PLAIN ? 0 : 128);
     __m256i bias = _mm256_setzero_si256(), m = bias;
     memcpy(&bias, p->bias + (width ? n : 0), 4 * (size_t)width);
     memcpy(&m, p->multiplier + (width ? n : 0), 4 * (size_t)width);
@@ -292,6 +295,25 @@ LB_INLINE void lb_nibbles_rows(const int rows, const lb_panel_work *t, ptrdiff_t
     lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
 }
 
+static inline void lb_near_panel(const lb_panel_work *t, ptrdiff_t rows, const uint8_t *w) {
+    const ptrdiff_t tiles = (rows + LB_NEAR_ROWS - 1) / LB_NEAR_ROWS;
+    for (ptrdiff_t tile = 0; tile < tiles; tile++) {
+        const ptrdiff_t first = tile * LB_NEAR_ROWS;
+        __m256i c[LB_NEAR_ROWS][2];
+        lb_ask(t, tile, tiles);
+        lb_near_products(t->s, tile, w, c);
+        LB_UNROLL
+        for (int i = 0; i < LB_NEAR_ROWS; i++)
+            c[i][0] = _mm256_add_epi32(c[i][0], t->e[0].start), c[i][1] = _mm256_add_epi32(c[i][1], t->e[1].start);
+        if (rows - first >= LB_NEAR_ROWS)
+            lb_finish16(LB_NEAR_ROWS, t->p, t->first + first, t->n, c, t->e);
+        else if (rows - first == 2)
+            lb_finish16(2, t->p, t->first + first, t->n, c, t->e);
+        else
+            lb_finish16(1, t->p, t->first + first, t->n, c, t->e);
+    }
+}
+
 LB_INLINE void lb_bins_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const lb_bin_panel *panel) {
     __m256i c[LB_BIN_ROWS];
     LB_UNROLL
@@ -407,6 +429,8 @@ static inline void lb_light_panel(const lb_panel_work *t, ptrdiff_t rows, const 
 static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
     const char *own = (const char *)p->packed + lb_weights_front(p->n);
     const ptrdiff_t columns = p->method == LB_BINS ? LB_BIN_COLUMNS : LB_PANEL;
+    if (p->method == LB_NEAR)
+        lb_near_fill(s, rows, p->k, p->x_zero);
     for (ptrdiff_t n = left; n < right; n += columns) {
         lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right)}, NULL, 0};
         if (p->method == LB_BINS) {
@@ -419,6 +443,10 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
             t.bytes = 2 * LB_PANEL * lb_round_up(p->k, LB_STEP);
             t.next = n + LB_PANEL < right ? own + (n + LB_PANEL) * 2 * lb_round_up(p->k, LB_STEP) : NULL;
             lb_pairs_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, LB_STEP));
+        } else if (p->method == LB_NEAR) {
+            t.bytes = LB_PANEL * lb_round_up(p->k, LB_STEP);
+            t.next = n + LB_PANEL < right ? own + (n + LB_PANEL) * lb_round_up(p->k, LB_STEP) : NULL;
+            lb_near_panel(&t, rows, (const uint8_t *)own + n * lb_round_up(p->k, LB_STEP));
         } else if (p->method == LB_PLAIN)
             lb_plain_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, 2));
         else {

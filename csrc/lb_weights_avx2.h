@@ -1,20 +1,22 @@
-/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Five methods, each exact; linear_s8_pack chooses one for a layer:
+/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Six methods, each exact; linear_s8_pack chooses one for a layer:
  *
  *   pairs    Winograd's inner product of 1968 on int16, as in lb_gemm_s8_avx2.h: for weights of any kind, and many rows
  *   plain    int16 by vpmaddwd: for rows so short that what happens before and behind the products takes longer
  *   bins     bytes by vpmaddubsw, where the weights are such that sums of int16 hold: lb_bins_avx2.h
+ *   near     bytes by vpmaddubsw, where activations are such that they hold: lb_near_avx2.h, for weights of any kind, and many rows
  *   nibbles  bytes by vpmaddubsw, activations in halves: for few rows, because every weight is read once and as a byte
  *   light    bytes by vpmaddubsw, where the activations are such that sums of int16 hold: lb_light_avx2.h
  *
  * Packed: a head of 64 bytes; for each column, n rounded up to 16, the sum of its weights; for each column what the method adds to
- * every accumulator; then from a multiple of 64 on the method's own. Activations stand as they are for pairs and plain, plus 128 for
- * the others, so that a column's accumulator begins with bias + added - (zero point, or it plus 128) * sum, modulo 2^32. */
+ * every accumulator; then from a multiple of 64 on the method's own. Activations stand as they are for pairs and plain, less their
+ * zero point for near, plus 128 for the others: a column's accumulator begins with bias + added - (zero point, or 0, or it plus 128) *
+ * sum, modulo 2^32. */
 #ifndef LB_WEIGHTS_AVX2_H
 #define LB_WEIGHTS_AVX2_H
 
 #include "lb_gemm_s8_avx2.h"
 
-typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES, LB_PLAIN, LB_LIGHT } lb_method;
+typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES, LB_PLAIN, LB_LIGHT, LB_NEAR } lb_method;
 
 typedef struct {
     int32_t method;
@@ -74,10 +76,22 @@ static inline ptrdiff_t lb_weights_bytes(int32_t k, int32_t n) {
     return lb_weights_front(n) + (pairs > nibbles ? pairs : nibbles);
 }
 
+/* A tile of near: groups of so many quads; behind `halves` of four quads, where it stands in halves. */
+typedef struct {
+    int32_t quads, groups, halves;
+} lb_near_head;
+
+enum { LB_NEAR_ROWS = 3 };
+
+/* Groups of a tile at most: as many as halves take. */
+static inline ptrdiff_t lb_near_most(int32_t k, int quads) {
+    return 2 * lb_round_up(k, 4 * quads) / (4 * quads);
+}
+
 /* Rows of activations in scratch. From row to row an odd number of cache lines, as in lb_gemm_s8_avx2.h. */
 typedef struct {
     ptrdiff_t rows;
-    ptrdiff_t stride; /* bytes */
+    ptrdiff_t stride; /* bytes; of near from tile to tile */
     ptrdiff_t bytes;  /* of scratch */
     uint8_t *a;       /* int16 for pairs and plain; for nibbles the upper halves */
     uint8_t *low;     /* nibbles: the lower halves */
@@ -86,6 +100,8 @@ typedef struct {
     uint16_t *loads;  /* light: one for two k, and what was made of them */
     lb_light_item *items;
     lb_light_chunk *chunks;
+    ptrdiff_t staged; /* near: bytes of a row in `low`, where three rows are as they came */
+    lb_near_head *heads;
 } lb_rows;
 
 static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
@@ -93,13 +109,17 @@ static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
         return 2 * lb_round_up(k, 2); /* rows of even length one behind the other, as they came */
     if (method == LB_LIGHT)
         return 64 * ((2 * lb_round_up(k, LB_NIBBLE_STEP) / 64 + 1) | 1); /* zeros, and what is cut off: as much again at most */
-    const ptrdiff_t bytes = method == LB_PAIRS ? 2 * lb_round_up(k, LB_STEP) : lb_round_up(k, LB_NIBBLE_STEP);
+    const ptrdiff_t fours = 80 * lb_near_most(k, 4), threes = 64 * lb_near_most(k, 3);
+    const ptrdiff_t bytes = method == LB_PAIRS  ? 2 * lb_round_up(k, LB_STEP)
+                            : method == LB_NEAR ? (fours > threes ? fours : threes)
+                                                : lb_round_up(k, LB_NIBBLE_STEP);
     return 64 * ((bytes + 63) / 64 | 1);
 }
 
 static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method method) {
-    const ptrdiff_t rows = lb_block_rows(m, lb_round_up(k, LB_STEP)), stride = lb_row_stride(k, method);
-    const ptrdiff_t part = rows * stride, numbers = lb_round_up(4 * rows, 64);
+    const ptrdiff_t rows = lb_block_rows(m, lb_round_up(k, LB_STEP)), stride = lb_row_stride(k, method), staged = lb_round_up(k, 32) + 32;
+    const ptrdiff_t tiles = method == LB_NEAR ? (rows + LB_NEAR_ROWS - 1) / LB_NEAR_ROWS : rows;
+    const ptrdiff_t part = tiles * stride, numbers = lb_round_up(4 * rows, 64);
     const ptrdiff_t depth = lb_round_up(k, LB_NIBBLE_STEP), loads = lb_round_up(depth, 64), sums = 4 * LB_PANEL * rows;
     const ptrdiff_t items = (ptrdiff_t)sizeof(lb_light_item) * (depth / 2 + 4 * (depth / LB_LIGHT_CHUNK + 1));
     const ptrdiff_t chunks = (ptrdiff_t)sizeof(lb_light_chunk) * (depth / LB_LIGHT_CHUNK + 1);
@@ -107,6 +127,7 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
                             : method == LB_BINS  ? part
                             : method == LB_PLAIN ? part + 64
                             : method == LB_LIGHT ? part + sums + loads + items + chunks
+                            : method == LB_NEAR  ? part + lb_round_up(LB_NEAR_ROWS * staged + tiles * (ptrdiff_t)sizeof(lb_near_head), 64)
                                                  : 2 * part;
     uint8_t *at = base, *end = at + part;
     if (method == LB_LIGHT)
@@ -125,12 +146,14 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
                      .a = at,
                      .low = end,
                      .pairs = (int32_t *)(void *)end,
-                     .acc = (int32_t *)(void *)(end + numbers)};
+                     .acc = (int32_t *)(void *)(end + numbers),
+                     .staged = staged,
+                     .heads = (lb_near_head *)(void *)(end + LB_NEAR_ROWS * staged)};
 }
 
 static inline ptrdiff_t lb_rows_bytes(int32_t m, int32_t k) {
     ptrdiff_t most = 0;
-    for (lb_method method = LB_PAIRS; method <= LB_LIGHT; method++) {
+    for (lb_method method = LB_PAIRS; method <= LB_NEAR; method++) {
         const ptrdiff_t bytes = lb_rows_at(0, m, k, method).bytes;
         most = bytes > most ? bytes : most;
     }

@@ -8,7 +8,7 @@
 
 #define COUNT(list) ((int32_t)(sizeof list / sizeof *list))
 
-enum { MAX_X = 1 << 15, MAX_W = 1 << 16, MAX_CHANNELS = 80 };
+enum { MAX_X = 1 << 15, MAX_W = 1 << 19, MAX_CHANNELS = 320 };
 
 static _Alignas(64) int8_t x[MAX_X], y[MAX_X], w[MAX_W];
 static int32_t bias[MAX_CHANNELS];
@@ -21,6 +21,14 @@ static void fill(int8_t *to, int32_t n) {
         to[i] = (int8_t)(kind == 0   ? (random_u32() & 1 ? 127 : -128)
                          : kind == 1 ? random_int(-128, 127)
                                      : random_int(-128, random_int(0, often) ? most : 127));
+}
+
+/* Bytes up to `spread` from a zero point, or now and then anywhere. */
+static void fill_near(int8_t *to, int32_t n, int32_t zero, int32_t spread) {
+    const int anywhere = random_int(0, 2) * 8;
+    for (int32_t i = 0; i < n; i++)
+        to[i] = (int8_t)(anywhere && random_int(0, anywhere) == 0 ? random_int(-128, 127)
+                                                                  : lb_clamp(zero + random_int(-spread, spread), -128, 127));
 }
 
 static void fill_channels(int32_t n) {
@@ -127,7 +135,7 @@ static void *packed(const lb_isa *isa, int32_t rows, int32_t light, int32_t m, i
 static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const void *p, int32_t m, int32_t depth, int32_t n, int32_t groups,
                                size_t bytes, int32_t items) {
     static _Alignas(64) unsigned char want[1 << 16];
-    const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100, light = random_int(0, 1);
+    const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100, light = random_int(0, 2);
     int64_t scratch_bytes;
     void *scratch, *weights = packed(ref->isa, about, light, m, depth, n, groups, &scratch, &scratch_bytes);
     void *args[6] = {x + 1, weights, bias, multiplier, want, scratch};
@@ -195,11 +203,13 @@ void test_conv_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     test_conv(ref, k, 4);
 }
 
-static void check_linear(const lb_kernel *ref, const lb_kernel *k, size_t element, int32_t rows, int32_t depth, int32_t n) {
+static void check_linear(const lb_kernel *ref, const lb_kernel *k, size_t element, int32_t rows, int32_t depth, int32_t n, int32_t spread) {
     lb_linear_s8_params p = {.rows = rows, .k = depth, .n = n, .out_stride = n + random_int(0, 3)};
     p.block_rows = random_int(1, 12), p.block_columns = 16 * random_int(1, 3);
     p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
     fill(x, 1 + p.rows * p.k), fill_weights(p.n, p.k), fill_channels(p.n);
+    if (spread)
+        fill_near(x, 1 + p.rows * p.k, p.x_zero, spread);
     const int32_t items = (p.rows + p.block_rows - 1) / p.block_rows * ((p.n + p.block_columns - 1) / p.block_columns);
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
 }
@@ -210,10 +220,14 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
     for (int32_t i = 0; i < COUNT(rows); i++)
         for (int32_t j = 0; j < COUNT(depths); j++)
             for (int32_t l = 0; l < COUNT(ns); l++)
-                check_linear(ref, k, element, rows[i], depths[j], ns[l]);
+                check_linear(ref, k, element, rows[i], depths[j], ns[l], 0);
     static const int32_t longer[] = {1021, 1024, 1025, 2051}; /* than what is summed in one go */
     for (int32_t i = 0; i < 6 * COUNT(longer); i++)
-        check_linear(ref, k, element, random_int(1, 13), longer[i % COUNT(longer)], random_int(1, 31));
+        check_linear(ref, k, element, random_int(1, 13), longer[i % COUNT(longer)], random_int(1, 31), 0);
+    /* so many columns that activations near their zero point are brought into a form of their own: all that fit, some, hardly any */
+    static const int32_t deep[] = {129, 144, 163, 200, 259, 513}, spreads[] = {2, 40, 60, 80, 110, 255};
+    for (int32_t i = 0; i < COUNT(deep) * COUNT(spreads); i++)
+        check_linear(ref, k, element, random_int(4, 11), deep[i % COUNT(deep)], random_int(250, MAX_CHANNELS), spreads[i / COUNT(deep)]);
 }
 
 void test_linear_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {
@@ -229,7 +243,7 @@ void test_linear_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
     (void)ref;
     static const int32_t ns[] = {0, 1, 8, 9, 40}, ks[] = {0, 1, 5, 64, 131};
     for (int32_t i = 0; i < COUNT(ns) * COUNT(ks) * 6; i++) {
-        const lb_linear_s8_pack_params p = {i % 7, ks[i % COUNT(ks)], ns[i / COUNT(ks) % COUNT(ns)], i % 2};
+        const lb_linear_s8_pack_params p = {i % 7, ks[i % COUNT(ks)], ns[i / COUNT(ks) % COUNT(ns)], i % 3};
         const lb_linear_s8_sizes_params sizes = {p.rows, p.k, p.n};
         int64_t bytes[3], used[2];
         void *size_args[1] = {bytes};

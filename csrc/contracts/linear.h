@@ -24,8 +24,8 @@ typedef struct {
     int32_t rows; /* >= 0, as k and n */
     int32_t k;
     int32_t n;
-    int32_t
-        light; /* 1: most activations will be near -128, as behind a relu whose zero point that is; else 0. Also for what is fast alone */
+    int32_t light; /* where most activations will be. 1: near -128, as behind a relu whose zero point that is. 2: near their zero point, on
+                      both sides. 0: anywhere. Also for what is fast alone */
 } lb_linear_s8_pack_params;
 
 /* used[0]: how many of the bytes of `packed` were needed; the rest may be cut off. packed and scratch are aligned to 64. */

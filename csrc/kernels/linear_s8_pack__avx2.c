@@ -6,9 +6,9 @@ lb_linear_s8_pack_fn lb_linear_s8_pack__avx2;
 enum { FEW_ROWS = 4, SHORT = 48, SHORT_LIGHT = 96, MOST_QUADS = 1 << 16 };
 
 /* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, what ends
- * a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of pairs; and once for all columns four
- * k of a row in either form. */
-enum { QUAD = 150, GROUP = 138, PANEL_END = 700, PAIRS = 219, BINS_ROW = 35, PAIRS_ROW = 108 };
+ * a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of pairs, and of near, and what its ends
+ * cost more; and once for all columns four k of a row in each form. */
+enum { QUAD = 150, GROUP = 138, PANEL_END = 700, PAIRS = 219, NEAR = 178, NEAR_END = 500, BINS_ROW = 35, PAIRS_ROW = 108, NEAR_ROW = 800 };
 
 static void add_up(const lb_linear_s8_pack_params *p, const int8_t *w, int32_t *sums) {
     memset(sums, 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
@@ -17,8 +17,19 @@ static void add_up(const lb_linear_s8_pack_params *p, const int8_t *w, int32_t *
             sums[j] += w[(ptrdiff_t)j * p->k + i];
 }
 
-/* Bytes used, or 0 where bins do not pay or do not fit: nothing is lost then. */
-static ptrdiff_t pack_bins(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed, void *scratch) {
+/* What some panels of eight columns cost. Pairs and near come by 16. */
+static int64_t pairs_cost(const lb_linear_s8_pack_params *p, int64_t panels) {
+    const int64_t quads = lb_round_up(p->k, LB_STEP) / 4;
+    return quads * PAIRS_ROW + lb_round_up(panels, 2) * quads * PAIRS;
+}
+
+static int64_t near_cost(const lb_linear_s8_pack_params *p, int64_t panels) {
+    const int64_t quads = lb_round_up(p->k, LB_STEP) / 4;
+    return quads * NEAR_ROW + lb_round_up(panels, 2) * (quads * NEAR + NEAR_END);
+}
+
+/* Bytes used, or 0 where bins do not fit or cost more than `other`: nothing is lost then. */
+static ptrdiff_t pack_bins(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed, void *scratch, int64_t other) {
     const lb_schedule s = lb_schedule_at(scratch, p->k);
     const ptrdiff_t front = lb_weights_front(p->n), panels = lb_bin_panels(p->n), room = lb_weights_bytes(p->k, p->n) / 32;
     const int64_t quads = lb_round_up(p->k, 4) / 4;
@@ -27,7 +38,7 @@ static ptrdiff_t pack_bins(const lb_linear_s8_pack_params *p, const int8_t *w, c
     const ptrdiff_t start = lb_round_up(front + panels * lb_bin_chunks(p->k) * (ptrdiff_t)sizeof *panel, 64) / 32;
     if (quads > MOST_QUADS || !quads || start > room)
         return 0;
-    int64_t cost = quads * BINS_ROW, other = quads * PAIRS_ROW;
+    int64_t cost = quads * BINS_ROW;
     uint32_t at = (uint32_t)start;
     memset(packed + front, 0, (size_t)(32 * start - front));
     memset(added, 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
@@ -41,12 +52,9 @@ static ptrdiff_t pack_bins(const lb_linear_s8_pack_params *p, const int8_t *w, c
             at = lb_put_groups(&s, groups, packed, at, panel, added + left);
         }
         cost += PANEL_END;
-        other += lb_round_up(p->k, LB_STEP) / 4 * PAIRS;
-        if (i % 4 == 3 && cost > other + other / 8)
+        if (i % 4 == 3 && cost / (i + 1) > other / panels + other / panels / 8)
             return 0; /* hopeless */
     }
-    if (panels % 2) /* pairs come by 16 columns */
-        other += lb_round_up(p->k, LB_STEP) / 4 * PAIRS;
     return cost < other ? 32 * (ptrdiff_t)at : 0;
 }
 
@@ -58,6 +66,18 @@ static ptrdiff_t pack_nibbles(const lb_linear_s8_pack_params *p, const int8_t *w
         char *column = packed + front + j / LB_PANEL * LB_PANEL * depth + j % LB_PANEL * 4;
         for (int32_t i = 0; i < p->k; i += 4)
             memcpy(column + i * LB_PANEL, w + (ptrdiff_t)j * p->k + i, (size_t)(p->k - i < 4 ? p->k - i : 4));
+    }
+    return front + bytes;
+}
+
+static ptrdiff_t pack_near(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
+    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_STEP), bytes = lb_round_up(p->n, LB_PANEL) * depth;
+    memset(lb_weight_added(packed, p->n), 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
+    memset(packed + front, 128, (size_t)bytes);
+    for (int32_t j = 0; j < p->n; j++) {
+        char *column = packed + front + j / LB_PANEL * LB_PANEL * depth + j % LB_PANEL * 4;
+        for (int32_t i = 0; i < p->k; i++)
+            column[i / 4 * 4 * LB_PANEL + i % 4] = (char)(w[(ptrdiff_t)j * p->k + i] ^ -128);
     }
     return front + bytes;
 }
@@ -82,19 +102,22 @@ static ptrdiff_t pack_pairs(const lb_linear_s8_pack_params *p, const int8_t *w, 
 
 void lb_linear_s8_pack__avx2(const lb_linear_s8_pack_params *p, const int8_t *w, void *packed, int64_t *used, void *scratch) {
     lb_weights_head head = {.method = LB_NIBBLES};
+    const int64_t panels = lb_bin_panels(p->n), pairs = pairs_cost(p, panels), near = near_cost(p, panels);
+    const int is_near = p->light == 2 && near < pairs;
     if (p->rows < FEW_ROWS)
         used[0] = pack_nibbles(p, w, packed);
-    else if (p->light && p->k > SHORT_LIGHT) {
+    else if (p->light == 1 && p->k > SHORT_LIGHT) {
         head.method = LB_LIGHT;
         used[0] = pack_nibbles(p, w, packed);
     } else if (p->k <= SHORT) {
         head.method = LB_PLAIN;
         used[0] = pack_plain(p, w, packed);
-    } else {
+    } else if ((used[0] = pack_bins(p, w, packed, scratch, is_near ? near : pairs)) != 0)
         head.method = LB_BINS;
-        used[0] = pack_bins(p, w, packed, scratch);
-    }
-    if (!used[0]) {
+    else if (is_near) {
+        head.method = LB_NEAR;
+        used[0] = pack_near(p, w, packed);
+    } else {
         head.method = LB_PAIRS;
         used[0] = pack_pairs(p, w, packed);
     }

@@ -19,6 +19,7 @@ PLAIN = ("ref", "armdsp", "mve", "neon")  # instruction sets that take weights i
 QUADS = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take weights of linear_s8 and conv_s8 as linear_s8_quads makes them
 MACS_PER_NS = 60.0
 LIGHT = -112  # zero points up to that are those of a relu's results, most of which are small
+MIDDLE = 48  # zero points up to which activations count as being on both sides of it
 FEW_ROWS = 4  # fewer: reading the weights takes longer than multiplying
 ROWS_IN_CACHE = 384 << 10  # bytes of widened rows that stay in the second-level cache while the weights pass
 
@@ -54,8 +55,8 @@ def sizes(isa: str, rows: int, k: int, n: int) -> tuple[int, int, int]:
     return int(out[0]), int(out[1]), int(out[2])
 
 
-def pack(isa: str, weights: Array, rows: int, light: bool = False) -> Array:
-    """Weights (groups, n, k) in the layout of the instruction set, for products of about so many rows; light: of small activations."""
+def pack(isa: str, weights: Array, rows: int, light: int = 0) -> Array:
+    """Weights (groups, n, k) in the layout of the instruction set, for products of about so many rows; light as the contract says."""
     groups, n, k = weights.shape
     if isa in QUADS:
         return pack_quads(weights)
@@ -84,11 +85,21 @@ def pack_quads(weights: Array) -> Array:
     return out
 
 
-def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int, bool]:
-    """The layout of the weights by name, and what packing is told to get it: a number of rows, and whether activations are small."""
-    light = ints(node, "x_zero")["x_zero"] <= LIGHT
-    many = "light rows" if light else "rows"
-    layouts = {"few rows": (min(rows, FEW_ROWS - 1), False), many: (max(rows, FEW_ROWS), light)}
+def light_of(node: Node) -> int:
+    """Where most activations are, as their zero point tells; what linear_s8_pack calls light.
+
+    Those on both sides of their zero point are mostly near to it; in convolutions, whose rows are short or made anew for each window, that
+    was not found to pay.
+    """
+    x_zero = ints(node, "x_zero")["x_zero"]
+    return 1 if x_zero <= LIGHT else 2 if node.op == "q_linear" and abs(x_zero) <= MIDDLE else 0
+
+
+def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int, int]:
+    """The layout of the weights by name, and what packing is told to get it: a number of rows, and where most activations are."""
+    light = light_of(node)
+    many = ("rows", "light rows", "near rows")[light]
+    layouts = {"few rows": (min(rows, FEW_ROWS - 1), 0), many: (max(rows, FEW_ROWS), light)}
     layout = ctx.choose(node, "layout", tuple(layouts), "few rows" if rows < FEW_ROWS else many)
     return (layout, *layouts[layout])
 
