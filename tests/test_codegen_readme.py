@@ -12,7 +12,9 @@ from codegen_tools import compile_all
 from test_plan import network
 
 import lowbit
+from lowbit.cli import main
 from lowbit.codegen.targets import WARNINGS
+from lowbit.dims import symbol
 from lowbit.errors import ShapeError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
@@ -91,3 +93,16 @@ def test_ends_that_hold_nothing_are_refused() -> None:
         ShapeError, match=r"input 'x' is int8\[0, 3\]: it holds nothing.\n  Try: sizes from 1 on, for example --shapes batch=1"
     ):
         lowbit.emit_c(b.finish({"y": b.add("reshape", x, shape=(3, 0))}), None, measure=False)
+
+
+def test_the_command_line_names_the_target_that_is_meant_without_one_and_refuses_a_batch_of_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["emit-c", "--help"])
+    assert re.search(r"--target NAME\s+one of host, portable,[^(]*\(portable\)", capsys.readouterr().out)
+    b = Builder()
+    x = b.input("x", TensorType((symbol("batch"), 3), "int8"))
+    b.finish({"y": b.add("relu", x)}).save(tmp_path / "net.lowbit")
+    assert main(["emit-c", str(tmp_path / "net.lowbit"), "-o", str(tmp_path / "c"), "--shapes", "batch=0"]) == 1
+    assert "input 'x' is int8[0, 3]: it holds nothing" in capsys.readouterr().err and not (tmp_path / "c").exists()
