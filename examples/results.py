@@ -167,7 +167,8 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         "*compiled* is a native session with one thread, *PyTorch* the module in eager mode. *Same bits*: the two give equal outputs on",
         "the first test batch, and one score stands for both.",
         "Milliseconds are the least of runs in turns, PyTorch's float module among them; *weights* are matrices and kernels with their",
-        "scales as files store them, *activations* the arena at that batch.",
+        "scales as files store them, *activations* the arena at that batch. These milliseconds were taken on a busy machine and are",
+        "too large, some by several times; `--stage time` measures anew.",
         "",
     ]
     for name, part in found.items():
