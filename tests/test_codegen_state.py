@@ -322,7 +322,7 @@ def test_the_command_line_makes_frames(tmp_path: Path, capsys: pytest.CaptureFix
     command = ["emit-c", str(tmp_path / "whole.lowbit"), "-o", str(tmp_path / "out"), "--streaming", "4"]
     assert main([*command, "--json"]) == 0
     stream = lowbit.streaming(q, frame=4)
-    want = lowbit.emit_c(stream.graph, None, state=stream.state, measure=False)
+    want = lowbit.emit_c(stream.graph, None, state=stream.state)
     assert json.loads(capsys.readouterr().out)["state_bytes"] == want.state_bytes > 0
     assert {path: (tmp_path / "out" / path).read_text() for path in want.files} == dict(want.files)
     assert main([*command, "--time-axis", "2"]) == 0
