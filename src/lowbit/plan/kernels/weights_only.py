@@ -107,6 +107,29 @@ def dequantize(node: Node, ctx: Context) -> list[Call] | None:
     return None if few is None else [expand(ctx, few.ints, few.scales, few.four_bits, node.output)]
 
 
+@lowers("dequantize_linear")
+def dequantize_gathered(node: Node, ctx: Context) -> list[Call] | None:
+    """Rows of a table, which bring the scales of their blocks along."""
+    q, scale, zero = node.inputs[0], node.inputs[1], node.input(2)
+    if q is None or scale is None or zero is not None or q.type.dtype.name != "int8" or not is_float(scale, node.output):
+        return None
+    axis, block = int(node.attrs["axis"]), int(node.attrs["block_size"])  # type: ignore[arg-type]
+    last = q.type.rank - 1
+    if not block or axis % q.type.rank != last or (*scale.shape[:last], scale.shape[last] * block) != q.shape:
+        return None
+    n = prod(int(d) for d in q.shape)
+    return [
+        Call(
+            ctx.kernel("expand_s8_f32"),
+            {"run": block, "inner": 1},
+            (ctx.argument(q), ctx.argument(scale), node.output),
+            n,
+            float(n),
+            macs=0,
+        )
+    ]
+
+
 @lowers("linear", "linear_clip", first=True)
 def linear(node: Node, ctx: Context) -> list[Call] | None:
     """Four-bit weights as they are, on machines that run portable C: an arena for their floats is what they do not have."""
