@@ -17,7 +17,7 @@ from lowbit.torch.qtensor import QTensor
 
 
 def compiled(weight: QTensor) -> Compiled:
-    """The sessions that belong to a weight: it never changes, so they stay right as long as it lives."""
+    """The sessions that belong to a weight."""
     found: Compiled | None = weight.__dict__.get("_compiled")
     if found is None:
         found = weight.__dict__["_compiled"] = Compiled()
@@ -47,7 +47,7 @@ def conv2d(x: QTensor, weight: QTensor, bias: Tensor | None = None, **geometry: 
     attrs = conv_attrs(**geometry)
     shape = dims("n", int(x.shape[1]), int(x.shape[2]), int(x.shape[3]))
     layer = Layer("conv", shape, weight, None, p, None, True, attrs)
-    made = compiled(weight).get((p, shape, tuple(attrs.items())), layer.graph)
+    made = compiled(weight).get((p, shape, tuple(attrs.items())), layer.graph, (weight,))
     y = run(made, x.ints)
     return y if bias is None else y + bias.reshape(-1, 1, 1)
 
@@ -55,7 +55,7 @@ def conv2d(x: QTensor, weight: QTensor, bias: Tensor | None = None, **geometry: 
 @kernel("cpu", "linear_rows")
 def linear_rows(x: Tensor, weight: QTensor, bias: Tensor | None = None) -> Tensor | None:
     layer = Layer("linear", dims("rows", int(weight.shape[1])), weight, bias, "rows")
-    made = compiled(weight).get(("rows", None if bias is None else id(bias)), layer.graph)
+    made = compiled(weight).get("rows", layer.graph, (weight, bias))
     return run(made, x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], weight.shape[0])
 
 
@@ -63,7 +63,7 @@ def linear_rows(x: Tensor, weight: QTensor, bias: Tensor | None = None) -> Tenso
 def weight_only(x: Tensor, weight: QTensor, bias: Tensor | None = None) -> Tensor | None:
     """Weights in few bits, multiplied as floats by a session that keeps them as it wants them."""
     layer = Layer("linear", dims("rows", int(weight.shape[1])), weight, bias)
-    made = compiled(weight).get(("weights", None if bias is None else id(bias)), layer.graph)
+    made = compiled(weight).get("weights", layer.graph, (weight, bias))
     return run(made, x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], weight.shape[0])
 
 

@@ -103,6 +103,14 @@ def _requires_grad(q: Any, requires_grad: bool = True) -> Any:
     return NotImplemented
 
 
+def _set_data(q: Any, other: Any) -> Any:
+    if isinstance(q, QTensor):
+        raise QuantError(
+            ".data = would put other numbers into a QTensor, which does not change", hint="setattr(module, name, nn.Parameter(q))"
+        )
+    return NotImplemented
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys([torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm, torch.bmm, Tensor.bmm], _matmul),
     **dict.fromkeys([torch.mv, Tensor.mv, torch.dot, Tensor.dot], _matmul),
@@ -110,6 +118,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     F.conv2d: _conv2d,
     F.embedding: _embedding,
     Tensor.requires_grad_: _requires_grad,
+    Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
 }
 
 
@@ -223,7 +232,10 @@ def _copy(q: QTensor, source: Any, non_blocking: bool = False) -> QTensor:
         raise QuantError(f"copy_ of {found} into a QTensor of {q._layout} {tuple(q.shape)}, which does not change", hint=_HINT)
     for mine, theirs in zip((q._data, q._scale, q._zero_point), (source._data, source._scale, source._zero_point), strict=True):
         mine.copy_(theirs, non_blocking)
-    q._known = source._known
+        if not mine.is_inference():
+            torch.autograd.graph.increment_version(mine)  # below autograd nobody counts, and others of the same memory look at it
+    q._known = None
+    q.__dict__.pop("_compiled", None)
     return q
 
 

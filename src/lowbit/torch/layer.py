@@ -6,7 +6,8 @@ A module's integer function is that graph, lowered and run as any other: it has 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from lowbit.ir.graph import Graph, Value
 from lowbit.lower import lower
 from lowbit.quant_params import PerBlock, QuantParams
 from lowbit.runtime.session import Session
+from lowbit.torch.params import version
 from lowbit.torch.qtensor import QTensor
 from lowbit.types import Array, TensorType
 
@@ -95,11 +97,32 @@ class Layer:
         return b.finish({"y": bracket(b, y, self.output)})
 
 
+def mark(x: Given) -> Any:
+    """What is equal as long as a constant has the same numbers. Floats are biases, small enough to be compared by their bytes."""
+    if x is None:
+        return None
+    if isinstance(x, QTensor):
+        return tuple((id(t), version(t)) for t in (x._data, x._scale, x._zero_point))
+    return array(x).tobytes()
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A session, the marks of the constants it was made from, and the integers, so that no others get their place in memory."""
+
+    session: Session
+    marks: tuple[Any, ...]
+    kept: tuple[Tensor, ...]
+
+
 class Compiled:
-    """Sessions that are made when first needed. Copies begin empty: a session is no state."""
+    """Sessions that are made when first needed, and again when a constant has changed. Copies begin empty: a session is no state."""
+
+    LIMIT = 16  # the ones that were asked for last: parameters of activations and sizes of images may be as many as there are inputs
 
     def __init__(self) -> None:
-        self._made: dict[Any, Session] = {}
+        self._made: dict[Any, _Made] = {}
+        self._lock = threading.Lock()
 
     def __deepcopy__(self, memo: Any) -> Compiled:
         return Compiled()
@@ -107,15 +130,26 @@ class Compiled:
     def __reduce__(self) -> Any:
         return Compiled, ()
 
-    def clear(self) -> None:
-        self._made.clear()
+    def __len__(self) -> int:
+        return len(self._made)
 
-    def get(self, key: Any, graph: Any) -> Session:
-        """The session of the graph that `graph()` gives; once for each key."""
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = session(graph())
-        return found
+    def clear(self) -> None:
+        with self._lock:
+            self._made.clear()
+
+    def get(self, key: Any, graph: Any, constants: Iterable[Given]) -> Session:
+        """The session of the graph that `graph()` gives, made from `constants`; once for each key while they stay what they are."""
+        given = tuple(constants)
+        marks = tuple(map(mark, given))
+        with self._lock:
+            found = self._made.pop(key, None)
+            if found is None or found.marks != marks:
+                kept = tuple(t for q in given if isinstance(q, QTensor) for t in (q._data, q._scale, q._zero_point))
+                found = _Made(session(graph()), marks, kept)
+            self._made[key] = found  # the last one now
+            while len(self._made) > self.LIMIT:
+                del self._made[next(iter(self._made))]
+        return found.session
 
 
 def session(graph: Graph) -> Session:

@@ -60,6 +60,11 @@ def as_params(layout: Layout, scale: Tensor, zero_point: Tensor) -> QuantParams:
     return QuantParams(layout.dtype, *numbers, layout.scheme, layout.granularity)
 
 
+def version(t: Tensor) -> int:
+    """How often the tensor's memory has been written; tensors made in inference mode do not count."""
+    return -1 if t.is_inference() else t._version
+
+
 def spread(x: Tensor, layout: Layout, shape: Sequence[int]) -> Tensor:
     """Scales or zero points so that they broadcast against a tensor of `shape`."""
     if layout.axis is None:

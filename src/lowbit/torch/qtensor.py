@@ -24,7 +24,7 @@ from lowbit.errors import DTypeError, QuantError
 from lowbit.qarray import QArray
 from lowbit.quant_params import QUANT_DTYPES, Granularity, PerTensor, QuantParams, Scheme, requantize
 from lowbit.ranges import params_from_data
-from lowbit.torch.params import PACKED, Layout, as_params, as_tensors, codes, layout_of, packed, real, unpacked
+from lowbit.torch.params import PACKED, Layout, as_params, as_tensors, codes, layout_of, packed, real, unpacked, version
 
 _PER_TENSOR = PerTensor()
 
@@ -36,7 +36,8 @@ class QTensor(Tensor):
     _scale: Tensor
     _zero_point: Tensor
     _layout: Layout
-    _known: QuantParams | None
+    _known: QuantParams | None  # what scale and zero point are as a value, and when: `_known_at`
+    _known_at: tuple[int, int]
 
     @staticmethod
     def __new__(cls, data: Tensor, scale: Tensor, zero_point: Tensor, layout: Layout, shape: Sequence[int]) -> QTensor:
@@ -44,7 +45,8 @@ class QTensor(Tensor):
         made: QTensor = Tensor._make_wrapper_subclass(
             cls, tuple(shape), strides=strides, dtype=torch.float32, device=data.device, requires_grad=False
         )
-        made._data, made._scale, made._zero_point, made._layout, made._known = data, scale, zero_point, layout, None
+        made._data, made._scale, made._zero_point, made._layout = data, scale, zero_point, layout
+        made._known, made._known_at = None, (-1, -1)
         return made
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -56,7 +58,7 @@ class QTensor(Tensor):
         params.check(ints.shape)
         layout = layout_of(params)
         made = cls(packed(ints, layout), *as_tensors(params, ints.device), layout, ints.shape)
-        made._known = params
+        made._know(params)
         return made
 
     @classmethod
@@ -68,9 +70,18 @@ class QTensor(Tensor):
 
     @property
     def quant_params(self) -> QuantParams:
-        if self._known is None:
-            self._known = as_params(self._layout, self._scale, self._zero_point)
+        if self._known is None or self._known_at != self._written:
+            return self._know(as_params(self._layout, self._scale, self._zero_point))
         return self._known
+
+    def _know(self, params: QuantParams) -> QuantParams:
+        self._known, self._known_at = params, self._written
+        return params
+
+    @property
+    def _written(self) -> tuple[int, int]:
+        """How often scale and zero point have been written: by load_state_dict, perhaps through another QTensor of the same memory."""
+        return version(self._scale), version(self._zero_point)
 
     @property
     def ints(self) -> Tensor:
@@ -140,7 +151,8 @@ class QTensor(Tensor):
     def _with(self, change: Callable[[Tensor], Tensor]) -> QTensor:
         """The same number in other memory: `change` is done to each of its tensors."""
         made = QTensor(change(self._data), change(self._scale), change(self._zero_point), self._layout, self.shape)
-        made._known = self._known
+        if self._known is not None and self._known_at == self._written:
+            made._know(self._known)
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> QTensor:

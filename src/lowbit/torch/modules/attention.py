@@ -58,6 +58,9 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
         """Dynamic: without the graph around it nobody has seen what its projections give."""
         return self.to_mode("dynamic")
 
+    def _constants(self) -> tuple[Any, ...]:
+        return (*super()._constants(), *self.out_proj._parameters.values())
+
     def _real(self, *args: Any, **options: Any) -> Any:
         """In float, with torch's own code, which reads plain weights."""
         if not self.is_quantized and not isinstance(self.out_proj.bias, QTensor):
@@ -106,7 +109,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
         if odd or (self.quant_mode == "static" and not (plain and len(self.params) == len(ROLES))):
             return self._real(*args, **options)
         if self.quant_mode == "static":
-            return run(self._compiled.get("static", self.graph), query), None
+            return run(self._compiled.get("static", self.graph, self._constants()), query), None
         alone = query.dim() == 2
         q, k, v = (self._heads(self._projected(i, t), alone) for i, t in enumerate(given))
         mask = merged(attn_mask, key_padding_mask, q, alone)
@@ -137,7 +140,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
     def _linear(self, key: str, weight: Any, bias: Any, x: Tensor) -> Tensor:
         """A projection whose rows are quantized at run time."""
         layer = Layer("linear", dims("rows", int(weight.shape[1])), weight, bias, "rows")
-        made = self._compiled.get(key, layer.graph)
+        made = self._compiled.get(key, layer.graph, self._constants())
         return run(made, x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], weight.shape[0])
 
     def graph(self) -> Graph:

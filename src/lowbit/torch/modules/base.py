@@ -170,6 +170,10 @@ class Quantized(nn.Module, ABC):
         """The floats of a quantized parameter."""
         return q.dequantize()
 
+    def _constants(self) -> tuple[Any, ...]:
+        """What its sessions are made from."""
+        return tuple(self._parameters.values())
+
     @property
     def is_quantized(self) -> bool:
         """Whether its weights are integers."""

@@ -51,7 +51,7 @@ class _Conv(Quantized):
             x = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode)
         alone = x.dim() == len(self.stride) + 1
         spatial = tuple(x.shape[-len(self.stride) :])
-        made = self._compiled.get(spatial, lambda: self.layer(spatial))
+        made = self._compiled.get(spatial, lambda: self.layer(spatial), self._constants())
         y = run(made, x[None] if alone else x)
         return y[0] if alone else y
 

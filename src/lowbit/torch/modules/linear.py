@@ -42,7 +42,8 @@ class Linear(Quantized, nn.Linear):
         y = self._product(input)
         if self.weight_offset is None:
             return y
-        sums = input.reshape(*input.shape[:-1], self.weight_offset.shape[1], -1).sum(-1)  # of blocks: their offsets are multiplied by them
+        count = self.weight_offset.shape[1]
+        sums = input.reshape(*input.shape[:-1], count, self.in_features // count).sum(-1)  # of blocks: their offsets are multiplied by them
         return y + F.linear(sums, self.weight_offset)
 
     def _product(self, x: Tensor) -> Tensor:
@@ -84,7 +85,7 @@ class Linear(Quantized, nn.Linear):
     def _exact(self, x: Tensor) -> Tensor:
         if x.device.type != "cpu" or x.dtype != torch.float32:
             return self._elsewhere(x)
-        made = self._compiled.get(self.quant_mode, self.layer)
+        made = self._compiled.get(self.quant_mode, self.layer, self._constants())
         if x.dim() == 2:
             return run(made, x)
         return run(made, x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)

@@ -155,7 +155,7 @@ class _Recurrent(Quantized):
         batch_axis = 0 if self.batch_first else 1
         states = [] if hx is None else list(hx) if isinstance(hx, tuple) else [hx]
         inputs = [x.unsqueeze(batch_axis), *(s.unsqueeze(1) for s in states)] if alone else [x, *states]
-        made = self._compiled.get((self.quant_mode, bool(states)), lambda: self.graph(bool(states)))
+        made = self._compiled.get((self.quant_mode, bool(states)), lambda: self.graph(bool(states)), self._constants())
         results = made(*[t.detach().contiguous().numpy() for t in inputs])
         y, *last = (torch.from_numpy(r) for r in results)
         if alone:
