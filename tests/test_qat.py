@@ -23,6 +23,7 @@ from lowbit.quant_params import quantize
 from lowbit.quantization.recipes import recipe as recipe_rules
 from lowbit.quantization.rules import CalibratedQuantRule, FloatRule, QuantRule
 from lowbit.torch.qat import ActivationFake, QatModel, WeightFake, fake_quantize, prepare_qat
+from lowbit.torch.qat.fake import RowsFake
 
 BATCH = {"x": {0: "batch"}}
 
@@ -153,6 +154,29 @@ def test_an_activations_count_is_that_of_one_sample() -> None:
     zero = int(fake.zero_point)
     assert fake.step.grad is not None
     assert float(fake.step.grad * fake.unit) == pytest.approx(60 * (127 - zero) / np.sqrt(10 * (127 - zero)), rel=1e-6)
+
+
+def test_where_no_step_learns_the_largest_number_has_a_gradient() -> None:
+    x = torch.tensor([[0.5, -3.0, 1.0], [0.01, 0.02, -0.02]], requires_grad=True)
+    RowsFake()(x).sum().backward()
+    assert x.grad is not None and x.grad.eq(1).all()
+    w = torch.tensor([[1.0, -2.0, 4.0, 0.3], [0.1, 0.2, -0.3, 0.0]], requires_grad=True)
+    fake = WeightFake(lowbit.params_from_data(w.detach().numpy(), "int4", "symmetric_restricted", lowbit.PerAxis(0)), learn=False)
+    fake(w).sum().backward()
+    assert w.grad is not None and w.grad.eq(1).all()
+    seen = torch.tensor([-9.0, -8.4, 7.4, 7.6, torch.nan], requires_grad=True)
+    fake_quantize(seen, torch.tensor(1.0), torch.tensor(0), -8, 7, 0.0).sum().backward()
+    assert seen.grad is not None and seen.grad.tolist() == [0, 1, 1, 0, 0]  # what rounds out of the range has none
+
+
+def test_every_weight_of_a_recurrence_learns() -> None:
+    model, data, recipe = recurrent()
+    qat = prepare_qat(model, recipe, inputs=(torch.from_numpy(data(0)),), dynamic=BATCH, calibration=[(data(0),)])
+    qat.train()(torch.from_numpy(data(1))).square().mean().backward()
+    for name in ("weight_ih_l0", "weight_hh_l0"):
+        w = getattr(qat.model.lstm, name)
+        largest = w.detach().abs().argmax(1, keepdim=True)
+        assert w.grad is not None and w.grad.gather(1, largest).ne(0).all()
 
 
 def test_gradient_descent_moves_the_scale_itself_and_adam_parts_of_it() -> None:

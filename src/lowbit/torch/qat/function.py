@@ -4,7 +4,9 @@
     dy/dx = 1 inside the range, 0 outside                               straight through
     dy/ds = rne(x / s) - x / s inside, qmin - zp below, qmax - zp above learned step size (Esser et al., 2020), times 1 / sqrt(N * Qp)
 
-Inside is qmin - zp < x / s < qmax - zp. N is the number of elements that one step serves, Qp = qmax - zp.
+Inside is qmin - zp < x / s < qmax - zp where the step learns, as published. Where it does not (it follows the data, or is that of a row's
+largest number), inside is all that rounds into the range: the largest number has the outermost code, and it must learn like the others.
+N is the number of elements that one step serves, Qp = qmax - zp.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class _FakeQuantize(Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
         x, scale, low, high = ctx.saved_tensors
         g, t = grads[0], x / scale
-        inside = (t > low).logical_and_(t < high)
+        met = t if ctx.factor else t.round()
+        inside = (met > low).logical_and_(met < high) if ctx.factor else (met >= low).logical_and_(met <= high)
         to_x = g * inside if ctx.needs_input_grad[0] else None
         to_scale = torch.zeros_like(scale) if ctx.needs_input_grad[1] else None
         if ctx.needs_input_grad[1] and ctx.factor:
