@@ -99,8 +99,16 @@ class Pair:
         node = self.quantized.nodes[i]
         bracket = self.brackets.get(node.output.name)
         if active is not None and node.output.name not in active:
+            if bracket is not None and bracket.constant:
+                env[node.output.name] = self.float.constants[bracket.of].data
+                offset = (
+                    f"{bracket.of}:offset"  # of its blocks: a layer adds what it gives to the product of the rest, and the rest is all here
+                )
+                if offset in env:
+                    env[offset] = np.zeros_like(env[offset])
+                return
             if bracket is not None:
-                env[node.output.name] = self.float.constants[bracket.of].data if bracket.constant else env[bracket.of]
+                env[node.output.name] = env[bracket.of]
                 return
             if node.op in QUANTIZES:  # its dequantize looks past it; or it is rounded anyway when its dequantize is active
                 users = self.quantized.users.get(node.output.name, ())
