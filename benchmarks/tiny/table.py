@@ -31,7 +31,7 @@ transformer of their size, all int8. Weights are seeded, not trained: memory doe
 RAM is the whole arena, inputs and outputs included (`--io-in-arena --channels-last`). **Bound**: no arena can be smaller than what is alive
 at the fullest step: inputs and outputs of one kernel call, and whatever else is read later, without scratch memory of kernels. MLPerf: the
 arena that the reference implementation sets aside by hand. `armdsp` kernels have scratch memory, and so have `mve` ones: their arenas stand
-beside. Flash is constants and code, by arm-none-eabi-gcc -O2 for the Cortex-M4.
+beside. Flash is constants, code and what it takes of libgcc, by arm-none-eabi-gcc -O2 for the Cortex-M4.
 
 | network | RAM | bound | RAM / bound | RAM, armdsp | RAM, mve | MLPerf's arena | flash | weights | stack |
 |---|---|---|---|---|---|---|---|---|---|

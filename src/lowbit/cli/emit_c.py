@@ -8,6 +8,7 @@ import re
 from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, size, whole
 from lowbit.codegen import TARGETS
 from lowbit.codegen.boards import FOLDER
+from lowbit.codegen.readme import portable_share
 from lowbit.frames import streaming
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import emit_c
@@ -93,7 +94,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", args.name):
-        raise UsageError(f"--name {args.name!r} is no C identifier of letters, digits and single underscores")
+        raise UsageError(f"--name {args.name!r} is no C identifier of letters, digits and single underscores", hint="--name model")
     graph, kept = streamed(args)
     done = emit_c(
         graph, args.out, target=args.target, name=args.name, no_float=args.no_float, float_io=args.float_io,
@@ -114,6 +115,10 @@ def main(args: argparse.Namespace) -> None:
         say(f"stack    {done.stack_bytes:,} bytes")
     else:
         say(f"flash    {done.weight_bytes:,} bytes of weights; the code was not measured: no compiler for {done.target} is there")
+        say(f"stack    not measured{', and not counted by --fits; nor is the code' if args.fits else ''}")
+    share = portable_share(TARGETS[args.target].isas, done.macs, done.ref_macs)
+    if share:
+        say(f"kernels  {share}")
     say(
         "bits     "
         + ("those of the interpreter" if done.exact else "float layers round in the order of the kernels, not the interpreter's")

@@ -116,6 +116,9 @@ def cmakelists(p: Project, lacks: str | None) -> str:
         f"target_include_directories({p.name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})",
         f"set_target_properties({p.name} PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)",
         f"target_compile_options({p.name} PRIVATE {options})",
+        'if(NOT CMAKE_C_FLAGS MATCHES "(^| )-O") # a build without a type is optimized too',
+        f"  target_compile_options({p.name} PRIVATE $<$<CONFIG:>:{p.target.optimize}>)",
+        "endif()",
     ]  # fmt: skip
     for isa, needed in isa_flags(p).items():
         files = " ".join(f"kernels/{k}.c" for k in sorted(p.kernels) if k.endswith(f"__{isa}"))

@@ -36,6 +36,7 @@ class EmittedC:
 
     least_bytes and live_bytes: no arena can be smaller than what is alive at the fullest step, with scratch memory and without
     exact: whether the outputs are the interpreter's bit for bit; layers in floating point may round otherwise
+    macs and ref_macs: multiply-adds of the network, and those of them that kernels of portable C do
     """
 
     folder: Path | None
@@ -51,6 +52,8 @@ class EmittedC:
     flash_bytes: int | None
     stack_bytes: int | None
     compiler: str | None
+    macs: int
+    ref_macs: int
 
     @property
     def ram_bytes(self) -> int:
@@ -70,6 +73,8 @@ class EmittedC:
             "exact",
             "compiler",
             "target",
+            "macs",
+            "ref_macs",
         )
         return {"folder": str(self.folder) if self.folder else None, "ram_bytes": self.ram_bytes, "files": list(self.files)} | {
             n: getattr(self, n) for n in names
@@ -97,7 +102,7 @@ def emit(
     """Writes the graph as C; see pipeline.emit_c."""
     t = target(text("target", target_name))
     text("name", name, 'name="model"')
-    whole("vectors", vectors, 0, MOST_VECTORS)
+    whole("vectors", vectors, 1, MOST_VECTORS)
     if samples is not None:
         items("samples=", samples, "[{input name: array}, …]")
     if fits is not None:
@@ -108,7 +113,7 @@ def emit(
     if folder is not None:
         folder = needed(folder, "the path of a folder")
     if name != identifier(name) or name != Names().new(name):
-        raise InputError(f"name {name!r} is no C identifier of letters, digits and single underscores")
+        raise InputError(f"name {name!r} is no C identifier of letters, digits and single underscores", hint='name="model" (--name)')
     refuse_name(name, unusable(name))
     if graph.symbols:
         raise ShapeError(
@@ -136,10 +141,10 @@ def emit(
     emitted = EmittedC(
         Path(folder) if folder is not None else None, t.name, files, project.arena_bytes, project.plan.least_bytes,
         project.plan.live_bytes, project.io_bytes,
-        project.state_bytes if states else 0, project.weight_bytes, exact, *_numbers(found),
+        project.state_bytes if states else 0, project.weight_bytes, exact, *_numbers(found), project.macs, project.ref_macs,
     )  # fmt: skip
     if fits is not None:
-        check_fits(emitted, *fits)
+        check_fits(emitted, project, channels_last_io, *fits)
     if folder is not None:
         write_folder(folder, files, force=force)
     return emitted
@@ -249,6 +254,8 @@ def golden(
     rng = np.random.default_rng(0)
     given = [v for v in graph.inputs if v.name not in states]
     feeds = list(samples)[:count] if samples is not None else [{v.name: sample(v, rng) for v in given} for _ in range(count)]
+    if not feeds:
+        raise InputError("samples= is empty, the self test needs one at least", hint="without samples= inputs are made: vectors=2")
     held = {v.name: np.full([int(d) for d in v.shape], zeros.get(v.name, 0), v.type.dtype.numpy)
             for v in graph.inputs if v.name in states}  # fmt: skip
     session = Session(graph, threads=1, isa=isa, stored=True)
@@ -262,20 +269,33 @@ def golden(
     return found, exact
 
 
-def check_fits(e: EmittedC, ram: int, flash: int) -> None:
-    """A LowbitError when the network needs more than there is."""
-    stack = e.stack_bytes or 0
-    needed, code = e.ram_bytes + stack, e.flash_bytes if e.flash_bytes is not None else e.weight_bytes
+def check_fits(e: EmittedC, p: Project, channels_last_io: bool, ram: int, flash: int) -> None:
+    """A LowbitError when the network needs more than there is, with the layer to begin with and what has not been done yet."""
+    needed, code = e.ram_bytes + (e.stack_bytes or 0), e.flash_bytes if e.flash_bytes is not None else e.weight_bytes
     if needed > ram:
+        full = p.calls[p.plan.fullest] if p.calls else None
+        open_options = [
+            *([] if p.plan.input_slots else ["io_in_arena (--io-in-arena)"]),
+            *([] if channels_last_io else ["channels_last (--channels-last)"]),
+        ]
         raise DoesNotFit(
             f"{needed:,} bytes of RAM are needed (arena {e.arena_bytes:,}, inputs and outputs {e.io_bytes:,}, "
-            f"{f'state {e.state_bytes:,}, ' if e.state_bytes else ''}stack {stack:,}), "
-            f"{ram:,} are there",
-            hint="io_in_arena (--io-in-arena), channels_last (--channels-last), a smaller input or a narrower network",
+            f"{f'state {e.state_bytes:,}, ' if e.state_bytes else ''}"
+            f"{f'stack {e.stack_bytes:,}' if e.stack_bytes is not None else 'stack not measured and not counted'}), "
+            f"{ram:,} are there{'; here the arena is fullest' if full is not None else ''}",
+            where=full.where if full is not None else None,
+            hint=", ".join([*open_options, "a smaller input or a narrower network"]),
         )
     if code > flash:
         what = "flash" if e.flash_bytes is not None else "flash for the weights alone"
-        raise DoesNotFit(f"{code:,} bytes of {what} are needed, {flash:,} are there", hint="recipe w4a8, or a narrower network")
+        heavy = max(p.calls, key=lambda call: readme.layer_bytes(p, call)[0], default=None)
+        most = f"; this layer has most, {readme.layer_bytes(p, heavy)[0]:,}" if heavy is not None else ""
+        packed = any("_w4_" in k for k in p.kernels)
+        raise DoesNotFit(
+            f"{code:,} bytes of {what} are needed, {flash:,} are there{most}",
+            where=heavy.where if heavy is not None else None,
+            hint="a narrower network" if packed else "recipe w4a8, or a narrower network",
+        )
 
 
 class DoesNotFit(LowbitError):

@@ -40,13 +40,17 @@ def write_folder(folder: str | os.PathLike[str], files: Mapping[str, str], *, fo
     out = Path(os.path.realpath(folder))
     whole = {**files, MANIFEST: manifest(files)}
     if out.exists() and not out.is_dir():
-        raise FormatError("is a file, a folder is needed", where=str(folder))
+        raise FormatError("is a file, a folder is needed", where=str(folder), hint="another path, or take the file away")
     if not out.parent.is_dir():
         raise FormatError("cannot be written (its parent folder does not exist)", where=str(folder), hint=f"mkdir -p {out.parent}")
     try:
         _recover(out)
     except OSError as e:
-        raise FormatError(f"cannot be put back as it was before a call that was killed ({e.strerror or e})", where=str(folder)) from e
+        raise FormatError(
+            f"cannot be put back as it was before a call that was killed ({e.strerror or e})",
+            where=str(folder),
+            hint=f"another folder; the old files are in {out.parent}/.{out.name}.lowbit-*/{OLD}",
+        ) from e
     old = _written(out)
     foreign = [p for p in sorted(files) if os.path.lexists(out / p) and not _as_written(out / p, old.get(p) if old else None)]
     if old is None and os.path.lexists(out / MANIFEST):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import subprocess
 import tempfile
@@ -21,14 +20,17 @@ IN_INTEGERS = "a rule that quantizes this layer (recipe int8, or w4a8), or witho
 
 @dataclass(frozen=True)
 class Measured:
-    """flash: code and constants of all object files; stack: the deepest chain of calls, without libc's and the compiler's helpers.
+    """flash: code and constants of all object files and what they take of libgcc; stack: the deepest chain of calls, without libraries'.
 
-    files  source → bytes of flash, and bytes of stack of its functions together: all of them may be open at once
+    library_bytes  of flash, of the compiler's own functions: soft floats, long divisions. None where it could not be linked; 0 where an
+                   operating system has them
+    files          source → bytes of flash, and bytes of stack of its functions together: all of them may be open at once
     """
 
     compiler: str
     version: str
     flash_bytes: int
+    library_bytes: int | None
     stack_bytes: int
     files: Mapping[str, tuple[int, int]]
 
@@ -57,17 +59,43 @@ def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
                     hint=IN_INTEGERS,
                 )
             if made.returncode:
-                raise FormatError(f"{p.target.compiler} does not compile {s}: {made.stderr[:400]}", where=p.name)
+                raise FormatError(
+                    f"{p.target.compiler} does not compile {s}: {made.stderr[:400]}",
+                    where=p.name,
+                    hint="if it is a kernel of yours, mend it; measure=False writes the folder without compiling it",
+                )
         objects = [f"{s[:-2]}.o" for s in sources]
         told = subprocess.run([size, *objects], cwd=folder, capture_output=True, text=True, check=True).stdout
         rows = [line.split() for line in told.splitlines()[1:]]
         found = {s: (int(r[0]) + int(r[1]), _stack(folder / s)) for s, r in zip(sources, rows, strict=True)}
         version = subprocess.run([compiler, "-dumpfullversion"], capture_output=True, text=True).stdout.strip()
         stack = found[f"{p.name}.c"][1] + max((used for s, (_, used) in found.items() if s.startswith("kernels/")), default=0)
-        return Measured(compiler, version, sum(flash for flash, _ in found.values()), stack, found)
+        library = _library(p, compiler, size, folder, objects) if p.target.bare else 0
+        return Measured(compiler, version, sum(flash for flash, _ in found.values()) + (library or 0), library, stack, found)
+
+
+def _library(p: Project, compiler: str, size: str, folder: Path, objects: list[str]) -> int | None:
+    """Bytes that the linker takes of libgcc: what a program is larger by with it. Those of libc stay open in both."""
+    entry = ["-nostdlib", "-nostartfiles", "-Wl,--gc-sections", f"-Wl,-e,{p.name}_run_in", "-Wl,--unresolved-symbols=ignore-all"]
+    sizes = []
+    for libraries in ([], ["-lgcc"]):
+        command = [compiler, *p.target.cpu_flags(p.no_float), *entry, *objects, *libraries, "-o", "linked.elf"]
+        if subprocess.run(command, cwd=folder, capture_output=True).returncode:
+            return None
+        told = subprocess.run([size, "linked.elf"], cwd=folder, capture_output=True, text=True, check=True).stdout
+        sizes.append(sum(map(int, told.splitlines()[1].split()[:2])))
+    return sizes[1] - sizes[0]
 
 
 def _stack(source: Path) -> int:
-    """Bytes of stack of all functions of a file."""
+    """Bytes of stack of all functions of a file. An error where one takes as much as its arguments say: no number would be true."""
     usage = source.with_suffix(".su")
-    return sum(int(n) for n in re.findall(r"\t(\d+)\t", usage.read_text())) if usage.exists() else 0
+    rows = [line.split("\t") for line in usage.read_text().splitlines()] if usage.exists() else []
+    for function, _, kind in rows:
+        if kind == "dynamic":  # "dynamic,bounded" has its bound in the number
+            raise FormatError(
+                f"{function.rpartition(':')[2]} takes stack that is not known when compiling",
+                where=source.name,
+                hint="arrays of a fixed size, or scratch memory of the contract, for alloca and variable-length arrays",
+            )
+    return sum(int(n) for _, n, _ in rows)

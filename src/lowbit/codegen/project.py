@@ -72,6 +72,11 @@ class Call:
         ins, outs = (", ".join(str(v.type) for v in values) for values in (self.step.inputs, self.step.outputs))
         return f"{self.step.layer} ({self.step.op}): {ins} -> {outs}"
 
+    @property
+    def where(self) -> str:
+        """The layer in an error, as Node.where has it."""
+        return f"{self.step.op} '{self.step.layer}'"
+
 
 @dataclass(frozen=True)
 class Project:
@@ -171,6 +176,15 @@ class Project:
 
     def type_of(self, value: Value) -> str:
         return c_type(value.type.dtype.numpy, self.no_float)
+
+    @property
+    def macs(self) -> int:
+        return sum(s.macs for s in self.plan.steps)
+
+    @property
+    def ref_macs(self) -> int:
+        """Multiply-adds that kernels of portable C do."""
+        return sum(s.macs for s in self.plan.steps if s.isa == "ref")
 
     @property
     def weight_bytes(self) -> int:

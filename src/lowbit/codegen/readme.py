@@ -120,9 +120,11 @@ def measured_lines(p: Project, found: Measured | None) -> list[str]:
     """Flash and stack, if a compiler was there."""
     if found is None:
         return [f"- **Flash: {p.weight_bytes:,} bytes** of weights, and the code: `make size`. Stack: `make stack`."]
-    code = found.flash_bytes - p.weight_bytes
+    code = found.flash_bytes - p.weight_bytes - (found.library_bytes or 0)
+    theirs = f", {found.library_bytes:,} of the compiler's library (libgcc)" if found.library_bytes else ""
+    without = "" if found.library_bytes is not None else " What libgcc adds is not counted: it cannot be linked here."
     return [
-        f"- **Flash: {found.flash_bytes:,} bytes**: {p.weight_bytes:,} of weights, {code:,} of code and parameters.",
+        f"- **Flash: {found.flash_bytes:,} bytes**: {p.weight_bytes:,} of weights, {code:,} of code and parameters{theirs}.{without}",
         f"- **Stack: {found.stack_bytes:,} bytes** at most, without what libc's and the compiler's own functions take.",
         f"- Flash and stack were measured with {p.target.compiler} {found.version} {p.target.optimize}; `make size` and `make stack` do it"
         " with yours.",
@@ -135,6 +137,13 @@ def code_table(found: Measured | None) -> list[str]:
         return []
     rows = [f"| {cell(path)} | {flash:,} | {stack:,} |" for path, (flash, stack) in sorted(found.files.items()) if path != "weights.c"]
     return ["", "| code | flash | stack |", "|---|---|---|", *rows]
+
+
+def portable_share(isas: tuple[str, ...] | None, macs: int, ref_macs: int) -> str | None:
+    """How much of the work is done in portable C on a machine with kernels of its own; None on others, and if nothing is multiplied."""
+    if isas == ("ref",) or not macs:
+        return None
+    return f"{100 * ref_macs / macs:.3g} % of the multiply-adds run in portable C (__ref)"
 
 
 def choices(p: Project) -> list[str]:
@@ -186,7 +195,9 @@ def readme(p: Project, exact: bool, lacks: str | None, found: Measured | None = 
         out = call.step.outputs[0].type if call.step.outputs else ""
         name = cell(call.step.layer)
         lines.append(f"| {name} | {call.step.kernel} | {cell(str(out))} | {call.step.macs:,} | {flash:,} | {ram:,} |")
+    share = portable_share(p.target.isas, p.macs, p.ref_macs)
     lines += [
+        *(["", f"{share}; docs/output-format.md of lowbit lists which kernels this machine has of its own."] if share else []),
         *code_table(found), "", "## Building", "",
         f"`make` or CMake; or add `{n}.c`, `weights.c` and `kernels/*.c` to your project with `{EXACT}`: without it a compiler may fuse a",
         "multiplication and an addition, which rounds once where the arithmetic rounds twice. No include path is needed. The kernels are",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.plan.kernels import KERNELS, VIEWS, Call, Context, Data, Packed, Scratch
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
-from lowbit.plan.memory import Buffer, least, place
+from lowbit.plan.memory import Buffer, fullest, least, place
 from lowbit.plan.plan import Check, Place, Plan, Slot, Step, Target
 from lowbit.types import Array
 
@@ -204,10 +204,11 @@ class _Builder:
         ends: tuple[list[Slot], list[Slot]] = ([], [])
         if target.io_in_arena:
             ends = [self._slot(v, where) for v in self.graph.inputs], [_end(s, where) for s in self.results]
+        most, step = fullest(buffers, target.alignment)
         return Plan(
             self.graph.inputs, self.graph.outputs, tuple(steps), tuple(self.constants), arena,
-            0 if target.scratch_in_arena else scratch, least(buffers, target.alignment), tuple(ends[0]), tuple(ends[1]), checks,
-            least(buffers[: len(stores)], target.alignment),
+            0 if target.scratch_in_arena else scratch, most, tuple(ends[0]), tuple(ends[1]), checks,
+            least(buffers[: len(stores)], target.alignment), step,
         )  # fmt: skip
 
     def _parts(self, node: Node, call: Call, target: Target) -> int:

@@ -95,7 +95,14 @@ def _raised(sizes: list[int], found: tuple[tuple[int, ...], int], order: list[in
     return order
 
 
+def fullest(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> tuple[int, int]:
+    """The bytes that are alive at the fullest step, and the first such step."""
+    steps = sorted({b.first for b in buffers})
+    alive = [sum(rounded(b.size, alignment) for b in buffers if b.first <= s <= b.last) for s in steps]
+    most = max(alive, default=0)
+    return most, steps[alive.index(most)] if alive else 0
+
+
 def least(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> int:
     """No arena can be smaller: the bytes that are alive at the fullest step."""
-    steps = {b.first for b in buffers}
-    return max((sum(rounded(b.size, alignment) for b in buffers if b.first <= s <= b.last) for s in steps), default=0)
+    return fullest(buffers, alignment)[0]

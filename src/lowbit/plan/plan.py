@@ -80,6 +80,7 @@ class Plan:
     output_slots: tuple[Slot, ...] = ()
     checks: tuple[Check, ...] = ()
     live_bytes: int = 0  # as least_bytes, of tensors alone: without scratch memory
+    fullest: int = 0  # the step where least_bytes are alive
 
     @property
     def constant_bytes(self) -> int:
