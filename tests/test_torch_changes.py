@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import warnings
 from typing import Any
 
 import pytest
 
-from lowbit.errors import QuantError
+import lowbit
+from lowbit.errors import DTypeError, InputError, LowbitWarning, QuantError
 
 torch = pytest.importorskip("torch", reason="the extra torch is not installed")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
 import lowbit.torch as lt  # noqa: E402
-from lowbit import PerAxis  # noqa: E402
+from lowbit import CalibratedQuantRule, FloatRule, PerAxis  # noqa: E402
 from lowbit.torch import quantize, quantize_int8  # noqa: E402
 
 
@@ -102,3 +106,163 @@ def test_a_batch_of_none_gives_none() -> None:
     for recipe in ("int8-dynamic", "int4-weights"):
         m = lt.quantize_(nn.Linear(64, 8), recipe).eval()
         assert m(torch.randn(0, 64)).shape == (0, 8)
+
+
+# --- a converted model: its graph, as long as it is what the graph was made from ---
+
+
+def converted() -> Any:
+    rules = [FloatRule("2"), CalibratedQuantRule(".*")]
+    return lt.quantize_(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)).eval(), rules, data=[torch.randn(16, 8)])
+
+
+class Adapter(nn.Module):
+    def __init__(self, base: nn.Module) -> None:
+        super().__init__()
+        self.base, self.scale = base, nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Any) -> Any:
+        return self.base(x) * self.scale
+
+
+def train_head(m: Any) -> None:
+    m[2].bias.add_(10)
+
+
+def replace_data(m: Any) -> None:
+    m[2].bias.data = m[2].bias.data + 10
+
+
+def wrap(m: Any) -> None:
+    m[2] = Adapter(m[2])
+
+
+def of_another_mode(m: Any) -> None:
+    m[0].dequantize_weights()
+
+
+CHANGES = [
+    (train_head, "'2.bias' has other numbers"),
+    (replace_data, "'2.bias' has other numbers"),
+    (wrap, "'2' is Adapter, and was Linear"),
+    (of_another_mode, "'0' is Linear float, and was Linear static"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), CHANGES, ids=[c.__name__ for c, _ in CHANGES])
+@torch.no_grad()
+def test_a_converted_model_that_changed_runs_its_modules_and_says_why_once(change: Any, said: str) -> None:
+    m, x = converted(), torch.randn(3, 8)
+    m(x)
+    change(m)
+    with pytest.warns(LowbitWarning, match=said) as seen:
+        y = m(x)
+    assert len(seen) == 1 and "quantize_(model" in str(seen[0].message)
+    assert torch.equal(y, nn.Sequential.forward(m, x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(m(x), y)
+    with pytest.raises(InputError, match=said):  # nor is the old graph what ships
+        lowbit.load(m)
+    again = lt.quantize_(m, "int8", data=[torch.randn(16, 8)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again(x)
+
+
+@torch.no_grad()
+def test_a_change_is_seen_in_copies_and_after_a_file() -> None:
+    m, x = converted(), torch.randn(3, 8)
+    fresh = copy.deepcopy(m)  # changed before it ever ran
+    for each in (m, fresh):
+        train_head(each)
+        with pytest.warns(LowbitWarning, match="'2.bias' has other numbers"):
+            each(x)
+    file = io.BytesIO()
+    torch.save(m.state_dict(), file)
+    file.seek(0)
+    other = lt.restore_(nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)), torch.load(file, weights_only=True))
+    with pytest.warns(LowbitWarning, match="'2.bias' has other numbers"):
+        assert torch.equal(other(x), m(x))
+
+
+@torch.no_grad()
+def test_what_moves_a_converted_model_and_leaves_its_numbers_leaves_its_graph() -> None:
+    m, x = converted(), torch.randn(3, 8)
+    y = m(x)
+    moves: list[Any] = [
+        lambda: m.float(), lambda: m.to("cpu"), lambda: m.share_memory(), lambda: m.requires_grad_(False), lambda: m.train().eval(),
+        lambda: m.load_state_dict(m.state_dict()), lambda: m[2].bias.add_(0), lambda: m.zero_grad(),
+    ]  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for move in moves:
+            move()
+            assert torch.equal(m(x), y)
+        assert torch.equal(copy.deepcopy(m)(x), y)
+
+
+def test_shared_memory_is_the_memory_of_the_integers() -> None:
+    q = quantize_int8(torch.randn(4, 4))
+    assert not q.is_shared()
+    assert q.share_memory_() is q and q.is_shared() and q.packed.is_shared()
+    m = lt.quantize_(nn.Sequential(nn.Linear(8, 8)), "int8-dynamic").eval()
+    x = torch.randn(2, 8)
+    y = m(x)
+    assert torch.equal(m.share_memory()(x), y) and m[0].weight.is_shared()
+
+
+# --- gradients, dtypes, arguments ---
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_a_gradient_reaches_the_first_state(kind: Any) -> None:
+    m = lt.quantize_(kind(4, 4), "int8-dynamic").eval()
+    h = torch.zeros(1, 2, 4, requires_grad=True)
+    m(torch.randn(3, 2, 4), (h, torch.zeros(1, 2, 4)) if kind is nn.LSTM else h)[0].sum().backward()
+    assert h.grad is not None and bool(h.grad.any())
+
+
+def test_a_gradient_reaches_a_mask_of_attention() -> None:
+    m = lt.quantize_(nn.MultiheadAttention(8, 2), "int8-dynamic").eval()
+    mask, x = torch.zeros(3, 3, requires_grad=True), torch.randn(3, 2, 8)
+    m(x, x, x, attn_mask=mask)[0].square().sum().backward()
+    assert mask.grad is not None and bool(mask.grad.any())
+
+
+def test_a_gradient_that_passes_an_integer_layer_reaches_its_bias() -> None:
+    m = lt.quantize_(nn.Linear(8, 4), "int8-dynamic").eval()
+    m(torch.randn(5, 8, requires_grad=True)).sum().backward()
+    assert m.bias.grad.tolist() == [5.0] * 4
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_other_floats_than_float32_are_refused_before_and_after(dtype: Any) -> None:
+    m = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8).to(dtype))
+    with pytest.raises(DTypeError, match=r"its parameters are torch\..*float32 is needed") as e:
+        lt.quantize_(m, "int8-dynamic")
+    assert e.value.hint == "model.float()" and all(type(layer) is nn.Linear for layer in m)
+    q, x = lt.quantize_(m.float(), "int8-dynamic").eval(), torch.randn(2, 8)
+    y = q(x)
+    with pytest.raises(DTypeError, match="a quantized layer cannot be torch"):
+        q.to(dtype)
+    assert torch.equal(q(x), y)
+
+
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.masks = nn.Linear(8, 8), 0
+
+    def forward(self, x: Any, mask: Any = None, loud: bool = False) -> Any:
+        assert loud is False
+        self.masks += mask is not None
+        return self.layer(x if mask is None else x * mask)
+
+
+def test_calibration_hands_on_the_optional_tensors_of_a_batch_and_leaves_out_labels() -> None:
+    m = lt.quantize_(Masked(), "int8")
+    x, mask, labels = torch.randn(2, 8), torch.ones(2, 8), torch.zeros(2)
+    lt.calibrate(m, [(x, mask, labels)])
+    assert m.masks == 1
+    assert [len(args) for args, _ in lt.calibrate(m, [(x,)]).__dict__["_lowbit_pending"].batches] == [2, 1]

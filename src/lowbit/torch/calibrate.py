@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +70,9 @@ def calibrate(model: nn.Module, data: Iterable[Any], *, method: str | None = Non
 
 
 def call_of(model: nn.Module, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A batch as arguments of forward: a tuple's first ones, as many as forward takes; labels behind them are left out."""
+    """A batch as arguments of forward: a tuple's first ones, as many as forward has arguments for that a tensor can be.
+
+    Those are the ones without a default, and behind them the ones that are None by default (a mask): labels behind them are left out."""
     if isinstance(batch, Mapping):
         return (), {str(k): torch.as_tensor(v) for k, v in batch.items()}
     parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
@@ -77,6 +80,6 @@ def call_of(model: nn.Module, batch: Any) -> tuple[tuple[Any, ...], dict[str, An
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return parts, {}
     need = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = sum(p.default is p.empty for p in need)
-    taken = parts[: max(required, 1)] if len(parts) > required else parts
+    takes = list(itertools.takewhile(lambda p: p.default is p.empty or p.default is None, need))
+    taken = parts[: max(len(takes), 1)]
     return tuple(x if isinstance(x, Tensor | tuple | list | None) else torch.as_tensor(x) for x in taken), {}

@@ -69,7 +69,7 @@ def _convert(model: nn.Module, waiting: Pending, layers: Mapping[str, Quantized]
     quantized = quantize_graph(graph, samples, rules=waiting.rules, method=waiting.method, guard=waiting.guard)
     owned = write(quantized, layers)
     folded = fold(model, graph, layers)
-    attach(model).set_graph(quantized, owned, folded, outputs)
+    attach(model).set_graph(model, quantized, owned, folded, outputs)
 
 
 def exported(model: nn.Module, args: tuple[Any, ...], options: dict[str, Any], dynamic: Mapping[str, Mapping[int, str]] | None) -> Graph:

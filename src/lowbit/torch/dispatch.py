@@ -111,6 +111,17 @@ def _set_data(q: Any, other: Any) -> Any:
     return NotImplemented
 
 
+def _share_memory(q: QTensor) -> QTensor:
+    """Its tensors in memory that other processes see; torch's own would ask for a storage that it does not have."""
+    for t in (q._data, q._scale, q._zero_point):
+        t.share_memory_()  # type: ignore[no-untyped-call]
+    return q
+
+
+def _is_shared(q: QTensor) -> bool:
+    return all(t.is_shared() for t in (q._data, q._scale, q._zero_point))  # type: ignore[no-untyped-call]
+
+
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys([torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm, torch.bmm, Tensor.bmm], _matmul),
     **dict.fromkeys([torch.mv, Tensor.mv, torch.dot, Tensor.dot], _matmul),
@@ -118,6 +129,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     F.conv2d: _conv2d,
     F.embedding: _embedding,
     Tensor.requires_grad_: _requires_grad,
+    Tensor.share_memory_: _share_memory,
+    Tensor.is_shared: _is_shared,
     Tensor.data.__set__: _set_data,  # type: ignore[attr-defined]
 }
 

@@ -8,6 +8,7 @@ an nn.Sequential would run it.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,15 +18,17 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten, treespec_dumps, treespec_loads
 
-from lowbit.errors import InputError, ShapeError
+from lowbit.errors import InputError, LowbitWarning, ShapeError
 from lowbit.ir.graph import Graph
 from lowbit.ir.text import parse_graph, print_graph, stands_in_text
 from lowbit.packing import is_packed, pack, unpack
 from lowbit.runtime.session import Session
 from lowbit.torch.layer import array, session
 from lowbit.torch.qtensor import QTensor
+from lowbit.torch.watch import Watch
 
 NAME = "lowbit_graph"
+AGAIN = "quantize_(model, recipe, data=batches) once more makes a graph of what it is now"
 
 
 @dataclass(frozen=True)
@@ -44,14 +47,21 @@ class QuantizedGraph:
         self.owned: dict[str, Owned] = {}
         self.folded: tuple[str, ...] = ()  # batch norms that are part of a convolution now
         self.outputs = ""  # the tree of the model's result, as torch writes it
+        self.watch = Watch()
+        self.warned = False
 
-    def set_graph(self, graph: Graph, owned: Mapping[str, Owned], folded: tuple[str, ...], outputs: TreeSpec) -> None:
+    def set_graph(self, model: nn.Module, graph: Graph, owned: Mapping[str, Owned], folded: tuple[str, ...], outputs: TreeSpec) -> None:
         self._held = _Held(graph)
         self.owned, self.folded, self.outputs = dict(owned), folded, treespec_dumps(outputs)
+        self.watch.settle(model)
+        self.warned = False
 
     def graph(self, model: nn.Module) -> Graph:
         """The graph; after loading a state it is put together with the constants that the model's modules have."""
         held: _Held = self._held
+        change = self.watch.change(model)
+        if change is not None:
+            raise InputError(f"the model is not what its graph was made from: {change}", where=type(model).__name__, hint=AGAIN)
         if held.graph is None:
             held.graph = self._whole(model, held.state)
         return held.graph
@@ -92,11 +102,13 @@ class QuantizedGraph:
             "owned": {k: [o.module, o.parameter] for k, o in self.owned.items()},
             "folded": list(self.folded),
             "outputs": self.outputs,
+            "seen": dict(self.watch.seen or {}),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self._held = held = _Held()
         held.state = dict(state)
+        self.watch, self.warned = Watch(state.get("seen") or None), False
         if state:
             self.owned = {k: Owned(*v) for k, v in state["owned"].items()}
             self.folded, self.outputs = tuple(state["folded"]), state["outputs"]
@@ -162,15 +174,22 @@ class RootForward:
         leaves = arguments(model, args, options)
         if model.training or not integers(leaves):
             return type(model).forward(model, *args, **options)
-        held: QuantizedGraph = getattr(model, NAME)
-        if torch.compiler.is_compiling():
-            return _opaque(held, model, leaves)
+        return (_opaque if torch.compiler.is_compiling() else _run)(model, leaves, args, options)
+
+
+def _run(model: nn.Module, leaves: list[Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    held: QuantizedGraph = getattr(model, NAME)
+    change = held.watch.change(model)
+    if change is None:
         return held.run(model, leaves)
+    if not held.warned:
+        held.warned = True
+        said = f"{type(model).__name__} runs its modules and not its graph, for it has changed since convert: {change} ({AGAIN})"
+        warnings.warn(said, LowbitWarning, stacklevel=5)
+    return type(model).forward(model, *args, **options)
 
 
-@torch._dynamo.disable(reason="a quantized graph runs in lowbit's session, outside of compiled code")  # type: ignore[untyped-decorator, no-untyped-call]
-def _opaque(held: QuantizedGraph, model: nn.Module, leaves: list[Any]) -> Any:
-    return held.run(model, leaves)
+_opaque = torch._dynamo.disable(_run, reason="a quantized graph runs in lowbit's session, outside of compiled code")  # type: ignore[no-untyped-call]
 
 
 def integers(leaves: list[Any]) -> bool:
@@ -196,6 +215,7 @@ def attach(model: nn.Module) -> QuantizedGraph:
     model.__dict__["forward"] = RootForward(model)
     model.register_state_dict_post_hook(save_graph)  # type: ignore[no-untyped-call]
     model.register_load_state_dict_pre_hook(load_graph)  # type: ignore[no-untyped-call]
+    model.register_load_state_dict_post_hook(graph_loaded)  # type: ignore[no-untyped-call]
     return made
 
 
@@ -211,12 +231,24 @@ def load_graph(model: nn.Module, state: dict[str, Any], prefix: str, *_: Any) ->
         held.set_state(state.pop(prefix + NAME))
 
 
+def graph_loaded(model: nn.Module, _: Any) -> None:
+    """A state that does not say what its model was is taken as it was loaded."""
+    held = model.__dict__.get(NAME)
+    if held is not None and held.ready and held.watch.seen is None:
+        held.watch.settle(model)
+
+
 def detach(model: nn.Module) -> None:
     """The model without its graph: its forward is its class's again."""
     model.__dict__.pop(NAME, None)
     if isinstance(model.__dict__.get("forward"), RootForward):
         del model.__dict__["forward"]
-    for hooks, mine in ((model._state_dict_hooks, save_graph), (model._load_state_dict_pre_hooks, load_graph)):
+    mine_in = (
+        (model._state_dict_hooks, save_graph),
+        (model._load_state_dict_pre_hooks, load_graph),
+        (model._load_state_dict_post_hooks, graph_loaded),
+    )
+    for hooks, mine in mine_in:
         for key, hook in list(hooks.items()):
             if getattr(hook, "hook", hook) is mine:
                 del hooks[key]

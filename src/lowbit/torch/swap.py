@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from lowbit.dtypes import dtype
-from lowbit.errors import InputError, QuantError
+from lowbit.errors import DTypeError, InputError, QuantError
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, as_rules
 from lowbit.torch.arguments import need_module, open_dims
@@ -34,7 +35,7 @@ def quantize_(
     Dynamic and weight-only layers are ready at once. Static ones need data: given here, or by `calibrate(model, data)` and
     `convert(model)` after.
 
-    data     batches as the model takes them: a tensor, a tuple (what forward has no argument for is left out: labels), or a dict
+    data     batches as the model takes them: a tensor, a tuple (what forward has no tensor argument for is left out: labels), or a dict
     method   how ranges are found, guard: whether outputs are measured and mended, as in lowbit.quantize
     dynamic  dimensions of the inputs that stay open, by forward's argument names; by default the first of each is the batch
     """
@@ -43,7 +44,7 @@ def quantize_(
     rules = rules_of(recipe) if isinstance(recipe, str) else list(as_rules(recipe))
     matcher = RuleMatcher(rules)
     restore_float(model)
-    found: list[tuple[Quantized, QuantNode]] = []
+    chosen: list[tuple[nn.Module, QuantNode]] = []
     said: dict[str, str] = {}
     for path, module in list(model.named_modules()):
         kind = SWAPS.get(type(module))
@@ -52,8 +53,9 @@ def quantize_(
         decided = matcher.decide(kind.from_float(module).node(path))
         said[path or type(module).__name__] = decided.because
         if decided.mode != "float":
-            found.append((kind.swapped(module), decided))
-    if not found:
+            need_float32(module, path)
+            chosen.append((module, decided))
+    if not chosen:
         kinds = "the layers are " + ", ".join(t.__name__ for t in SWAPS)
         reasons = [f"{path}: {because}" for path, because in said.items()]
         raise QuantError(
@@ -61,6 +63,7 @@ def quantize_(
             where=type(model).__name__,
             hint="rules that match its layers' paths" if reasons else kinds,
         )
+    found = [(SWAPS[type(module)].swapped(module), decided) for module, decided in chosen]
     for layer, decided in found:
         tables = [m for m in model.modules() if isinstance(m, nn.Embedding) and isinstance(layer, Linear) and m.weight is layer.weight]
         if tables and decided.weight is not None and decided.weight.bits < 8:  # few bits are for what is summed, not for rows
@@ -76,6 +79,14 @@ def quantize_(
             calibrate(model, data)
             convert(model)
     return model
+
+
+def need_float32(module: nn.Module, path: str) -> None:
+    kinds = {p.dtype for p in module.parameters()} - {torch.float32}
+    if kinds:
+        raise DTypeError(
+            f"its parameters are {kinds.pop()}, torch.float32 is needed", where=path or type(module).__name__, hint="model.float()"
+        )
 
 
 def dequantize_(model: nn.Module) -> nn.Module:

@@ -101,7 +101,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
     def _on_integers(self, *args: Any, **options: Any) -> Any:
         query, key, value, key_padding_mask, need_weights, attn_mask = args  # as `forward` gives them
         given = (query, key, value)
-        grad = torch.is_grad_enabled() and any(t.requires_grad for t in given)
+        grad = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (*given, attn_mask))
         plain = key_padding_mask is None and attn_mask is None and not need_weights and query is key is value and query.dim() == 3
         odd = (
             grad or self.bias_k is not None or self.add_zero_attn or any(t.device.type != "cpu" or t.dtype != torch.float32 for t in given)

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from lowbit.calibration.observers import Observer, make_observer
 from lowbit.dtypes import dtype as dtype_of
-from lowbit.errors import InputError, QuantError
+from lowbit.errors import DTypeError, InputError, QuantError
 from lowbit.ir.graph import Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import find_result, operand
@@ -174,6 +174,15 @@ class Quantized(nn.Module, ABC):
         """What its sessions are made from."""
         return tuple(self._parameters.values())
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """Other memory or another device; another dtype is refused, for it would undo the quantization."""
+        held = next((p for p in self._parameters.values() if isinstance(p, QTensor)), None)
+        if held is not None and (d := fn(torch.zeros(1, device=held.device)).dtype) != torch.float32:
+            raise DTypeError(
+                f"a quantized layer cannot be {d}", where=type(self).__name__, hint="it takes and gives float32: model.float()"
+            )
+        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+
     @property
     def is_quantized(self) -> bool:
         """Whether its weights are integers."""
@@ -308,19 +317,26 @@ class Quantized(nn.Module, ABC):
 
 
 class StraightThrough(torch.autograd.Function):
-    """Forward on integers, backward as the float layer with the dequantized weights."""
+    """Forward on integers, backward as the float layer with the dequantized weights: for the input, and for `trained` parameters."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, module: Any) -> Tensor:
+    def forward(ctx: Any, x: Tensor, module: Any, *trained: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        ctx.module = module
+        ctx.module, ctx.trained = module, trained
         return module._exact(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         with torch.enable_grad():
             x = ctx.saved_tensors[0].detach().requires_grad_()
-            return torch.autograd.grad(ctx.module._real(x), x, grad)[0], None
+            of_x, *others = torch.autograd.grad(ctx.module._real(x), (x, *ctx.trained), grad)
+        return of_x, None, *others
+
+    @classmethod
+    def of(cls, x: Tensor, module: Quantized) -> Tensor:
+        trained = [p for p in module._parameters.values() if p is not None and not isinstance(p, QTensor) and p.requires_grad]
+        made: Tensor = cls.apply(x, module, *trained)  # type: ignore[no-untyped-call]
+        return made
 
 
 def faked(x: Tensor, p: QuantParams | None) -> Tensor:

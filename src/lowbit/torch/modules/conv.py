@@ -39,7 +39,7 @@ class _Conv(Quantized):
 
     def _on_integers(self, x: Tensor) -> Tensor:
         if x.requires_grad and torch.is_grad_enabled():
-            return StraightThrough.apply(x, self)  # type: ignore[no-untyped-call]
+            return StraightThrough.of(x, self)
         return self._exact(x)
 
     def _exact(self, x: Tensor) -> Tensor:

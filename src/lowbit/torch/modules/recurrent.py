@@ -148,7 +148,8 @@ class _Recurrent(Quantized):
     # --- running it ---
 
     def _on_integers(self, x: Any, hx: Any = None) -> Any:
-        grad = torch.is_grad_enabled() and isinstance(x, Tensor) and x.requires_grad
+        given = [x, *(hx if isinstance(hx, tuple) else (hx,))]
+        grad = torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in given)
         if isinstance(x, PackedSequence) or grad or self.proj_size or x.device.type != "cpu" or x.dtype != torch.float32:
             return self._real(x, hx)
         alone = x.dim() == 2
