@@ -55,9 +55,12 @@ def stamp(model: nn.Module) -> tuple[list[Any], list[Any]]:
         counts.append(m.__dict__.get("quant_mode"))
         left.extend(m._modules.values())
         for t in (*m._parameters.values(), *m._buffers.values()):
-            for part in parts(t):
-                objects.append(part)
-                counts += (version(part), part.data_ptr())
+            if isinstance(t, QTensor):  # what writes into it (copy_) writes all of it, and nothing gives its tensors other memory
+                objects.append(t._data)
+                counts.append(version(t._data))
+            elif t is not None:
+                objects.append(t)
+                counts += (version(t), t.data_ptr())
     return objects, counts
 
 
