@@ -158,6 +158,17 @@ def test_compiled_by_torch_a_converted_model_gives_the_same_bits(static: Any) ->
     assert torch.compile(quantized, backend="eager")(x).equal(quantized(x))
 
 
+def test_torch_does_not_trace_into_the_compiler_of_lowbit() -> None:
+    model = lt.quantize_(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval(), "int8-dynamic")
+    x = torch.randn(3, 8)
+    want = copy.deepcopy(model)(x)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        told = torch._dynamo.explain(model)(x)
+        assert torch.compile(model, backend="eager")(x).equal(want)
+    assert told.graph_break_count <= 2 * 2  # a layer's session is found, and run
+
+
 def test_another_shape_than_the_graph_allows_is_refused_with_a_way_out(static: Any) -> None:
     with pytest.raises(ShapeError) as e:
         static[2](torch.randn(1, 3, 10, 10))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,6 +26,14 @@ from lowbit.torch.qtensor import QTensor
 from lowbit.types import Array, TensorType
 
 Given = QTensor | Tensor | None
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def opaque(f: F) -> F:
+    """The function, which torch.compile calls and does not look into: sessions are compiled by lowbit, and run in its own code."""
+    reason = "a quantized layer is compiled by lowbit, outside of torch's compiled code"
+    hidden: F = torch.compiler.disable(f, reason=reason)  # type: ignore[no-untyped-call]
+    return hidden
 
 
 def dims(*names: str | int) -> tuple[Dim, ...]:
@@ -137,6 +145,7 @@ class Compiled:
         with self._lock:
             self._made.clear()
 
+    @opaque
     def get(self, key: Any, graph: Any, constants: Iterable[Given]) -> Session:
         """The session of the graph that `graph()` gives, made from `constants`; once for each key while they stay what they are."""
         given = tuple(constants)
@@ -157,6 +166,7 @@ def session(graph: Graph) -> Session:
     return Session(lower(graph).graph, threads=max(1, min(torch.get_num_threads(), os.cpu_count() or 1)))
 
 
+@opaque
 def run(made: Session, *xs: Tensor) -> Tensor:
     """The only output for tensors in the CPU's memory, which are not copied."""
     y = made(*[x.detach().contiguous().numpy() for x in xs])
