@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import io
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -22,8 +24,10 @@ from lowbit.passes.common_subexpressions import common_subexpressions
 from lowbit.quant_params import quantize
 from lowbit.quantization.recipes import recipe as recipe_rules
 from lowbit.quantization.rules import CalibratedQuantRule, FloatRule, QuantRule
+from lowbit.torch import quantize_
 from lowbit.torch.qat import ActivationFake, QatModel, WeightFake, fake_quantize, prepare_qat
 from lowbit.torch.qat.fake import RowsFake
+from zoo.vision import ResNet9
 
 BATCH = {"x": {0: "batch"}}
 
@@ -343,6 +347,49 @@ def test_a_parameter_that_was_nothing_when_training_began_is_said() -> None:
         lowbit.load(qat)
 
 
+class Scaled(nn.Module):
+    """Constant factors behind layers: a number behind a batch norm, one for each channel, a quotient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c1, self.b1 = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+        self.fc, self.gamma, self.head = nn.Linear(8, 6), nn.Parameter(torch.rand(6) + 0.5), nn.Linear(6, 10, bias=False)
+        nn.init.uniform_(self.b1.running_var, 0.5, 2.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.b1(self.c1(x)) * 0.3).mean((2, 3))
+        y: Tensor = self.head(torch.relu(self.gamma * self.fc(x))) / 3
+        return y
+
+
+@pytest.mark.parametrize("made", [lambda: ResNet9(4), Scaled])
+def test_every_weight_of_a_network_with_constant_factors_has_a_fake(made: Callable[[], nn.Module]) -> None:
+    model = made().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", lowbit.LowbitWarning)
+        qat = prepared(model)
+    x = samples(1, 5)[0]["x"]
+
+    def weights_agree() -> None:
+        graph, seen = lowbit.load(qat.eval()), list[Any]()
+        hooks = [m.fake.register_forward_hook(lambda m, a, out: seen.append((m, out.detach().numpy()))) for m in qat.layers]
+        y = qat(torch.from_numpy(x)).detach().numpy()
+        for hook in hooks:
+            hook.remove()
+        names = {fake: name for (name, _), fake in qat._weights.items()}
+        assert len(seen) == sum(n.op in ("conv", "linear") for n in graph.nodes) == len(names)
+        for fake, out in seen:
+            ints, scale = (graph.constants[f"{names[fake]}:int8{end}"].data for end in ("", ":scale"))
+            assert out.tobytes() == dequantize_with(ints, scale.reshape(-1, *[1] * (ints.ndim - 1)), 0).tobytes()
+        z = outputs(graph, {"x": x})["output"]
+        assert np.abs(y - z).max() < 0.05 * np.abs(z).max()  # a step or two of int8: float sums have another order in torch
+
+    weights_agree()
+    train(qat, 2, torch.optim.Adam(qat.parameters(), 1e-3))
+    assert all(p.grad is not None for p in qat.model.parameters()) and qat.model.fc.weight.grad.abs().sum() > 0
+    weights_agree()
+
+
 # -- batch norm, observers, warm-up ---------------------------------------------------------------------------------------------------
 
 
@@ -466,6 +513,11 @@ def bad_calls(net: nn.Module) -> Iterator[tuple[Callable[[], Any], str]]:
     )
     yield lambda: prepare_qat(net, inputs=(x, x), warmup=1), r"Residual: the inputs do not fit forward\(x: "
     yield lambda: prepared(net)(x, x), "too many positional arguments"
+    done = quantize_(copy.deepcopy(net), "int8-dynamic")
+    yield (
+        lambda: prepared(done),
+        r"prepare_qat: the model is quantized already \(fc\).\s+Try: the float model; dequantize_\(model\) first",
+    )
     yield lambda: prepared(net, "w1a8"), r"binary weights are not trained.\s+Try: int4 or int8 weights"
     mixed = [CalibratedQuantRule("^c2", "int16"), CalibratedQuantRule(".*")]
     yield lambda: prepared(net, rules=mixed), r"conv 'c2'.*as int16, which is kept as int8: training knows one width for a value"

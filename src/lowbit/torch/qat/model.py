@@ -136,7 +136,7 @@ def compiled(owner: QatModel, traced: Traced, placing: Placing) -> tuple[int, Ca
     graph, scope = fx.Graph(), dict[fx.Node, Any]()
     specs = {spec.arg.name: spec for spec in traced.program.graph_signature.input_specs}
     index = {id(m): f"{kind}.{i}" for kind in ("fakes", "layers", "others") for i, m in enumerate(getattr(owner, kind))}
-    inside = {call for last, (_, call) in placing.layers.items() if call is not last}
+    inside = {node for last, (_, call) in placing.layers.items() for node in between(call, last)}
     leaves = 0
 
     def behind(node: fx.Node, made: Any) -> Any:
@@ -179,7 +179,9 @@ def call(
         x, weight, *rest = (scope[a] if isinstance(a, fx.Node) else a for a in source.args[:3])
         if node in placing.rows:
             x = graph.call_module(index[id(placing.rows[node])], (x,))
-        return graph.call_module(index[id(layer)], (x, weight, *(rest if takes_bias(layer, source) else ())))
+        times = placing.times.get(node)
+        by = {} if times is None else {"times": scope[times] if isinstance(times, fx.Node) else times}
+        return graph.call_module(index[id(layer)], (x, weight, *(rest if takes_bias(layer, source) else ())), by)
     kind = schema_name(node)
     if kind == "lowbit::dropout":
         owner.others.append(nn.Dropout(float(node.args[1])))  # type: ignore[arg-type]
@@ -197,6 +199,13 @@ def call(
     if kind.startswith("lowbit::"):
         return graph.call_function(getattr(torch._VF, kind.removeprefix("lowbit::")), tuple(args), dict(kwargs))
     return graph.call_function(node.target, tuple(args), dict(kwargs))  # type: ignore[arg-type]
+
+
+def between(call: fx.Node, last: fx.Node) -> Iterator[fx.Node]:
+    """The nodes of a layer before its last: each is read by the next alone."""
+    while call is not last:
+        yield call
+        call = next(iter(call.users))
 
 
 def takes_bias(layer: QatLayer, source: fx.Node) -> bool:

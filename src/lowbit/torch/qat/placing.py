@@ -23,10 +23,11 @@ from lowbit.quantization.rules import QuantNode
 from lowbit.quantization.taps import Taps
 from lowbit.quantization.transform import Parameters, QuantizationTransform
 from lowbit.torch.qat.fake import ActivationFake, RowsFake, WeightFake
-from lowbit.torch.qat.layers import QatLayer, folded
+from lowbit.torch.qat.layers import QatLayer, factor, folded, scaled
 from lowbit.torch.qat.trace import Traced, parameter
 from lowbit.types import Array
 
+TIMES = {"aten::mul": False, "aten::div": True}  # whether it divides
 RECURRENT = ("lowbit::lstm", "lowbit::gru")
 
 
@@ -38,6 +39,7 @@ class Placing:
     weights: dict[tuple[str, str], WeightFake] = field(default_factory=dict)  # constant and dtype -> its fake
     behind: dict[FxNode, ActivationFake] = field(default_factory=dict)
     layers: dict[FxNode, tuple[QatLayer, FxNode]] = field(default_factory=dict)  # last node of a layer -> what runs, node of its operands
+    times: dict[FxNode, FxNode | float] = field(default_factory=dict)  # last node of a layer -> the factor that it ends with
     rows: dict[FxNode, RowsFake] = field(default_factory=dict)  # layers whose input is quantized by rows
     operands: dict[tuple[FxNode, FxNode], WeightFake] = field(default_factory=dict)  # (reader, parameter) that is neither weight nor bias
 
@@ -172,15 +174,42 @@ def _layer(
             weight, bias = folded(bn, weight, bias, axis)
     else:
         bn, last = None, call
+    divided = False
+    if not same(weight, traced.graph.constant(w)) and (found_times := times_behind(traced, last, node)) is not None:
+        last, times, divided = found_times
+        made.times[last] = times
+        number = times if isinstance(times, float) else parameter(traced.program, target_of(traced, times)).detach()
+        with torch.no_grad():
+            weight, bias = scaled(factor(number, weight, divided=divided), weight, bias, axis)
     if not same(weight, traced.graph.constant(w)) or not same(bias, traced.graph.constant(node.input(2))):
         return "simplifying the graph made another weight or bias of it"
     given = made.taps.get(x.name) if x is not None and decided.mode == "static" and spec.bias is not None else None
     fake = made.weights.setdefault((w.name, found[0].dtype.name), WeightFake(found[0], learn=learn))
     op = call.target if takes_bias else without_bias(call.target)
-    made.layers[last] = QatLayer(op, tuple(call.args[3:]), fake, given, bn, axis), call
+    made.layers[last] = QatLayer(op, tuple(call.args[3:]), fake, given, bn, axis, divided), call
     if decided.mode == "dynamic":
         made.rows[last] = RowsFake()
     return None
+
+
+def times_behind(traced: Traced, last: FxNode, node: Node) -> tuple[FxNode, FxNode | float, bool] | None:
+    """The multiplication that alone reads a layer, by a number or by a parameter that has one for each channel; and whether it divides."""
+    reader = next(iter(last.users)) if len(last.users) == 1 else None
+    if reader is None or schema_name(reader) not in TIMES or len(reader.args) != 2 or reader.kwargs:
+        return None
+    divides, (a, b) = TIMES[schema_name(reader)], reader.args
+    other = b if a is last else a
+    if other is last or (divides and a is not last):
+        return None
+    if isinstance(other, int | float):
+        return reader, float(other), divides
+    if not isinstance(other, FxNode) or other.op != "placeholder" or other not in traced.values:
+        return None
+    rank, shape = last.meta["val"].dim(), tuple(other.meta["val"].shape)
+    axis, channels = rank - 1 if node.op == "linear" else 1, last.meta["val"].shape[-1 if node.op == "linear" else 1]
+    wide = (1,) * (rank - len(shape)) + shape
+    one = all(d == 1 for i, d in enumerate(wide) if i != axis) and wide[axis] in (1, channels) and node.op != "conv_transpose"
+    return (reader, other, divides) if len(wide) == rank and one else None
 
 
 def _recurrent(made: Placing, traced: Traced, node: Node, stacked: QuantParams) -> None:

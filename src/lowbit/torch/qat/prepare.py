@@ -18,6 +18,7 @@ from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.torch.arguments import need_module
+from lowbit.torch.modules.base import Quantized
 from lowbit.torch.qat.model import QatModel
 from lowbit.torch.qat.placing import place
 from lowbit.torch.qat.trace import trace
@@ -48,6 +49,9 @@ def prepare_qat(
     inplace      the parameters of `model` itself are trained; else those of a copy
     """
     need_module(model)
+    done = next((path or "it" for path, m in model.named_modules() if isinstance(m, Quantized | QatModel)), None)
+    if done is not None:
+        raise InputError(f"the model is quantized already ({done})", where="prepare_qat", hint="the float model; dequantize_(model) first")
     for name, steps in (("warmup", warmup), ("freeze_bn", freeze_bn)):
         if steps is not None:
             whole(name, steps, 0)
