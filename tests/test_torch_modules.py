@@ -371,3 +371,29 @@ def test_what_cannot_be_done_is_said(act: Any, error: type[LowbitError], message
     with pytest.raises(error, match=message), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         act()
+
+
+def test_quantizing_is_all_or_nothing() -> None:
+    with pytest.warns(FutureWarning):  # that of torch: it has a newer one
+        normed = nn.utils.weight_norm(nn.Linear(16, 4))
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), normed).eval()
+    handle = model[0].register_forward_hook(lambda *_: None)
+    x = torch.randn(3, 8)
+    want, keys = model(x), list(model.state_dict())
+    refused = r"2: its weight is computed anew for each call.*\s+Try: torch.nn.utils.remove_weight_norm"
+    for call, text in (
+        (lambda: lt.quantize_(model, "int8-dynamic"), refused),
+        (lambda: lt.quantize_(model, [FloatRule("2"), CalibratedQuantRule(".*")], data=[torch.randn(3, 9)]), "batch 0: the model does not"),
+        (lambda: lt.quantize_(model, [FloatRule(".*")]), "nothing in the model is quantized"),
+    ):
+        with pytest.raises(LowbitError, match=text):
+            call()
+        assert type(model[0]) is nn.Linear and "_lowbit_pending" not in model.__dict__
+        assert list(model.state_dict()) == keys and model(x).equal(want)
+    handle.remove()
+    assert not model[0]._forward_hooks  # the handle still has what it removes from
+    quantized = lt.quantize_(nn.Sequential(nn.Linear(8, 4)), "int8-dynamic").eval()
+    y = quantized(x)
+    with pytest.raises(LowbitError, match="the model does not take it"):
+        lt.quantize_(quantized, "int8", data=[torch.randn(3, 9)])
+    assert quantized(x).equal(y)  # it stays quantized as it was

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, InputError, QuantError
@@ -32,6 +34,8 @@ def quantize_(
 ) -> nn.Module:
     """The model, quantized in place by a recipe or by rules (first match wins, by the module's path).
 
+    All or nothing: where it fails, the model is as it was.
+
     Dynamic and weight-only layers are ready at once. Static ones need data: given here, or by `calibrate(model, data)` and
     `convert(model)` after.
 
@@ -42,6 +46,15 @@ def quantize_(
     need_module(model, hint="lowbit.quantize takes graphs")
     open_dims(dynamic)
     rules = rules_of(recipe) if isinstance(recipe, str) else list(as_rules(recipe))
+    before = Snapshot(model)
+    try:
+        return _quantize(model, rules, data, Pending(tuple(rules), method, guard, dynamic))
+    except BaseException:
+        before.restore()
+        raise
+
+
+def _quantize(model: nn.Module, rules: list[QuantRule], data: Iterable[Any] | None, pending: Pending) -> nn.Module:
     matcher = RuleMatcher(rules)
     restore_float(model)
     chosen: list[tuple[nn.Module, QuantNode]] = []
@@ -54,6 +67,9 @@ def quantize_(
         said[path or type(module).__name__] = decided.because
         if decided.mode != "float":
             need_float32(module, path)
+            if any(isinstance(hook, WeightNorm | SpectralNorm) for hook in module._forward_pre_hooks.values()):
+                hint = "torch.nn.utils.remove_weight_norm (remove_spectral_norm) first"
+                raise QuantError("its weight is computed anew for each call", where=path or type(module).__name__, hint=hint)
             chosen.append((module, decided))
     if not chosen:
         kinds = "the layers are " + ", ".join(t.__name__ for t in SWAPS)
@@ -74,7 +90,7 @@ def quantize_(
             for table in tables:
                 Embedding.swapped(table).share(layer)
     if any(decided.mode == "static" for _, decided in found):
-        model.__dict__["_lowbit_pending"] = Pending(tuple(rules), method, guard, dynamic)
+        model.__dict__["_lowbit_pending"] = pending
         if data is not None:
             calibrate(model, data)
             convert(model)
@@ -87,6 +103,23 @@ def need_float32(module: nn.Module, path: str) -> None:
         raise DTypeError(
             f"its parameters are {kinds.pop()}, torch.float32 is needed", where=path or type(module).__name__, hint="model.float()"
         )
+
+
+class Snapshot:
+    """What the modules of a model are and hold, to be so again. Their dicts stay the same objects: handles of hooks refer to them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = [(m, type(m), dict(m.__dict__)) for m in model.modules()]
+        self._inner = [(v, v.copy()) for _, _, state in self._modules for v in state.values() if isinstance(v, dict | list)]
+
+    def restore(self) -> None:
+        for module, kind, state in self._modules:
+            module.__class__ = kind
+            module.__dict__.clear()
+            module.__dict__.update(state)
+        for now, then in self._inner:
+            now.clear()
+            now.update(then) if isinstance(now, dict) else now.extend(then)
 
 
 def dequantize_(model: nn.Module) -> nn.Module:
