@@ -158,7 +158,7 @@ def timed(net: Network, graphs: dict[str, Graph]) -> dict[str, float]:
     return milliseconds(ways)
 
 
-def page(found: dict[str, dict[str, Any]]) -> str:
+def page(found: dict[str, dict[str, Any]], note: str = "") -> str:
     """The table, with the goals beside it."""
     lines = [
         "# Results on four trained networks",
@@ -167,8 +167,8 @@ def page(found: dict[str, dict[str, Any]]) -> str:
         "*compiled* is a native session with one thread, *PyTorch* the module in eager mode. *Same bits*: the two give equal outputs on",
         "the first test batch, and one score stands for both.",
         "Milliseconds are the least of runs in turns, PyTorch's float module among them; *weights* are matrices and kernels with their",
-        "scales as files store them, *activations* the arena at that batch. These milliseconds were taken on a busy machine and are",
-        "too large, some by several times; `--stage time` measures anew.",
+        "scales as files store them, *activations* the arena at that batch. `--stage time` measures anew.",
+        *([note] if note else []),
         "",
     ]
     for name, part in found.items():
@@ -195,6 +195,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NETWORK")
     parser.add_argument("--variants", nargs="+", choices=ALL, default=ALL, metavar="VARIANT")
     parser.add_argument("--stage", choices=("scores", "time", "page", "all"), default="all")
+    parser.add_argument("--note", default="", help="a sentence for the page about how these milliseconds were taken")
     parser.add_argument("--limit", type=int, help="test batches (default: all); such numbers are not written to the page")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -225,7 +226,7 @@ def main() -> None:
         store.write_text(json.dumps(part, indent=1))
     if args.limit is None:
         parts = [json.loads((folder / f"{n}.json").read_text()) for n in NAMES if (folder / f"{n}.json").exists()]
-        PAGE.write_text(page({p["name"]: {**p, "rows": {v: p["rows"][v] for v in ALL if v in p["rows"]}} for p in parts}))
+        PAGE.write_text(page({p["name"]: {**p, "rows": {v: p["rows"][v] for v in ALL if v in p["rows"]}} for p in parts}, args.note))
         print(f"wrote {PAGE}", file=sys.stderr)
 
 
