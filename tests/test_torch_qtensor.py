@@ -265,3 +265,11 @@ def test_compiled_modules_with_quantized_weights_give_what_eager_ones_give() -> 
     m = nn.Sequential(layer(), nn.ReLU()).eval()
     x = values(3, 8)
     assert torch.allclose(torch.compile(m, backend="aot_eager")(x), m(x), atol=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 64), 1), ((64, 5), 0), ((2, 64, 3), -2), ((3, 70), 1)])
+@pytest.mark.parametrize("scheme", ["symmetric", "asymmetric"])
+def test_blocks_that_are_whole_and_blocks_that_are_not_have_the_bits_of_qarray(shape: tuple[int, ...], axis: int, scheme: Any) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    q = lowbit.quantize_array(x, "int4", scheme=scheme, granularity=lowbit.PerBlock(axis, 32))
+    assert QTensor.from_qarray(q).dequantize().numpy().tobytes() == np.asarray(q.dequantize()).tobytes()

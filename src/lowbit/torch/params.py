@@ -112,6 +112,10 @@ def real(ints: Tensor, layout: Layout, scale: Tensor, zero_point: Tensor) -> Ten
         from lowbit.quant_params import dequantize
 
         return torch.from_numpy(dequantize(ints.cpu().numpy(), as_params(layout, scale, zero_point))).to(ints.device)
+    if layout.axis is not None and layout.block is not None and shape[layout.axis % len(shape)] % layout.block == 0:
+        axis = layout.axis % len(shape)  # whole blocks: one scale beside each, which is not repeated for its elements
+        blocks = ints.reshape(*shape[:axis], shape[axis] // layout.block, layout.block, *shape[axis + 1 :])
+        return real(blocks, Layout(layout.dtype, layout.scheme), scale.unsqueeze(axis + 1), zero_point.unsqueeze(axis + 1)).reshape(shape)
     centred = ints.to(torch.int32)
     if layout.scheme == "asymmetric" or not dtype_of(layout.dtype).is_signed:
         centred = centred - spread(zero_point, layout, shape)
