@@ -516,7 +516,7 @@ def bad_calls(net: nn.Module) -> Iterator[tuple[Callable[[], Any], str]]:
     done = quantize_(copy.deepcopy(net), "int8-dynamic")
     yield (
         lambda: prepared(done),
-        r"prepare_qat: the model is quantized already \(fc\).\s+Try: the float model; dequantize_\(model\) first",
+        r"prepare_qat: the model is quantized already \(c1\).\s+Try: the float model; dequantize_\(model\) first",
     )
     yield lambda: prepared(net, "w1a8"), r"binary weights are not trained.\s+Try: int4 or int8 weights"
     mixed = [CalibratedQuantRule("^c2", "int16"), CalibratedQuantRule(".*")]
