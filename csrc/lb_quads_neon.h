@@ -7,6 +7,7 @@
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define LB_QUADS_INLINE static inline __attribute__((always_inline))
 #if defined __clang__
@@ -18,7 +19,9 @@
 enum { LB_ROWS = 2, LB_SIGNED_OVERFLOWS = 1 };
 
 LB_QUADS_INLINE int8x16_t lb_quad_at(const int8_t *a) {
-    return vreinterpretq_s8_s32(vld1q_dup_s32((const int32_t *)(const void *)a));
+    int32_t quad;
+    memcpy(&quad, a, sizeof quad);
+    return vreinterpretq_s8_s32(vdupq_n_s32(quad));
 }
 
 LB_QUADS_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,

@@ -6,6 +6,7 @@
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define LB_QUADS_INLINE static inline __attribute__((always_inline))
 #if defined __clang__
@@ -15,6 +16,12 @@
 #endif
 
 enum { LB_ROWS = 4, LB_SIGNED_OVERFLOWS = 0 };
+
+LB_QUADS_INLINE int8x16_t lb_quad_at(const int8_t *a) {
+    int32_t quad;
+    memcpy(&quad, a, sizeof quad);
+    return vreinterpretq_s8_s32(vdupq_n_s32(quad));
+}
 
 /* One quad of every row, which is lane `lane` of x, with 16 columns. */
 #define LB_DOT_LANE(lane)                                                                                                                  \
@@ -48,7 +55,7 @@ LB_QUADS_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_
         int8x16_t x[LB_ROWS];
         LB_QUADS_UNROLL
         for (int i = 0; i < rows; i++)
-            x[i] = vreinterpretq_s8_s32(vld1q_dup_s32((const int32_t *)(const void *)(a + i * stride)));
+            x[i] = lb_quad_at(a + i * stride);
         LB_DOT_LANE(0)
     }
 }

@@ -277,7 +277,7 @@ void test_linear_s8_quads(const lb_kernel *ref, const lb_kernel *k) {
         for (int32_t j = 0; j < p.n * p.k; j++) {
             const int32_t column = j / p.k, at = j % p.k;
             numbers[0] |= w[j] == -128, numbers[16 + column] += w[j];
-            want[64 + 4 * columns + (column / 16 * depth / 4 + at / 4) * 64 + column % 16 * 4 + at % 4] = (char)w[j];
+            want[64 + 4 * columns + (column / 16 * depth / 4 + at / 4) * 64 + column % 16 * 4 + at % 4] = w[j];
         }
         void *args[2] = {w, got};
         k->call(&p, args, 0, 0);

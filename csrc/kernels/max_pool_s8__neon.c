@@ -20,7 +20,7 @@ void lb_max_pool_s8__neon(const lb_max_pool_s8_params *p, const int8_t *x, int8_
                 int8x16_t most = vdupq_n_s8(-128);
                 for (int32_t i = rows.first; i < rows.last; i++)
                     for (int32_t j = columns.first; j < columns.last; j++)
-                        most = vmaxq_s8(most, vld1q_s8(image + corner + i * down + j * across + c));
+                        most = vmaxq_s8(most, vld1q_s8(image + (corner + i * down + j * across + c)));
                 vst1q_s8(to + c, most);
             }
             for (; c < p->channels; c++) {
