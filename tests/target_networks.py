@@ -23,7 +23,7 @@ from lowbit.quantization.rules import CalibratedQuantRule
 from zoo.vision import ResNet9
 
 NETWORKS = ["mlp", "net", "dscnn", "mlp int16", "resnet", "transformer", "lstm", "gru"]
-TINY = {m.name: m for m in MODELS if m.arena is not None}  # MLPerf Tiny's four
+TINY = {f"tiny-{m.name}": m for m in MODELS}  # the zoo has an LSTM and a transformer of its own
 INTEGER = ["demo int8", "demo int16", "dscnn w4a8", "dscnn int16", "frames lstm", "frames gru"]  # other recipes; audio, frame by frame
 FLOAT = ["mlp int8-dynamic", "mlp int4-weights", "dscnn float", "lstm_lm int8-dynamic"]
 
@@ -59,7 +59,7 @@ def graph(name: str) -> tuple[Graph, dict[str, str]]:
 def emitted(name: str, target: str, folder: Path, **options: bool) -> Path:
     """The project's folder. Integers give every bit; floats do so as long as nobody adds in another order, as `ref` never does."""
     g, state = graph(name)
-    done = lowbit.emit_c(g, folder, target=target, state=state or None, vectors=2, measure=False, **options)  # type: ignore[arg-type]
+    done = lowbit.emit_c(g, folder, target=target, state=state or None, vectors=2 if state else 1, measure=False, **options)  # type: ignore[arg-type]
     assert done.exact or name in FLOAT
     return folder
 

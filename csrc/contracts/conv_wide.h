@@ -15,7 +15,7 @@
  * lb_linear_s16_avx2.h says, with n = out_c / groups and k = kernel_h * kernel_w * in_c / groups, one behind the other, aligned to 64.
  *
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
- * scratch, aligned to 64: none for `ref`, 2 * k bytes for armdsp and mve, 96 * k for avx2. */
+ * scratch, aligned to 64: none for `ref`, 96 * k bytes for avx2, 2 * k for armdsp and mve, and 8 * out_c more if x_zero is not 0. */
 typedef struct {
     int32_t batch;
     int32_t in_h;

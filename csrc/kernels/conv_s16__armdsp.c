@@ -20,7 +20,7 @@ static void lb_row_s16(const lb_conv_s16_params *p, int16_t *x, int32_t k) {
 }
 
 /* One column of weights of 8 bits, then of 16. */
-static int64_t bytes(int64_t acc, const int16_t *x, const int8_t *w, int32_t k) {
+static int64_t lb_bytes_s16(int64_t acc, const int16_t *x, const int8_t *w, int32_t k) {
     for (int32_t i = 0; i + 4 <= k; i += 4) {
         const int32_t b = lb_four(w + i);
         acc = __smlald(two(x + i), lb_even_of(b), acc), acc = __smlald(two(x + i + 2), lb_odd_of(b), acc);
@@ -30,7 +30,7 @@ static int64_t bytes(int64_t acc, const int16_t *x, const int8_t *w, int32_t k) 
     return acc;
 }
 
-static int64_t words(int64_t acc, const int16_t *x, const int16_t *w, int32_t k) {
+static int64_t lb_words_s16(int64_t acc, const int16_t *x, const int16_t *w, int32_t k) {
     for (int32_t i = 0; i + 2 <= k; i += 2)
         acc = __smlald(two(x + i), two(w + i), acc);
     if (k & 1)
@@ -39,7 +39,7 @@ static int64_t words(int64_t acc, const int16_t *x, const int16_t *w, int32_t k)
 }
 
 /* Four columns of 8 bits, sums modulo 2^32. */
-static void four_narrow(int64_t *acc, const int16_t *x, const int8_t *w, int32_t k) {
+static void lb_four_narrow_s16(int64_t *acc, const int16_t *x, const int8_t *w, int32_t k) {
     const int16_t *const end = x + (k & ~3);
     const int8_t *last = w + 3 * (ptrdiff_t)k;
     int32_t s0 = (int32_t)acc[0], s1 = (int32_t)acc[1], s2 = (int32_t)acc[2], s3 = (int32_t)acc[3];
@@ -56,16 +56,6 @@ static void four_narrow(int64_t *acc, const int16_t *x, const int8_t *w, int32_t
         s0 = lb_more(s0, x[i], 0, w[i]), s1 = lb_more(s1, x[i], 0, w[k + i]), s2 = lb_more(s2, x[i], 0, w[2 * k + i]),
         s3 = lb_more(s3, x[i], 0, last[i]);
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
-}
-
-static void lb_dots_s16(const lb_conv_s16_params *p, int64_t *acc, int32_t count, const int16_t *x, const void *w, ptrdiff_t at,
-                        int32_t k) {
-    if (p->weight_bytes == 1 && p->sum_bytes == 4 && count == 4) {
-        four_narrow(acc, x, (const int8_t *)w + at, k);
-        return;
-    }
-    for (int32_t i = 0; i < count; i++, at += k)
-        acc[i] = p->weight_bytes == 1 ? bytes(acc[i], x, (const int8_t *)w + at, k) : words(acc[i], x, (const int16_t *)w + at, k);
 }
 
 void lb_conv_s16__armdsp(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,

@@ -14,7 +14,7 @@ static void lb_row_s16(const lb_conv_s16_params *p, int16_t *x, int32_t k) {
 }
 
 /* One column of weights of 8 bits, then of 16; what is left of k has a predicate. */
-static int64_t bytes(int64_t acc, const int16_t *x, const int8_t *w, int32_t k) {
+static int64_t lb_bytes_s16(int64_t acc, const int16_t *x, const int8_t *w, int32_t k) {
     for (int32_t left = k >> 3; left > 0; left--, x += 8, w += 8)
         acc = vmlaldavaq_s16(acc, vldrhq_s16(x), vldrbq_s16(w));
     if (k & 7) {
@@ -24,7 +24,7 @@ static int64_t bytes(int64_t acc, const int16_t *x, const int8_t *w, int32_t k) 
     return acc;
 }
 
-static int64_t words(int64_t acc, const int16_t *x, const int16_t *w, int32_t k) {
+static int64_t lb_words_s16(int64_t acc, const int16_t *x, const int16_t *w, int32_t k) {
     for (int32_t left = k >> 3; left > 0; left--, x += 8, w += 8)
         acc = vmlaldavaq_s16(acc, vldrhq_s16(x), vldrhq_s16(w));
     if (k & 7) {
@@ -35,7 +35,7 @@ static int64_t words(int64_t acc, const int16_t *x, const int16_t *w, int32_t k)
 }
 
 /* Four columns of 8 bits, sums modulo 2^32. */
-static void four_narrow(int64_t *acc, const int16_t *x, const int8_t *w, int32_t k) {
+static void lb_four_narrow_s16(int64_t *acc, const int16_t *x, const int8_t *w, int32_t k) {
     int32_t s0 = (int32_t)acc[0], s1 = (int32_t)acc[1], s2 = (int32_t)acc[2], s3 = (int32_t)acc[3];
     const int8_t *w1 = w + k, *w2 = w1 + k, *w3 = w2 + k;
     for (int32_t left = k >> 3; left > 0; left--, x += 8, w += 8, w1 += 8, w2 += 8, w3 += 8) {
@@ -50,16 +50,6 @@ static void four_narrow(int64_t *acc, const int16_t *x, const int8_t *w, int32_t
         s2 = vmladavaq_s16(s2, v, vldrbq_z_s16(w2, rest)), s3 = vmladavaq_s16(s3, v, vldrbq_z_s16(w3, rest));
     }
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
-}
-
-static void lb_dots_s16(const lb_conv_s16_params *p, int64_t *acc, int32_t count, const int16_t *x, const void *w, ptrdiff_t at,
-                        int32_t k) {
-    if (p->weight_bytes == 1 && p->sum_bytes == 4 && count == 4) {
-        four_narrow(acc, x, (const int8_t *)w + at, k);
-        return;
-    }
-    for (int32_t i = 0; i < count; i++, at += k)
-        acc[i] = p->weight_bytes == 1 ? bytes(acc[i], x, (const int8_t *)w + at, k) : words(acc[i], x, (const int16_t *)w + at, k);
 }
 
 void lb_conv_s16__mve(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier, void *out,

@@ -10,11 +10,18 @@ import re
 from pathlib import Path
 
 import pytest
-from boards import BOARDS, run
+from boards import run
 from target_networks import FLOAT, INTEGER, NETWORKS, TINY, emitted, need, program
 
-ALIKE = {"cortex-m7", "cortex-m33"}  # their kernels are the Cortex-M4's: a few networks tell whether their boards run them
-FPU = ["cortex-m4", "cortex-m55"]
+EVERYWHERE = [*NETWORKS, "demo int8", *TINY]
+MORE = {  # recipes and streams, where kernels differ: those of Cortex-M7 and M33 are the Cortex-M4's
+    "cortex-m0plus": INTEGER,
+    "cortex-m3": [],
+    "cortex-m4": [*INTEGER, *FLOAT],
+    "cortex-m7": ["demo int16", "frames lstm"],
+    "cortex-m33": ["demo int16", "frames lstm"],
+    "cortex-m55": [*INTEGER, *FLOAT],
+}
 
 
 def agrees(name: str, target: str, folder: Path, no_float: bool = False) -> None:
@@ -24,16 +31,7 @@ def agrees(name: str, target: str, folder: Path, no_float: bool = False) -> None
     assert re.search(r"model: 0 of \d+ outputs differ", said), said
 
 
-def on_cortex_m(target: str) -> list[str]:
-    if target in ALIKE:
-        return ["net", "dscnn", "transformer", "demo int16", "frames lstm", *TINY]
-    return [*NETWORKS, *TINY, *INTEGER, *(FLOAT if target in FPU else [])]
-
-
-CASES = [(t, n) for t in BOARDS if t != "riscv32" for n in on_cortex_m(t) if t != "cortex-m3" or n in NETWORKS]
-
-
-@pytest.mark.parametrize(("target", "name"), CASES)
+@pytest.mark.parametrize(("target", "name"), [(t, n) for t, more in MORE.items() for n in dict.fromkeys([*EVERYWHERE, *more])])
 def test_self_tests_on_emulated_cortex_m(target: str, name: str, tmp_path: Path) -> None:
     need("arm-none-eabi-gcc", "qemu-system-arm")
     agrees(name, target, tmp_path)
@@ -41,7 +39,10 @@ def test_self_tests_on_emulated_cortex_m(target: str, name: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("target", "name"),
-    [*(("aarch64", n) for n in [*NETWORKS, *INTEGER, *FLOAT]), *(("aarch64-dot", n) for n in ("dscnn", "resnet", "dscnn w4a8"))],
+    [
+        *(("aarch64", n) for n in dict.fromkeys([*EVERYWHERE, *INTEGER, *FLOAT])),
+        *(("aarch64-dot", n) for n in ("dscnn", "resnet", "dscnn w4a8")),
+    ],
 )
 def test_self_tests_on_emulated_aarch64(target: str, name: str, tmp_path: Path) -> None:
     need("aarch64-linux-gnu-gcc", "qemu-aarch64")

@@ -106,7 +106,8 @@ def windows(node: Node, ctx: Context, x: Value, g: dict[str, Any], w4: Array, gr
     how, narrow = "taps" if alone else "windows", in_32_bits(node)
     if kernel.isa in PLAIN:
         data = ctx.once(wv, how, make=lambda: np.ascontiguousarray(ordered))
-        scratch = Scratch(0 if kernel.isa == "ref" or alone else 2 * k)
+        starts = 8 * out_c if clamp(node)["x_zero"] else 0
+        scratch = Scratch(0 if kernel.isa == "ref" or alone else 2 * k + starts)
     elif alone:
         data = ctx.once(wv, "word taps", str(narrow), make=lambda: pack_taps(ordered.reshape(-1, out_c), narrow))
         scratch = Scratch(10 * (-(-out_c // PANEL) * PANEL))
