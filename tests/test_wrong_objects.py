@@ -148,7 +148,7 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "session": (lambda x, out: lowbit.compile(g)(x, out=out), {"x": X, "out": None}),
         "session.run": (lowbit.compile(g).run, {"inputs": {"x": X}, "out": None}),
         "session.profile": (lambda x, repeats: lowbit.compile(g).profile(x, repeats=repeats), {"x": X, "repeats": 1}),
-        "emit_c": (lowbit.emit_c, {"graph": q, "folder": folder / "c", "target": "portable", "name": "m", "samples": None, "vectors": 0,
+        "emit_c": (lowbit.emit_c, {"graph": q, "folder": folder / "c", "target": "portable", "name": "m", "samples": None, "vectors": 1,
                                    "fits": None, **flags}),
         "export_onnx": (lowbit.export_onnx, {"graph": g, "path": folder / "m.onnx", "check": False, "opset": None, "matmul_nbits": False}),
         "inspect": (lowbit.inspect, {"graph": g}),

@@ -119,7 +119,7 @@ def emit(
         raise ShapeError(
             f"dimensions {', '.join(graph.symbols)} are not numbers",
             where=graph.name,
-            hint="bind them when loading: shapes={...} (--shapes)",
+            hint=f'bind them when loading: shapes={{"{graph.symbols[0]}": 1}} (--shapes {graph.symbols[0]}=1)',
         )
     for kind, (end, v) in [*(("input", (v.name, v)) for v in graph.inputs), *(("output", o) for o in graph.outputs.items())]:
         if 0 in v.shape:
@@ -256,6 +256,8 @@ def golden(
     feeds = list(samples)[:count] if samples is not None else [{v.name: sample(v, rng) for v in given} for _ in range(count)]
     if not feeds:
         raise InputError("samples= is empty, the self test needs one at least", hint="without samples= inputs are made: vectors=2")
+    if (wrong := next((f for f in feeds if not isinstance(f, Mapping)), None)) is not None:
+        raise InputError(f"samples= holds {shown(wrong)}, {{input name: array}} is needed", hint="samples=[{'x': array}]")
     held = {v.name: np.full([int(d) for d in v.shape], zeros.get(v.name, 0), v.type.dtype.numpy)
             for v in graph.inputs if v.name in states}  # fmt: skip
     session = Session(graph, threads=1, isa=isa, stored=True)
