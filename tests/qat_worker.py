@@ -45,6 +45,9 @@ def main(rank: int, folder: Path) -> None:
         if i == WARMUP - 1:
             torch.save({k: v.clone() for k, v in qat.state_dict().items()}, folder / f"warm{rank}.pt")
     torch.save({"state": qat.state_dict(), "seen": seen}, folder / f"rank{rank}.pt")
+    # A process that leaves while the other still holds the connection can make it wait for ever: both let go together.
+    del network, optimizer
+    torch.distributed.barrier()
     torch.distributed.destroy_process_group()
 
 
