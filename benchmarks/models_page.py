@@ -1,0 +1,114 @@
+"""docs/speed.md from what models.py measured: `python benchmarks/models_page.py run.json [more.json …] > docs/speed.md`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from models_goals import GOALS, reached
+
+Row = dict[str, Any]
+LABELS = {
+    "resnet18": "ResNet-18, 224²",
+    "resnet50": "ResNet-50, 224²",
+    "mobilenetv2": "MobileNetV2, 224²",
+    "dscnn": "DS-CNN, 49×10",
+    "mlp": "MLP 784-512-512-10, batch 1",
+    "mlp-64": "MLP, batch 64",
+    "lstm": "LSTM, 2×512, 35 steps",
+    "minilm": "MiniLM-L6, 128 tokens",
+    "gpt": "GPT 6×512, 128 tokens",
+}
+WAYS = ("int8", "int8-dynamic", "w4a8", "fp32")
+RATIO = "lowbit ÷ it"
+COLUMNS = (
+    "network",
+    *(f"lowbit {w}" for w in WAYS),
+    "fastest int8 peer",
+    "right",
+    RATIO,
+    "fastest right one",
+    RATIO,
+    "fastest fp32",
+    RATIO,
+)
+HEAD = """# Speed on the CPU
+
+Made by `python benchmarks/models.py --threads 1,2 --json run.json` and `python benchmarks/models_page.py run.json`. Whole networks at
+batch 1 (where no other is named), every engine in turns in one process pinned to as many CPUs as it has threads, the least time of all
+runs. Peers quantize the network with their own tools and the fastest of their settings stands here; *right* says whether what it computes
+is what its own file says (no more than 1 dB lost; u8×s8 products saturate on AVX2). lowbit's results are the interpreter's bit for bit.
+Times are of one machine: what counts is the ratio.
+"""
+
+
+def least(rows: list[Row], *, right: bool = False) -> Row | None:
+    return min((r for r in rows if r["exact"] or not right), key=lambda r: float(r["ms_min"]), default=None)
+
+
+def cell(row: Row | None, named: bool = False) -> str:
+    if row is None:
+        return "–"
+    name = f" {row['engine']} {row['variant']}" if named else ""
+    return f"{row['ms_min']:.3g}{name}"
+
+
+def share(mine: Row | None, peer: Row | None) -> str:
+    return "–" if mine is None or peer is None else f"{mine['ms_min'] / peer['ms_min']:.2f}"
+
+
+def table(rows: list[Row], threads: int) -> list[str]:
+    """One line for each network: lowbit's ways in milliseconds, the best peers, and the ratios of the faster int8 to them."""
+    lines = [
+        f"\n## {threads} thread{'s' if threads > 1 else ''}\n",
+        "| " + " | ".join(COLUMNS) + " |",
+        "|---" * len(COLUMNS) + "|",
+    ]
+    for model in dict.fromkeys(r["model"] for r in rows):
+        these = [r for r in rows if r["model"] == model and r["threads"] == threads]
+        mine = {r["variant"]: r for r in these if r["engine"] == "lowbit"}
+        peers = [r for r in these if r["engine"] != "lowbit"]
+        few, floats = [r for r in peers if r["variant"] != "fp32"], [r for r in peers if r["variant"] == "fp32"]
+        best, right, real = least(few), least(few, right=True), least(floats)
+        ours = least([mine[v] for v in ("int8", "int8-dynamic") if v in mine])
+        word = "–" if best is None else {True: "yes", False: "no", None: "?"}[best["exact"]]
+        columns = [cell(mine.get(w)) for w in WAYS]
+        columns += [cell(best, True), word, share(ours, best), cell(right, True), share(ours, right), cell(real, True), share(ours, real)]
+        lines.append(f"| {LABELS.get(model, model)} | " + " | ".join(columns) + " |")
+    return lines
+
+
+def goals(rows: list[Row]) -> list[str]:
+    """What was aimed at, and what came of it."""
+    counts = sorted({r["threads"] for r in rows})
+    lines = ["\n## Goals\n", "| network | variant | goal | " + " | ".join(f"{t} thread{'s' if t > 1 else ''}" for t in counts) + " |"]
+    lines.append("|---|---|---|" + "---|" * len(counts))
+    for goal in GOALS:
+        found = [reached(goal, [r for r in rows if r["model"] == goal.model and r["threads"] == t]) for t in counts]
+        if any(found):
+            what = "fp32" if goal.variants == ("fp32",) else "w4a8" if goal.variants == ("w4a8",) else "int8"
+            against = f"{goal.engine or 'best'} {goal.against}"
+            cells = ["–" if f is None else f"{f[0]:.2f}" if f[0] <= goal.share else f"**{f[0]:.2f}**, not reached" for f in found]
+            lines.append(f"| {LABELS.get(goal.model, goal.model)} | {what} | ≤ {goal.share} of {against} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def page(files: list[dict[str, Any]]) -> str:
+    """The document; a later file's rows stand for an earlier one's of the same network and number of threads."""
+    rows: list[Row] = []
+    for file in files:
+        new = {(r["model"], r["threads"]) for r in file["rows"]}
+        rows = [r for r in rows if (r["model"], r["threads"]) not in new] + file["rows"]
+    rows.sort(key=lambda r: list(LABELS).index(r["model"]) if r["model"] in LABELS else len(LABELS))
+    machine = files[-1]["machine"]
+    peers = ", ".join(f"{name} {version}" for name, version in machine["peers"].items())
+    lines = [HEAD, f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['isa']}; {peers}. Milliseconds."]
+    for threads in sorted({r["threads"] for r in rows}):
+        lines += table(rows, threads)
+    return "\n".join([*lines, *goals(rows)]) + "\n"
+
+
+if __name__ == "__main__":
+    print(page([json.loads(Path(name).read_text()) for name in sys.argv[1:]]), end="")
