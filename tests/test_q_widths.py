@@ -117,7 +117,7 @@ def test_between_widths_stands_one_requantize_and_nothing_float() -> None:
     (before,) = [n for n in graph.nodes if n.output == node.inputs[0]]
     (after,) = graph.users[node.output.name]
     assert (before.op, before.output.type.dtype.name) == ("requantize", "int16")
-    assert (after.op, after.output.type.dtype.name, node.output.type.dtype.name) == ("requantize", "uint8", "int16")
+    assert (after.op, after.output.type.dtype.name, node.output.type.dtype.name) == ("requantize", "int8", "int16")  # uint8 runs as int8
     assert sqnr(run(NETWORK, DATA[0])["y"], run(graph, DATA[0])["y"]) > 35
 
 
@@ -260,7 +260,7 @@ def test_a_float_result_of_a_function_is_a_float_table(d: str) -> None:
     every = np.arange(int(dtype(d).min or 0), int(dtype(d).max or 0) + 1).astype(d)
     x = Side(every, params(d, 0.05))
     graph = lowered(bracketed("sigmoid", [x], [None]))
-    assert [n.op for n in graph.nodes] == ["q_table"]
+    assert [n.op for n in graph.nodes] == ["requantize", "q_table"][d == "int8" :]  # given bytes of uint8 are shifted first
     np.testing.assert_array_equal(run(graph, inputs([x]))["y0"], get_op("sigmoid").run([x.reals], {})[0].astype(F32))
 
 

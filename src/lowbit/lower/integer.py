@@ -16,6 +16,7 @@ import numpy as np
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.shared import share_constants
+from lowbit.lower.signed import signed
 from lowbit.ops.q_elementwise import requantize_call
 from lowbit.ops.quant import (
     QUANTIZABLE,
@@ -64,8 +65,11 @@ class Lowered:
 
 
 def lower(graph: Graph) -> Lowered:
-    """The integer graph of a Q/DQ graph: the same meaning up to the rounding that the brackets allow (off by at most one)."""
-    editor = Editor(graph)
+    """The integer graph of a Q/DQ graph: the same meaning up to the rounding that the brackets allow (off by at most one).
+
+    uint8 is computed as int8, every code less by 128: what is given and taken as uint8 stays so.
+    """
+    editor = Editor(signed(graph))
     islands, weights_only = [], []
     for node in editor.nodes():
         if node.op in BRACKETS:

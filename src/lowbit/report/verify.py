@@ -21,6 +21,7 @@ from lowbit.ir.interp import evaluate, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.lower import lower
 from lowbit.lower.integer import quantized_nodes
+from lowbit.lower.signed import signed
 from lowbit.progress import progress
 from lowbit.report.text import counted
 from lowbit.runtime import native
@@ -150,6 +151,7 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
     """
     need_outputs(need_graph(quantized, "verify_backends"))
     flag("layers", layers)
+    quantized = signed(quantized)
     lowered = lower(quantized)
     integer = lowered.graph
     inside = tuple(o.name for n in integer.nodes for o in n.outputs if o.type.dtype.is_integer and o.name in quantized.values)

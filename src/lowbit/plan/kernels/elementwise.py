@@ -51,6 +51,8 @@ def dequantize(node: Node, ctx: Context) -> list[Call] | None:
 @lowers("requantize")
 def requantize(node: Node, ctx: Context) -> list[Call] | None:
     x = node.inputs[0]
+    if x is not None and "uint8" in (x.type.dtype.name, node.output.type.dtype.name):
+        return unsigned_bytes(node, ctx, x)
     contract = short(x, node.output)
     if x is None or contract is None or "f32" in contract or not np.isfinite(float(node.attrs["multiplier"])):  # type: ignore[arg-type]
         return None
@@ -58,6 +60,19 @@ def requantize(node: Node, ctx: Context) -> list[Call] | None:
     fields: dict[str, Param] = {"multiplier": float(node.attrs["multiplier"]), **ints(node, "x_zero", "y_zero", "lo", "hi")}  # type: ignore[arg-type]
     same = (0,) if "_" not in contract else ()
     return [Call(ctx.kernel(f"requantize_{contract}"), fields, (ctx.argument(x), node.output), n, n * 0.1, in_place=same)]
+
+
+def unsigned_bytes(node: Node, ctx: Context, x: Value) -> list[Call] | None:
+    """A function of bytes of which some are unsigned: the table kernels, whose index is the byte with its highest bit flipped."""
+    if x.type.dtype.name not in ("int8", "uint8") or node.output.type.dtype.name not in ("int8", "uint8", "float32"):
+        return None
+    codes = np.arange(256, dtype=np.uint8)
+    bytes_ = codes ^ 128  # what the kernel finds at index 0, 1, …
+    table = node.definition.run([bytes_.view(x.type.dtype.numpy)], node.attrs)[0]
+    n, real = size_of(x), node.output.type.dtype.is_float
+    data = Data(table if real else table.view(np.int8))
+    kernel = ctx.kernel("table_s8_f32" if real else "table_s8")
+    return [Call(kernel, {"unused": 0}, (ctx.argument(x), data, node.output), n, n * 0.2, in_place=() if real else (0,))]
 
 
 def broadcast(node: Node) -> dict[str, Param] | None:
@@ -132,6 +147,8 @@ def table(node: Node, ctx: Context) -> list[Call] | None:
 def cast(node: Node, ctx: Context) -> list[Call] | None:
     """Integers and bools to float32; other casts have no kernel."""
     x = node.inputs[0]
+    if x is not None and x.type.dtype.name == "uint8" and node.attrs["to"] == "float32":
+        return unsigned_bytes(node, ctx, x)
     if x is None or node.attrs["to"] != "float32" or x.type.dtype.name not in ("bool", "int8", "int16", "int32", "int64"):
         return None
     n = size_of(x)
