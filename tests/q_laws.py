@@ -109,6 +109,11 @@ def lowered(graph: Graph) -> Graph:
     return verify(done.graph)
 
 
+def ops_of(graph: Graph) -> list[str]:
+    """Its ops in order, but for the shifts of bytes that are given or taken unsigned."""
+    return [n.op for n in graph.nodes if not (n.op == "requantize" and "uint8" in {v.type.dtype.name for v in (*n.inputs, n.output) if v})]
+
+
 def inputs(sides: Sequence[Side | Array | None]) -> dict[str, Array]:
     return {f"x{i}": s.ints for i, s in enumerate(sides) if isinstance(s, Side) and not s.constant}
 

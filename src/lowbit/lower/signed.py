@@ -6,6 +6,8 @@ come from elsewhere, or are read as integers, pass through a requantize that shi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lowbit.ir.graph import Graph, Node, Value
@@ -63,7 +65,8 @@ def _quantize(editor: Editor, node: Node) -> Value:
 
 
 def _dequantize(editor: Editor, node: Node, codes: Value) -> None:
-    real = editor.add("dequantize_linear", codes, node.inputs[1], _zero(editor, node), name=node.name, **node.attrs)
+    attrs: dict[str, Any] = dict(node.attrs)
+    real = editor.add("dequantize_linear", codes, node.inputs[1], _zero(editor, node), name=node.name, **attrs)
     editor.replace(node.output, real, inherit=True)
 
 
@@ -78,7 +81,7 @@ def _codes(editor: Editor, old: Value | None, constants: dict[str, Value]) -> Va
 
 def _moved(editor: Editor, value: Value, by: int, to: str) -> Value:
     """Codes plus a number: a requantize to the same scale."""
-    limits = {"lo": -HALF, "hi": HALF - 1} if to == "int8" else {"lo": 0, "hi": 2 * HALF - 1}
+    limits: dict[str, Any] = {"lo": -HALF, "hi": HALF - 1} if to == "int8" else {"lo": 0, "hi": 2 * HALF - 1}
     return editor.add("requantize", value, out=f"{value.name}:{to}", x_zero=0, y_zero=by, multiplier=1.0, to=to, **limits)
 
 
