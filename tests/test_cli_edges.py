@@ -78,6 +78,36 @@ def test_the_network_that_is_read_is_not_overwritten(here: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("calibrate model.lowbit --data data.npy -o", ".json"),
+        ("quantize model.lowbit --data data.npy -o", ".lowbit"),
+        ("compare model.lowbit small.lowbit --data data.npy -o", ".html"),
+        ("export small.lowbit -o", ".onnx"),
+        ("emit-c small.lowbit -o", ""),
+        ("run small.lowbit --out", ".npz"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, kind: str
+) -> None:
+    """Before anything is read, even: the network may be of gigabytes."""
+    (here / "file").write_bytes(b"old")
+    (here / f"folder{kind or '.c'}").mkdir()
+    before = sorted(p.name for p in here.iterdir())
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("the network was read")
+
+    for module in VERBS.values():
+        monkeypatch.setattr(module, "load_model", read, raising=False)
+    for out in (f"none/out{kind}", f"file/out{kind}", f"folder{kind}" if kind else "file", f"/proc/out{kind}", f"{'n' * 300}{kind}"):
+        text = said(capsys, f"{line} {out}", 1)
+        assert text.startswith(f"FormatError: {out}: ") and "Try: " in text and ("cannot be written" in text or "is a file" in text)
+    assert sorted(p.name for p in here.iterdir()) == before and (here / "file").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
     ("line", "out"),
     [
         ("calibrate model.lowbit --data data.npy -o", "old.json"),

@@ -169,10 +169,14 @@ def test_mistakes_are_said_and_the_old_file_stays(
 @pytest.mark.parametrize(
     ("arrays", "text"),
     [
-        ({"z": np.zeros((2, 6), np.float32)}, "input 'x' is missing, it has z"),
-        ({"x": np.zeros((2, 6))}, "sample 0: input 'x': float64 given, float32 needed"),
-        ({"x": np.zeros((2, 5), np.float32)}, "sample 0: input 'x'"),
-        ({"x": np.zeros((6,), np.float32)}, "an array of shape [6], float32[batch, 6] is needed"),
+        ({"z": np.zeros((2, 6), np.float32)}, "d.npz: input 'x' (float32[batch, 6]) is missing, it has z float32[2, 6]"),
+        ({"z": np.zeros((2, 6)), "labels": np.zeros(2)}, '["z"].astype(np.float32))'),
+        ({}, "it has no arrays.\n  Try: arrays named x: float32[batch, 6]"),
+        ({"x": np.zeros((2, 6))}, "d.npz: x: float64[2, 6] given, float32[batch, 6] is needed"),
+        ({"x": np.zeros((2, 6), np.uint8)}, '["x"].astype(np.float32)), scaled as in training (/ 255 for 0 … 1)'),
+        ({"x": np.zeros((2, 3, 2), np.float32)}, '["x"].reshape(-1, 6))'),
+        ({"x": np.zeros((2, 5), np.float32)}, "d.npz: x: float32[2, 5] given, float32[batch, 6] is needed"),
+        ({"x": np.zeros((6,), np.float32)}, "x: float32[6] given, float32[batch, 6] is needed (any number of rows, or one axis more)"),
         ({"x": np.zeros((0, 6), np.float32)}, "there are no samples in it"),
         ({"x": np.full((1, 6), np.nan, np.float32)}, "sample 0: input 'x': "),
     ],

@@ -61,6 +61,15 @@ def test_a_network_that_does_not_fit_names_the_layer_to_begin_with() -> None:
     assert ram.value.hint == "io_in_arena (--io-in-arena), channels_last (--channels-last), a smaller input or a narrower network"
 
 
+def test_memory_and_flash_that_are_both_too_small_are_said_at_once() -> None:
+    with pytest.raises(DoesNotFit) as both:
+        lowbit.emit_c(three_layers(), None, fits=(10, 1000), measure=False)
+    said = both.value.message
+    assert re.search(r"^q_linear 'heavy': [\d,]+ bytes of RAM are needed .*, 10 are there; here the arena is fullest; and ", said)
+    assert re.search(r"and q_linear 'heavy': [\d,]+ bytes of flash .*are needed, 1,000 are there; this layer has most", said)
+    assert both.value.hint is not None and "--io-in-arena" in both.value.hint and "for the flash: recipe w4a8" in both.value.hint
+
+
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("last", [False, True])
 def test_options_that_are_set_are_not_what_to_try(inside: bool, last: bool) -> None:

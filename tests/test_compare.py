@@ -28,7 +28,7 @@ from lowbit.report import verify as verify_module
 from lowbit.report.compare import Report, compare
 from lowbit.report.coverage import coverage, summary
 from lowbit.report.tally import Tally
-from lowbit.report.verify import Backend, Outputs, add_backend, verify_backends
+from lowbit.report.verify import Backend, BackendResult, Difference, Outputs, Verification, add_backend, verify_backends
 from lowbit.types import Array, TensorType
 
 HOSTILE = '<script>alert("x")</script>'
@@ -325,6 +325,31 @@ def test_fake_quantization_differs_by_one_at_most_and_that_is_counted(both: tupl
     assert all(d.largest <= 1 and d.different == d.off_by_one for d in fake.layers)
     assert sum(d.elements for d in fake.layers if d.value == "x:int8") == 3 * 144
     assert "fake quantization, layers, each fed alike:" in str(found)
+
+
+def test_why_fake_quantization_may_differ_is_said_with_its_bound() -> None:
+    ints, floats = np.arange(4, dtype=np.int8), np.ones(4, np.float32)
+
+    def said(op: str, off: int, dtype: str = "int8") -> str:
+        layer, output = Difference("h:int8", op=op), Difference("y")
+        layer.add(ints.astype(dtype), ints.astype(dtype) + np.array([off, 0, 0, 0], dtype))
+        output.add(4 * floats, 4 * floats + np.float32(0.5))
+        result = BackendResult("fake quantization", False, [output], [layer])
+        return str(Verification("net", 1, (result,), ()))
+
+    fine = said("q_conv", 1)
+    assert "the largest difference is 0.5, 1.2e-01 of the largest value (y)" in fine
+    assert "The bound is one step of 8 bits for each layer fed alike: kept." in fine
+    assert "h:int8 (q_conv) by 2: more than one step of 8 bits" in said("q_conv", 2) and "kept" not in said("q_conv", 2)
+    assert "kept but for h:int8 (q_lstm) by 2, whose state is integers of 16 bits" in said("q_lstm", 2)
+    assert "(256 of 16 bits): kept." in said("q_conv", 3, "int16") and "by 257: more than" in said("q_conv", 257, "int16")
+
+
+def test_fake_quantization_that_gives_the_same_bits_needs_no_excuse() -> None:
+    same = Difference("y")
+    same.add(np.ones(2, np.int8), np.ones(2, np.int8))
+    text = str(Verification("net", 1, (BackendResult("fake quantization", False, [same]),), ()))
+    assert "floats happen to round every number here as the integers do" in text
 
 
 def test_a_backend_that_is_right_is_said_to_be_the_same(both: tuple[Graph, Graph, Report], backends: None) -> None:

@@ -64,6 +64,26 @@ def test_paths_that_are_none_are_said_so(tmp_path: Path) -> None:
         write_whole(3, b"x")  # type: ignore[arg-type]
 
 
+def test_a_folder_that_takes_no_files_is_found_out_by_trying(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "kept").write_bytes(b"old")
+    with pytest.raises(FormatError, match=r"cannot be written \(its folder is a file\)"):
+        check_target(tmp_path / "file" / "x")
+    with pytest.raises(FormatError, match="File name too long"):
+        check_target(tmp_path / ("n" * 300))
+    check_target(tmp_path / "kept")
+    assert sorted(os.listdir(tmp_path)) == ["file", "kept"] and (tmp_path / "kept").read_bytes() == b"old"
+    long = tmp_path / ("n" * 250)  # a name that the file system takes is one that is written
+    write_whole(long, b"x")
+    assert long.read_bytes() == b"x"
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc here")
+def test_rights_are_not_believed() -> None:
+    with pytest.raises(FormatError, match=r"^/proc/x.json: cannot be written \(its folder (takes no files|is not)"):
+        check_target("/proc/x.json")
+
+
 def test_a_flipped_bit_in_a_constant_that_stands_in_the_text_is_seen(tmp_path: Path) -> None:
     b = Builder("small")
     x = b.input("x", TensorType((2,), "float32"))

@@ -131,6 +131,18 @@ def test_remarks_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
+def test_compare_tells_the_steps_of_the_guard_as_their_number(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    q = lowbit.quantize(network(), samples(), guard=False)
+    steps = {"guard 1": "a: 1.0 → 2.0 dB, kept", "guard 2": "b: 2.0 → 1.0 dB, not kept"}
+    replace(q, notes={**q.notes, **steps, "guard": "outputs 1.0 → 2.0 dB", "rule 3": "nothing"}).save(here / "q.lowbit")
+    out = said(here, capsys, "compare {0}/net.lowbit {0}/q.lowbit --data {0}/fine.npz -o {0}/r.html")[0]
+    assert [line for line in out.splitlines() if line.startswith("note: ")] == [
+        "note: rule 3: nothing",
+        "note: guard: outputs 1.0 → 2.0 dB (2 steps, 1 kept: -o report.html has them)",
+    ]
+    assert "b: 2.0 → 1.0 dB, not kept" in (here / "r.html").read_text()
+
+
 def test_compare_shows_the_widths_that_each_layer_reads_and_gives(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules = [CalibratedQuantRule("fc", "int16", "int8"), CalibratedQuantRule(".*", "int8")]
     q = lowbit.quantize(network(), samples(), rules=rules)

@@ -21,13 +21,30 @@ def cache_folder() -> Path:
 
 
 def check_target(path: str | PathLike[str]) -> None:
-    """A FormatError when the path can surely not be written: told before hours of work, not after."""
-    folder = _target(path).parent
-    wrong = "" if folder.is_dir() else "its folder does not exist"
-    if not wrong and not os.access(folder, os.W_OK):
-        wrong = "its folder is not yours to write to"
-    if wrong:
-        raise FormatError(f"cannot be written ({wrong})", where=str(path), hint=_HINT)
+    """A FormatError when the path can surely not be written: told before hours of work, not after.
+
+    It is tried, because rights alone do not tell: root may write to every folder, and /proc takes no file from anybody.
+    """
+    target = _target(path)
+    try_folder(target.parent, path)
+
+
+def try_folder(folder: Path, path: str | PathLike[str]) -> None:
+    """A FormatError that names `path` when the folder takes no new file. Nothing stays in it."""
+    if not folder.is_dir():
+        what = "does not exist" if not folder.exists() else "is a file"
+        raise FormatError(f"cannot be written (its folder {what})", where=str(path), hint=_HINT)
+    try:
+        os.unlink(_beside(folder / "try"))
+    except OSError as e:
+        raise FormatError(f"cannot be written (its folder takes no files: {e.strerror or e})", where=str(path), hint=_HINT) from e
+
+
+def _beside(target: Path) -> str:
+    """A new, empty file in the same folder. Its name is short where the target's is long."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.")
+    os.close(handle)
+    return name
 
 
 def write_whole(path: str | PathLike[str], data: bytes | Iterable[bytes | memoryview]) -> None:
@@ -38,8 +55,8 @@ def write_whole(path: str | PathLike[str], data: bytes | Iterable[bytes | memory
     target = _target(path)
     beside = None
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as f:
-            beside = f.name
+        beside = _beside(target)
+        with open(beside, "wb") as f:
             for piece in (data,) if isinstance(data, bytes) else data:
                 f.write(piece)
             f.flush()
@@ -58,8 +75,12 @@ def _target(path: str | PathLike[str]) -> Path:
     needed(path)
     try:
         target = Path(os.path.realpath(path))
-        mode = target.lstat().st_mode if os.path.lexists(target) else stat.S_IFREG
-    except (OSError, ValueError) as e:
+        mode = target.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return target
+    except OSError as e:
+        raise FormatError(f"cannot be written ({e.strerror or e})", where=str(path), hint="another name, or another folder") from e
+    except ValueError as e:
         raise FormatError(f"cannot be written ({e})", where=repr(str(path))) from e
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"

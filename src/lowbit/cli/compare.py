@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from lowbit.cli.common import add_model_arguments, check_out, count, load_model, parse_shapes, print_json, say, size, table
 from lowbit.cli.data import add_data_arguments, data_from
@@ -72,5 +73,13 @@ def show(report: Report) -> None:
         same = f", argmax the same {o.same_argmax:.1%}" if o.same_argmax is not None else ""
         say(f"output {o.name}: {decibels(o.sqnr_db)}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
     say(f"{counted(report.samples, 'sample')}; {report.float_ms:.1f} ms float, {report.quantized_ms:.1f} ms quantized ({report.backend})")
-    for remark in report.remarks:
+    for remark in brief(report.remarks):
         say(f"note: {remark}")
+
+
+def brief(remarks: tuple[str, ...]) -> list[str]:
+    """Each remark once; the guard's steps, which `lowbit quantize` told one by one, as their number behind its result."""
+    steps = [r for r in remarks if re.match(r"guard \d+: ", r)]
+    kept = sum(r.endswith(", kept") for r in steps)
+    told = f" ({counted(len(steps), 'step')}, {kept} kept: -o report.html has them)" if steps else ""
+    return [r + told if r.startswith("guard: ") else r for r in dict.fromkeys(remarks) if r not in steps]

@@ -91,16 +91,20 @@ def files(paths: list[str]) -> list[Path]:
 
 def cut(file: Path, inputs: dict[str, TensorType], batch: int) -> Iterator[Part]:
     """The samples of one file."""
-    shapes = headers(file, tuple(inputs))
-    missing = [n for n in inputs if n not in shapes]
+    found = headers(file, tuple(inputs))
+    missing = [n for n in inputs if n not in found]
     if missing:
-        names = ", ".join(shapes) or "no arrays"
-        raise InputError(f"input {missing[0]!r} is missing, it has {names}", where=str(file), hint=f"arrays named {', '.join(inputs)}")
-    cuts = {name: list(pieces(shapes[name], t, batch, f"{file}: {name}")) for name, t in inputs.items()}
+        has = ", ".join(f"{name} {header}" for name, header in found.items()) or "no arrays"
+        rest = {k: h for k, h in found.items() if k not in inputs}
+        needed = f"input {missing[0]!r} ({inputs[missing[0]]}) is missing, it has {has}"
+        raise InputError(needed, where=str(file), hint=_remade(file, {n: inputs[n] for n in missing}, rest))
+    for name, t in inputs.items():
+        _check(file, name, found[name], t)
+    cuts = {name: list(pieces(found[name].shape, t, batch, f"{file}: {name}")) for name, t in inputs.items()}
     counts = {name: len(c) for name, c in cuts.items()}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{n} for {name}" for name, n in counts.items())
-        raise ShapeError(f"it holds different numbers of samples: {said}", where=str(file))
+        raise ShapeError(f"it holds different numbers of samples: {said}", where=str(file), hint="as many rows of each input")
     for row in zip(*cuts.values(), strict=True):
         yield Part(file, dict(zip(cuts, row, strict=True)))
 
@@ -119,28 +123,97 @@ def pieces(shape: tuple[int, ...], t: TensorType, batch: int, where: str) -> Ite
     yield from ((i, min(i + step, shape[0])) for i in range(0, shape[0], step))
 
 
-def headers(file: Path, inputs: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """The shapes of the arrays in a file, without reading them."""
+@dataclass(frozen=True)
+class Header:
+    """What a file says of an array before its numbers."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.shape)}"
+
+
+def _check(file: Path, name: str, header: Header, t: TensorType) -> None:
+    """An error, before anything runs, where the array cannot hold samples of the type; with a line of Python that would make it fit."""
+    if _fits(header.shape, t) and header.dtype == t.dtype.numpy:
+        return
+    wrong = f"{header} given, {t} is needed" + ("" if _fits(header.shape, t) else " (any number of rows, or one axis more)")
+    kind = InputError if _fits(header.shape, t) else ShapeError
+    raise kind(wrong, where=f"{file}: {name}", hint=_remade(file, {name: t}, {name: header}))
+
+
+def _fits(shape: tuple[int, ...], t: TensorType) -> bool:
+    """Whether samples of the type can be cut from the shape: sizes that are numbers agree, the first one aside."""
+    if t.rank == 0 or len(shape) not in (t.rank, t.rank + 1):
+        return len(shape) == t.rank + 1
+    whole = zip(shape[-t.rank :], t.shape, strict=True)
+    return all(not isinstance(b, int) or a == b for a, b in list(whole)[1 if len(shape) == t.rank else 0 :])
+
+
+def _remade(file: Path, inputs: dict[str, TensorType], headers: dict[str, Header]) -> str:
+    """A line of Python that makes arrays for these inputs from those of the file, if it can be told how; else what is needed."""
+    made = {}
+    for name, t in inputs.items():
+        named = {name: headers[name]} if name in headers else headers
+        ways = [f"{_loaded(file, k)}{way}" for k, h in named.items() if (way := _way(h, t)) is not None]
+        if len(ways) != 1:
+            return f"arrays named {', '.join(f'{n}: {t}' for n, t in inputs.items())}"
+        made[name] = ways[0]
+    scaled = any(t.dtype.is_float for t in inputs.values()) and any(h.dtype.kind in "iu" for h in headers.values())
+    if all(name.isidentifier() for name in made):
+        arrays = ", ".join(f"{name}={how}" for name, how in made.items())
+    else:
+        arrays = "**{" + ", ".join(f"{name!r}: {how}" for name, how in made.items()) + "}"
+    return f'np.savez("samples.npz", {arrays})' + (", scaled as in training (/ 255 for 0 … 1)" if scaled else "")
+
+
+def _loaded(file: Path, name: str) -> str:
+    return f'np.load("{file}")["{name}"]' if file.suffix == ".npz" else f'np.load("{file}")'
+
+
+def _way(header: Header, t: TensorType) -> str | None:
+    """Methods of an array that bring it to the type: `.transpose(0, 3, 1, 2)`, `.reshape(-1, 1, 28, 28)`, `.astype(np.float32)`."""
+    cast = "" if header.dtype == t.dtype.numpy else f".astype(np.{t.dtype.numpy})"
+    if _fits(header.shape, t):
+        return cast
+    rest, sizes = header.shape[1:], t.shape[1:]
+    if not header.shape or not all(isinstance(d, int) for d in sizes):
+        return None
+    known = [int(d) for d in sizes if isinstance(d, int)]
+    if len(rest) == len(known) and len(rest) in (2, 3) and rest[-1] != known[-1] and [rest[-1], *rest[:-1]] == known:
+        return f".transpose(0, {len(rest)}, {', '.join(map(str, range(1, len(rest))))}){cast}"  # channels last
+    if rest and int(np.prod(rest)) == int(np.prod(known)):
+        return f".reshape(-1, {', '.join(map(str, known))}){cast}"
+    return None
+
+
+def headers(file: Path, inputs: tuple[str, ...]) -> dict[str, Header]:
+    """What is said of the arrays in a file, without reading them."""
     try:
         if file.suffix == ".npz":
             with zipfile.ZipFile(file) as z:
                 names = [n for n in z.namelist() if n.endswith(".npy")]
-                return {n.removesuffix(".npy"): _shape(z.open(n)) for n in names}
+                return {n.removesuffix(".npy"): _header(z.open(n)) for n in names}
         with open(file, "rb") as f:
-            shape = _shape(f)
+            header = _header(f)
     except UNREADABLE as e:
         raise FormatError(f"not a readable .npy or .npz file ({e})", where=str(file)) from e
     if len(inputs) != 1:
-        raise InputError(f"a .npy has one array, the network has {len(inputs)} inputs", where=str(file), hint="a .npz with arrays by name")
-    return {inputs[0]: shape}
+        raise InputError(
+            f"a .npy has one array, the network has {len(inputs)} inputs",
+            where=str(file),
+            hint=f"a .npz with the arrays {', '.join(inputs)}",
+        )
+    return {inputs[0]: header}
 
 
-def _shape(f: Any) -> tuple[int, ...]:
+def _header(f: Any) -> Header:
     version = npy.read_magic(f)
     shape, _, dtype = npy.read_array_header_1_0(f) if version == (1, 0) else npy.read_array_header_2_0(f)
     if dtype.hasobject:
         raise ValueError("Python objects are not read")
-    return shape
+    return Header(shape, dtype)
 
 
 def read(file: Path, inputs: tuple[str, ...]) -> dict[str, Array]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 
+from lowbit.arguments import path
 from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, size, whole
 from lowbit.codegen import TARGETS
 from lowbit.codegen.boards import FOLDER
+from lowbit.codegen.folder import check_folder
 from lowbit.codegen.readme import portable_share
 from lowbit.frames import streaming
 from lowbit.ir.graph import Graph
@@ -95,6 +97,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", args.name):
         raise UsageError(f"--name {args.name!r} is no C identifier of letters, digits and single underscores", hint="--name model")
+    check_folder(path(args.out, "the path of a folder"))
     graph, kept = streamed(args)
     done = emit_c(
         graph, args.out, target=args.target, name=args.name, no_float=args.no_float, float_io=args.float_io,

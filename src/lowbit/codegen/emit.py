@@ -15,7 +15,7 @@ from lowbit.arguments import items, shown, text, whole
 from lowbit.arguments import path as needed
 from lowbit.codegen import boards, boundary, building, data, model, readme
 from lowbit.codegen.copies import computes_in_floats, copies
-from lowbit.codegen.folder import MANIFEST, write_folder
+from lowbit.codegen.folder import MANIFEST, check_folder, write_folder
 from lowbit.codegen.measure import IN_INTEGERS, Measured, measure
 from lowbit.codegen.names import Names, identifier, unusable
 from lowbit.codegen.project import Project
@@ -112,6 +112,7 @@ def emit(
             whole(what, size, 0, 2**63)
     if folder is not None:
         folder = needed(folder, "the path of a folder")
+        check_folder(folder)
     if name != identifier(name) or name != Names().new(name):
         raise InputError(f"name {name!r} is no C identifier of letters, digits and single underscores", hint='name="model" (--name)')
     refuse_name(name, unusable(name))
@@ -273,31 +274,46 @@ def golden(
 
 def check_fits(e: EmittedC, p: Project, channels_last_io: bool, ram: int, flash: int) -> None:
     """A LowbitError when the network needs more than there is, with the layer to begin with and what has not been done yet."""
-    needed, code = e.ram_bytes + (e.stack_bytes or 0), e.flash_bytes if e.flash_bytes is not None else e.weight_bytes
-    if needed > ram:
-        full = p.calls[p.plan.fullest] if p.calls else None
-        open_options = [
-            *([] if p.plan.input_slots else ["io_in_arena (--io-in-arena)"]),
-            *([] if channels_last_io else ["channels_last (--channels-last)"]),
-        ]
-        raise DoesNotFit(
-            f"{needed:,} bytes of RAM are needed (arena {e.arena_bytes:,}, inputs and outputs {e.io_bytes:,}, "
-            f"{f'state {e.state_bytes:,}, ' if e.state_bytes else ''}"
-            f"{f'stack {e.stack_bytes:,}' if e.stack_bytes is not None else 'stack not measured and not counted'}), "
-            f"{ram:,} are there{'; here the arena is fullest' if full is not None else ''}",
-            where=full.where if full is not None else None,
-            hint=", ".join([*open_options, "a smaller input or a narrower network"]),
-        )
-    if code > flash:
-        what = "flash" if e.flash_bytes is not None else "flash for the weights alone"
-        heavy = max(p.calls, key=lambda call: readme.layer_bytes(p, call)[0], default=None)
-        most = f"; this layer has most, {readme.layer_bytes(p, heavy)[0]:,}" if heavy is not None else ""
-        packed = any("_w4_" in k for k in p.kernels)
-        raise DoesNotFit(
-            f"{code:,} bytes of {what} are needed, {flash:,} are there{most}",
-            where=heavy.where if heavy is not None else None,
-            hint="a narrower network" if packed else "recipe w4a8, or a narrower network",
-        )
+    short = [found for found in (short_of_ram(e, p, channels_last_io, ram), short_of_flash(e, p, flash)) if found is not None]
+    if len(short) == 1:
+        raise short[0]
+    if short:
+        both = [f"{f.where}: {f.message}" if f.where else f.message for f in short]
+        raise DoesNotFit("; and ".join(both), hint="; for the flash: ".join(f.hint or "" for f in short))
+
+
+def short_of_ram(e: EmittedC, p: Project, channels_last_io: bool, ram: int) -> DoesNotFit | None:
+    needed = e.ram_bytes + (e.stack_bytes or 0)
+    if needed <= ram:
+        return None
+    full = p.calls[p.plan.fullest] if p.calls else None
+    open_options = [
+        *([] if p.plan.input_slots else ["io_in_arena (--io-in-arena)"]),
+        *([] if channels_last_io else ["channels_last (--channels-last)"]),
+    ]
+    return DoesNotFit(
+        f"{needed:,} bytes of RAM are needed (arena {e.arena_bytes:,}, inputs and outputs {e.io_bytes:,}, "
+        f"{f'state {e.state_bytes:,}, ' if e.state_bytes else ''}"
+        f"{f'stack {e.stack_bytes:,}' if e.stack_bytes is not None else 'stack not measured and not counted'}), "
+        f"{ram:,} are there{'; here the arena is fullest' if full is not None else ''}",
+        where=full.where if full is not None else None,
+        hint=", ".join([*open_options, "a smaller input or a narrower network"]),
+    )
+
+
+def short_of_flash(e: EmittedC, p: Project, flash: int) -> DoesNotFit | None:
+    code = e.flash_bytes if e.flash_bytes is not None else e.weight_bytes
+    if code <= flash:
+        return None
+    what = "flash" if e.flash_bytes is not None else "flash for the weights alone"
+    heavy = max(p.calls, key=lambda call: readme.layer_bytes(p, call)[0], default=None)
+    most = f"; this layer has most, {readme.layer_bytes(p, heavy)[0]:,}" if heavy is not None else ""
+    packed = any("_w4_" in k for k in p.kernels)
+    return DoesNotFit(
+        f"{code:,} bytes of {what} are needed, {flash:,} are there{most}",
+        where=heavy.where if heavy is not None else None,
+        hint="a narrower network" if packed else "recipe w4a8, or a narrower network",
+    )
 
 
 class DoesNotFit(LowbitError):

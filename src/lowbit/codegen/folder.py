@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from lowbit.errors import FormatError
+from lowbit.files import try_folder
 
 MANIFEST = "MANIFEST.txt"
 OLD, NEW, JOURNAL = "old", "new", "journal"  # in the folder beside, while files take their places
@@ -32,17 +33,28 @@ def manifest(files: Mapping[str, str]) -> str:
     return f"{HEAD}{digest(rows.encode())}\n{rows}"
 
 
+def check_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder's own path; a FormatError when it can surely not be written, before any work."""
+    out = Path(os.path.realpath(folder))
+    try:
+        there = out.exists()
+    except OSError as e:  # a name that is too long
+        raise FormatError(f"cannot be written ({e.strerror or e})", where=str(folder), hint="another name, or another folder") from e
+    if there and not out.is_dir():
+        raise FormatError("is a file, a folder is needed", where=str(folder), hint="another path, or take the file away")
+    if not out.parent.is_dir():
+        raise FormatError("cannot be written (its parent folder does not exist)", where=str(folder), hint=f"mkdir -p {out.parent}")
+    try_folder(out.parent, folder)
+    return out
+
+
 def write_folder(folder: str | os.PathLike[str], files: Mapping[str, str], *, force: bool = False) -> None:
     """Writes the files and their manifest. Files of an older manifest that are not written any more are taken away.
 
     A file that is not as lowbit wrote it is an error, unless forced. Files of other names in the folder stay as they are.
     """
-    out = Path(os.path.realpath(folder))
+    out = check_folder(folder)
     whole = {**files, MANIFEST: manifest(files)}
-    if out.exists() and not out.is_dir():
-        raise FormatError("is a file, a folder is needed", where=str(folder), hint="another path, or take the file away")
-    if not out.parent.is_dir():
-        raise FormatError("cannot be written (its parent folder does not exist)", where=str(folder), hint=f"mkdir -p {out.parent}")
     try:
         _recover(out)
     except OSError as e:

@@ -11,7 +11,7 @@ from lowbit.arguments import path as needed
 from lowbit.errors import FormatError
 from lowbit.export.onnx.check import Agreement, check_bytes
 from lowbit.export.onnx.writer import Writer
-from lowbit.files import write_whole
+from lowbit.files import check_target, write_whole
 from lowbit.ir.graph import Graph, need_graph
 
 LIMIT = 2**31 - 2**20  # a protobuf file ends at 2 GiB; the graph itself needs some of that
@@ -56,6 +56,7 @@ def export_onnx(
     target = needed(path)
     if target.suffix != ".onnx":
         raise FormatError(f"files of kind '{target.suffix}' are not written", where=target.name, hint="a name that ends in .onnx")
+    check_target(target)
     weights = sum(c.value.type.nbytes for c in graph.constants.values())
     if weights > LIMIT:
         raise FormatError(
