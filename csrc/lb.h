@@ -49,6 +49,7 @@
 #include "contracts/peak.h"
 #include "contracts/pool.h"
 #include "contracts/quantize.h"
+#include "contracts/resize.h"
 #include "contracts/softmax.h"
 #include "contracts/rnn.h"
 #include "contracts/weights.h"

@@ -151,3 +151,27 @@ void test_dwconv_s8(const lb_kernel *ref, const lb_kernel *k) {
         free(x), free(w), free(packed);
     }
 }
+
+/* Weights of an axis: any taps of any line, weights of both signs whose magnitudes sum to less than 2^11. */
+static void fill_axis(int32_t n, int32_t out, int32_t taps, int32_t *at, int16_t *by) {
+    for (int32_t i = 0; i < out * taps; i++)
+        at[i] = random_int(0, n - 1), by[i] = (int16_t)random_int(-2047 / taps, 2047 / taps);
+}
+
+void test_resize_s8(const lb_kernel *ref, const lb_kernel *k) {
+    static const int32_t widths[] = {1, 3, 15, 16, 17, 31, 32, 40};
+    for (int round = 0; round < 200; round++) {
+        int32_t row_at[64], column_at[64];
+        int16_t row_by[64], column_by[64];
+        lb_resize_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 6), .in_w = random_int(1, 6)};
+        p.channels = widths[random_int(0, COUNT(widths) - 1)], p.out_h = random_int(1, 9), p.out_w = random_int(1, 9);
+        p.row_taps = random_int(1, 4), p.column_taps = random_int(1, 5);
+        p.offset = random_int(-(1 << 29), 1 << 29) & (round % 3 ? -1 : 0), p.multiplier = 0x1p-22f * (float)random_int(1, 200);
+        p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        fill_axis(p.in_h, p.out_h, p.row_taps, row_at, row_by), fill_axis(p.in_w, p.out_w, p.column_taps, column_at, column_by);
+        int8_t *const image = bytes_of((int64_t)p.batch * p.in_h * p.in_w * p.channels);
+        void *args[6] = {image, row_at, row_by, column_at, column_by};
+        expect_same(ref, k, &p, args, 5, (size_t)(p.batch * p.out_h * p.out_w * p.channels), (size_t)round % 3, p.batch * p.out_h);
+        free(image);
+    }
+}

@@ -123,6 +123,7 @@
     X(requantize_s8, test_requantize_s8) \
     X(requantize_s8_s16, test_requantize_wide) \
     X(resize_f32, test_resize_f32) \
+    X(resize_s8, test_resize_s8) \
     X(round_f32, test_unary_f32) \
     X(scale_rows_f32, test_scale_rows_f32) \
     X(scale_shift, test_scale_shift) \

@@ -68,13 +68,20 @@ def exact(
 ) -> Array:
     acc = x.astype(np.int64) - x_zero
     for axis in axes:
-        n, out, scale = x.shape[axis], sizes[axis], scales[axis]
-        used = out / n if scale is None else scale
-        at = coordinates(n, out, used, coordinate_mode, SPAN)
-        stretch = min(used, 1.0) if antialias else 1.0
-        weights = whole(interpolation_matrix(at, n, mode, stretch, cubic_coeff_a, exclude_outside), fraction)
+        weights = axis_weights(
+            x.shape[axis], sizes[axis], scales[axis], mode, coordinate_mode, cubic_coeff_a, exclude_outside, antialias, fraction
+        )
         acc = np.moveaxis(np.tensordot(weights, acc, axes=(1, axis)), 0, axis)
     return requantized(acc, np.float32(multiplier), y_zero, lo, hi, to)
+
+
+def axis_weights(
+    n: int, out: int, scale: float | None, mode: str, coordinate_mode: str, a: float, exclude_outside: bool, antialias: bool, fraction: int
+) -> Array:
+    """(out, n) integers: what each element of the result is made of along an axis."""
+    used = out / n if scale is None else scale
+    stretch = min(used, 1.0) if antialias else 1.0
+    return whole(interpolation_matrix(coordinates(n, out, used, coordinate_mode, SPAN), n, mode, stretch, a, exclude_outside), fraction)
 
 
 def whole(weights: Array, fraction: int) -> Array:

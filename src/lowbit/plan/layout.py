@@ -54,6 +54,12 @@ def _sizes(attrs: Mapping[str, Any], perm: Perm) -> Attrs | None:
     return {**attrs, **{k: tuple(attrs[k][p] for p in perm) for k in ("sizes", "scales")}}
 
 
+def _resized(attrs: Mapping[str, Any], perm: Perm) -> Attrs:
+    """Integer interpolation: its sums are exact, in whatever order."""
+    moved = {k: tuple(attrs[k][p] for p in perm) for k in ("sizes", "scales")}
+    return {**attrs, **moved, "axes": tuple(sorted(perm.index(axis) for axis in attrs["axes"]))}
+
+
 def _per_tensor(attrs: Mapping[str, Any], perm: Perm) -> Attrs | None:
     return dict(attrs) if not attrs["block_size"] else None
 
@@ -68,6 +74,7 @@ FOLLOWS: dict[str, Moved] = {
     **dict.fromkeys(["q_reduce_mean", "q_reduce_sum", "reduce_mean", "reduce_sum", "reduce_max", "reduce_min"], _axes),
     "pad": _pads,
     "resize": _sizes,
+    "q_resize": _resized,
     "slice": _slices,
     "quantize_linear": _per_tensor,
     "dequantize_linear": _per_tensor,

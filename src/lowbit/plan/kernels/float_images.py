@@ -62,11 +62,17 @@ def axis_table(attrs: Any, n: int, out: int, axis: int) -> tuple[Array, Array]:
         return nearest(at, attrs["nearest_mode"]).clip(0, n - 1).astype(np.int32)[:, None], np.ones((out, 1), np.float32)
     stretch = min(scale, 1.0) if attrs["antialias"] else 1.0
     matrix = interpolation_matrix(at, n, mode, stretch, attrs["cubic_coeff_a"], attrs["exclude_outside"])
+    index, weight = taps_of(matrix)
+    return index, weight.astype(np.float32)
+
+
+def taps_of(matrix: Array) -> tuple[Array, Array]:
+    """The columns of each row that count, (rows, taps), and what stands there; where they are fewer, the first again with a weight of 0."""
     taps = max(1, int((matrix != 0).sum(axis=1).max()))
     index = np.argsort(matrix == 0, axis=1, kind="stable")[:, :taps]  # those that count come first
     weight = np.take_along_axis(matrix, index, axis=1)
     first = index[:, :1]
-    return np.where(weight == 0, first, index).astype(np.int32), weight.astype(np.float32)
+    return np.where(weight == 0, first, index).astype(np.int32), weight
 
 
 @lowers("resize_nhwc")
