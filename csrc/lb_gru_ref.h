@@ -1,10 +1,10 @@
 /* gru_s8 and gru_s16: lb_hidden is the type of the state, lb_weight of the weights, lb_sum of their sums. */
-#include "lb_rnn.h"
 #include "lb_rnn_sums.h"
 
 typedef struct {
     const lb_lstm_s8_params *p;
-    const float *px, *bias, *r_scale, *r_bias;
+    lb_rnn_input in;
+    const float *bias, *r_scale, *r_bias;
     const lb_weight *r;
     int32_t direction;
 } lb_gru;
@@ -12,7 +12,7 @@ typedef struct {
 /* The product of the input of row `row` for a gate of unit i. */
 static inline float lb_gru_input(const lb_gru *g, ptrdiff_t row, int gate, int32_t i) {
     const ptrdiff_t n = g->p->hidden, at = (g->direction * 3 + gate) * n + i;
-    return lb_f32_add(g->px[row * g->p->directions * 3 * n + at], g->bias[at]);
+    return lb_f32_add(lb_input_gate(&g->in, g->p, row, g->p->directions * 3 * n, at), g->bias[at]);
 }
 
 static inline float lb_gru_recurrent(const lb_gru *g, const lb_hidden *h, int gate, int32_t i) {
@@ -26,13 +26,13 @@ static inline int32_t lb_gru_gate(const lb_gru *g, ptrdiff_t row, const lb_hidde
 }
 
 /* scratch: r * h of one row, 16 bits an element. */
-static inline void lb_gru_ref(const lb_lstm_s8_params *p, const float *px, const float *bias, const lb_weight *r, const float *r_scale,
+static inline void lb_gru_ref(const lb_lstm_s8_params *p, lb_rnn_input in, const float *bias, const lb_weight *r, const float *r_scale,
                               const float *r_bias, const int16_t *table, const lb_hidden *h0, lb_hidden *y, lb_hidden *h, int16_t *s,
                               void *scratch, int32_t begin, int32_t end) {
     lb_hidden *reset = scratch;
     for (int32_t item = begin; item < end; item++) {
         const lb_units u = lb_units_of(p, item);
-        const lb_gru g = {p, px, bias, r_scale, r_bias, r, u.direction};
+        const lb_gru g = {p, in, bias, r_scale, r_bias, r, u.direction};
         for (int32_t step = p->first; step < p->first + p->steps; step++)
             for (int32_t b = 0; b < p->batch; b++) {
                 const lb_moment at = lb_moment_of(p, u.direction, step, b);

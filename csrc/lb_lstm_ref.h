@@ -1,8 +1,7 @@
 /* lstm_s8 and lstm_s16: lb_hidden is the type of the state, lb_weight of the weights, lb_sum of their sums. */
-#include "lb_rnn.h"
 #include "lb_rnn_sums.h"
 
-static inline void lb_lstm_ref(const lb_lstm_s8_params *p, const float *px, const float *bias, const lb_weight *r, const float *r_scale,
+static inline void lb_lstm_ref(const lb_lstm_s8_params *p, lb_rnn_input in, const float *bias, const lb_weight *r, const float *r_scale,
                                const int16_t *table, const lb_hidden *h0, const int16_t *c0, lb_hidden *y, lb_hidden *h, int16_t *c,
                                int32_t begin, int32_t end) {
     const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
@@ -16,11 +15,12 @@ static inline void lb_lstm_ref(const lb_lstm_s8_params *p, const float *px, cons
                 for (int32_t i = u.first; i < u.last; i++) {
                     float pre[4];
                     lb_sum sums[4];
+                    lb_four_inputs(pre, &in, p, at.row, rows, u.direction * 4 * n + i);
                     lb_four_gates(sums, before, r + (u.direction * 4 * n + i) * n, n * n, p->hidden, p->h_zero);
                     for (int gate = 0; gate < 4; gate++) {
                         const ptrdiff_t row = (u.direction * 4 + gate) * n + i;
                         const float scaled = lb_f32_mul(LB_SUM_F32(sums[gate]), r_scale[row]);
-                        pre[gate] = lb_f32_add(lb_f32_add(px[at.row * rows + row], bias[row]), scaled);
+                        pre[gate] = lb_f32_add(lb_f32_add(pre[gate], bias[row]), scaled);
                     }
                     const int32_t kept = lb_sigmoid_gate(pre[2], table), taken = lb_sigmoid_gate(pre[0], table);
                     const int32_t next = lb_mix(kept, cell[i], taken, lb_tanh_gate(pre[3], table), p->state_bits);

@@ -68,6 +68,7 @@
     X(gru_rows_s8, test_gru_rows_s8) \
     X(gru_s16, test_s16) \
     X(gru_s8, test_gru_s8) \
+    X(gru_x_s8, test_gru_x_s8) \
     X(hardsigmoid_f32, test_unary_f32) \
     X(hardswish_f32, test_unary_f32) \
     X(layer_norm_f32, test_layer_norm_f32) \
@@ -96,6 +97,7 @@
     X(lstm_rows_s8, test_lstm_rows_s8) \
     X(lstm_s16, test_s16) \
     X(lstm_s8, test_lstm_s8) \
+    X(lstm_x_s8, test_lstm_x_s8) \
     X(matmul_f32, test_matmul_f32) \
     X(max_f32, test_binary_f32) \
     X(max_pool_f32, test_max_pool_f32) \

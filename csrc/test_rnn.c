@@ -6,11 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HIDDEN = 70, MAX_ROWS = 2 * 4 * MAX_HIDDEN, MAX_TIME = 4, MAX_BATCH = 3, STATES = 2 * MAX_BATCH * MAX_HIDDEN };
+lb_lstm_s8_fn lb_lstm_s8__ref;
+lb_gru_s8_fn lb_gru_s8__ref;
+
+enum { MAX_HIDDEN = 70, MAX_INPUTS = 37, MAX_ROWS = 2 * 4 * MAX_HIDDEN, MAX_TIME = 4, MAX_BATCH = 3, STATES = 2 * MAX_BATCH * MAX_HIDDEN };
 
 static float px[MAX_TIME * MAX_BATCH * MAX_ROWS], bias[MAX_ROWS], r_scale[MAX_ROWS], r_bias[MAX_ROWS], w_scale[MAX_ROWS];
 static float x_scale[MAX_TIME * MAX_BATCH];
 static int8_t weights[MAX_ROWS * MAX_HIDDEN];
+static int8_t x[MAX_TIME * MAX_BATCH * MAX_INPUTS], w[MAX_ROWS * MAX_INPUTS];
 static int16_t table[513];
 static _Alignas(64) unsigned char packed[MAX_ROWS * 4 * (MAX_HIDDEN + 64)], scratch[MAX_BATCH * 32 * 128];
 static float states[2][STATES]; /* h0 and c0 of any type */
@@ -161,4 +165,62 @@ void test_gru_s8(const lb_kernel *ref, const lb_kernel *k) {
 
 void test_gru_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
     test(ref, k, 3, 1);
+}
+
+/* Inputs, their weights, and px as the contract makes it of them. */
+static void products(lb_lstm_s8_params *p, int32_t gates) {
+    const int32_t rows = p->directions * gates * p->hidden;
+    p->inputs = random_int(0, MAX_INPUTS), p->x_zero = random_int(-128, 127);
+    for (int32_t i = 0; i < p->time * p->batch * p->inputs; i++)
+        x[i] = (int8_t)random_int(-128, 127);
+    for (int32_t i = 0; i < rows * p->inputs; i++)
+        w[i] = (int8_t)random_int(-128, 127);
+    for (int32_t i = 0; i < rows; i++)
+        w_scale[i] *= 0.01f;
+    for (int32_t i = 0; i < p->time * p->batch; i++)
+        for (int32_t j = 0; j < rows; j++) {
+            int32_t sum = 0;
+            for (int32_t k = 0; k < p->inputs; k++)
+                sum += (x[i * p->inputs + k] - p->x_zero) * w[j * p->inputs + k];
+            px[i * rows + j] = (float)sum * w_scale[j];
+        }
+}
+
+/* What lstm_s8 and gru_s8 make of px. */
+static void test_from_x(const lb_kernel *k, int32_t gates) {
+    static _Alignas(64) unsigned char want[1 << 16], got[1 << 16];
+    for (int round = 0; round < 300; round++) {
+        lb_lstm_s8_params p = geometry(gates, 0);
+        products(&p, gates);
+        const size_t state = (size_t)(p.directions * p.batch * p.hidden), bytes[3] = {state * (size_t)p.time, state, 2 * state};
+        void *args[16] = {x, w, w_scale, bias, weights, r_scale};
+        int n = 6;
+        if (gates == 3)
+            args[n++] = r_bias;
+        args[n++] = table, args[n++] = states[0];
+        if (gates == 4)
+            args[n++] = states[1];
+        for (size_t i = 0; i < sizeof want; i++)
+            want[i] = got[i] = (unsigned char)((i * 40503u + (size_t)round) >> 5);
+        run(k, p, args, n, 3, bytes, got, (gates == 3 && !p.linear_before_reset) || round % 2);
+        p.first = 0, p.steps = p.time, p.block = (p.hidden + 15) / 16 * 16;
+        unsigned char *y = want, *h = y + (bytes[0] + 63) / 64 * 64, *c = h + (bytes[1] + 63) / 64 * 64;
+        if (gates == 4)
+            lb_lstm_s8__ref(&p, px, bias, weights, r_scale, table, (int8_t *)states[0], (int16_t *)states[1], (int8_t *)y, (int8_t *)h,
+                            (int16_t *)(void *)c, scratch, 0, p.directions);
+        else
+            lb_gru_s8__ref(&p, px, bias, weights, r_scale, r_bias, table, (int8_t *)states[0], (int8_t *)y, (int8_t *)h,
+                           (int16_t *)(void *)c, scratch, 0, p.directions);
+        expect_equal(k, want, got, sizeof want, 0);
+    }
+}
+
+void test_lstm_x_s8(const lb_kernel *ref, const lb_kernel *k) {
+    (void)ref;
+    test_from_x(k, 4);
+}
+
+void test_gru_x_s8(const lb_kernel *ref, const lb_kernel *k) {
+    (void)ref;
+    test_from_x(k, 3);
 }

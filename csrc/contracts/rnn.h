@@ -30,6 +30,10 @@
  * panel -h_zero * (sum of weights), (gates, 16) of int32 (h_zero is 0 in *_rows_s8), then (k / 4, gates, 16, 4) of int8, where k is
  * hidden rounded up to 4 and the last axis is the input. Directions one behind the other. A GRU that is not linear_before_reset
  * has all panels of the gates z and r, then all of h. Aligned to 64. */
+/* ---- lstm_x_s8, gru_x_s8: lstm_s8 and gru_s8 where memory is dear
+ *
+ * They make px themselves, unit by unit: rows of `inputs` elements of x, time * batch of them, and weights w, (rows, inputs), give
+ * fl32(sum of (x - x_zero) * w) * w_scale; the sums fit int32. Nothing is kept of it. Every instruction set takes r as `ref` does. */
 typedef struct {
     int32_t time;
     int32_t batch;
@@ -50,8 +54,10 @@ typedef struct {
     int32_t h_zero;              /* from here on not read by *_rows_s8 */
     int32_t lo;
     int32_t hi;
-    int32_t state_bits;     /* 0 ... 15 */
-    int32_t state_given;    /* of a GRU: 1: s holds its first state, 0: it is made of h0 */
+    int32_t state_bits;  /* 0 ... 15 */
+    int32_t state_given; /* of a GRU: 1: s holds its first state, 0: it is made of h0 */
+    int32_t inputs;      /* of *_x_s8 alone, and x_zero */
+    int32_t x_zero;
     float h_multiplier;     /* finite: from a product of two gates (LSTM) or from s (GRU) to h */
     float reset_multiplier; /* of a GRU: from r * s to h */
     float state_multiplier; /* of a GRU: from h0 to s */
@@ -62,6 +68,8 @@ typedef lb_lstm_s8_params lb_lstm_rows_s8_params;
 typedef lb_lstm_s8_params lb_gru_s8_params;
 typedef lb_lstm_s8_params lb_gru_s16_params;
 typedef lb_lstm_s8_params lb_gru_rows_s8_params;
+typedef lb_lstm_s8_params lb_lstm_x_s8_params;
+typedef lb_lstm_s8_params lb_gru_x_s8_params;
 
 typedef void lb_lstm_s8_fn(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
                            const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y, int8_t *h, int16_t *c, void *scratch,
@@ -87,5 +95,13 @@ typedef void lb_gru_s16_fn(const lb_gru_s16_params *p, const float *px, const fl
 typedef void lb_gru_rows_s8_fn(const lb_gru_rows_s8_params *p, const float *px, const float *x_scale, const float *w_scale,
                                const float *bias, const void *r, const float *r_scale, const float *r_bias, const float *h0, float *y,
                                float *h, void *scratch, int32_t begin, int32_t end);
+
+typedef void lb_lstm_x_s8_fn(const lb_lstm_x_s8_params *p, const int8_t *x, const int8_t *w, const float *w_scale, const float *bias,
+                             const int8_t *r, const float *r_scale, const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y,
+                             int8_t *h, int16_t *c, void *scratch, int32_t begin, int32_t end);
+
+typedef void lb_gru_x_s8_fn(const lb_gru_x_s8_params *p, const int8_t *x, const int8_t *w, const float *w_scale, const float *bias,
+                            const int8_t *r, const float *r_scale, const float *r_bias, const int16_t *table, const int8_t *h0, int8_t *y,
+                            int8_t *h, int16_t *s, void *scratch, int32_t begin, int32_t end);
 
 #endif

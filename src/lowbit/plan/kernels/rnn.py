@@ -1,4 +1,7 @@
-"""LSTM and GRU: one product for the inputs of all times, then the recurrence, step by step where threads share it."""
+"""LSTM and GRU: one product for the inputs of all times, then the recurrence, step by step where threads share it.
+
+Where memory is dear nothing is kept of the products: the kernel makes those of a step while it is there.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from lowbit.runtime import native
 from lowbit.types import Array, TensorType
 
 UNITS = 16  # that kernels do at once
+CHIPS = ("ref", "armdsp", "mve")  # instruction sets of machines with little memory
 MACS_PER_NS = 50.0
 STEP_WORTH = 4_000.0  # nanoseconds of a step's product that pay for meeting the other threads behind it
 F32 = np.float32
@@ -67,6 +71,16 @@ def input_products(node: Node, ctx: Context, scales: Array, x_zero: int, bound: 
     return [replace(c, macs=0 if i else own) for i, c in enumerate(calls)], made
 
 
+def from_inputs(node: Node, ctx: Context) -> bool:
+    """Whether one kernel makes the products of inputs too: in generated C, where no wide kernels would multiply them all at once.
+
+    Weights of 4 bits stay packed, and those of 16 bits are another contract's.
+    """
+    x, w, r = node.inputs[0], node.inputs[1], node.inputs[3]
+    same = all(v is not None and v.type.dtype.name == "int8" for v in (x, w, r)) and ctx.constant(w) is not None
+    return same and ctx.target.scratch_in_arena and ctx.kernel("linear_s8_f32").isa in CHIPS
+
+
 def geometry(node: Node, gates: int, hidden: int) -> dict[str, int]:
     x, y = node.inputs[0], node.output
     assert x is not None
@@ -86,7 +100,7 @@ def geometry(node: Node, gates: int, hidden: int) -> dict[str, int]:
 def recurrence(
     node: Node, ctx: Context, kernel: native.Kernel, gates: int, fields: dict[str, Param], args: list[Value | Data], before: list[Call]
 ) -> list[Call]:
-    """The calls behind the product of the inputs: one for all times, or where threads gain by it one for each."""
+    """The calls behind the product of the inputs, if that is made before: one for all times, or where threads gain by it one for each."""
     g = geometry(node, gates, int(node.outputs[1].shape[-1]))
     hidden, batch, threads = g["hidden"], g["batch"], ctx.target.threads
     cost = g["directions"] * batch * gates * hidden * hidden / MACS_PER_NS
@@ -98,9 +112,9 @@ def recurrence(
     small = kernel.isa in PLAIN and "rows" not in node.op  # it keeps nothing but r * h of a GRU
     scratch = Scratch((2 * hidden if gates == 3 else 0) if small else batch * 32 * (-(-hidden // 64) * 64))
     spans = [(0, g["time"])] if shares == 1 else [(t, 1) for t in range(g["time"])]
-    macs = batch * g["directions"] * gates * hidden * hidden
+    macs = batch * g["directions"] * gates * hidden * (hidden + int(fields.get("inputs", 0)))
     made = [
-        Call(kernel, {**g, **fields, "first": first, "steps": steps, "block": block}, (*args, scratch), items,
+        Call(kernel, {**g, "inputs": 0, "x_zero": 0, **fields, "first": first, "steps": steps, "block": block}, (*args, scratch), items,
              max(cost, 1e5) if items > 1 else 0.0, macs=macs * steps)
         for first, steps in spans
     ]  # fmt: skip
@@ -155,24 +169,33 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
         kind = "s16"
         before, h0 = widened(ctx, h0, f"{node.output.name}:first")
         outputs, behind = narrowed(ctx, node)
-    found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_{kind}", gates, a["h_zero"])
-    products = input_products(node, ctx, scales, a["x_zero"], a["bound_x"])
-    if found is None or products is None:
+    found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_{'x_' if from_inputs(node, ctx) else ''}{kind}", gates, a["h_zero"])
+    if found is None:
         return None
     kernel, weights = found
+    calls, args, fields = list[Call](), list[Value | Data](), dict[str, Param]()
+    if from_inputs(node, ctx):
+        x, w = node.inputs[0], node.inputs[1]
+        assert x is not None and w is not None
+        args = [ctx.argument(x), ctx.argument(w), Data(np.ascontiguousarray(np.broadcast_to(scales.reshape(-1), r_scales.size), F32))]
+        fields = {"inputs": int(x.shape[-1]), "x_zero": a["x_zero"]}
+    else:
+        products = input_products(node, ctx, scales, a["x_zero"], a["bound_x"])
+        if products is None:
+            return None
+        calls, args = products[0], [products[1]]
     one, bits = F32(1), a["state_bits"]
     sh = F32(a["h_scale"]) if gates == 3 else one
-    fields: dict[str, Param] = {
+    fields |= {
         "linear_before_reset": int(gates == 3 and a["linear_before_reset"]), "h_zero": a["h_zero"], "lo": a["lo"], "hi": a["hi"],
         "state_bits": bits, "h_multiplier": float(F32(2.0**-bits) / sh) if gates == 3 else float(a["h_multiplier"]),
         "reset_multiplier": float(F32(2.0 ** -(bits + 15)) / sh), "state_multiplier": float(sh * F32(2.0**bits)),
     }  # fmt: skip
     if not all(np.isfinite(v) for v in fields.values() if isinstance(v, float)):
         return None
-    calls, px = products
     s0 = node.input(9) if gates == 3 else None
     fields["state_given"] = int(s0 is not None)
-    args: list[Value | Data] = [px, rows_of(ctx.constant(bias), scales), weights, Data(r_scales)]
+    args += [rows_of(ctx.constant(bias), scales), weights, Data(r_scales)]
     if gates == 4:
         assert c0 is not None
         args += [ctx.argument(table), ctx.argument(h0), ctx.argument(c0), *outputs]
