@@ -14,8 +14,9 @@ static int8_t x[MAX_ROWS * MAX_K + 1], w[MAX_N * MAX_K];
 static int32_t bias[MAX_N];
 static float multiplier[MAX_N], real_bias[MAX_N], scales[MAX_N * MAX_K], x_scales[MAX_ROWS];
 
-static int is_ref(const lb_kernel *k) {
-    return strcmp(k->isa->name, "ref") == 0;
+/* Whether it takes weights in the layout of `ref`. */
+static int is_plain(const lb_kernel *k) {
+    return strcmp(k->isa->name, "ref") == 0 || strcmp(k->isa->name, "armdsp") == 0 || strcmp(k->isa->name, "mve") == 0;
 }
 
 static int32_t round_up(int32_t v, int32_t to) {
@@ -36,7 +37,7 @@ static void *aligned(int64_t bytes) {
 
 /* Weights (n, k) in the layout of the kernel. */
 static void *pack(const lb_kernel *kernel, int32_t n, int32_t k, int32_t segment) {
-    if (is_ref(kernel)) {
+    if (is_plain(kernel)) {
         const int32_t row = k / 2 + k % 2;
         uint8_t *out = aligned((int64_t)n * row);
         for (int32_t c = 0; c < n; c++)
@@ -64,7 +65,7 @@ static float *pack_scales(const lb_kernel *kernel, int32_t n, int32_t segments) 
     memset(out, 0, (size_t)(round_up(n, 16) * segments) * 4);
     for (int32_t c = 0; c < n; c++)
         for (int32_t s = 0; s < segments; s++)
-            out[is_ref(kernel) ? c * segments + s : (c / 16 * segments + s) * 16 + c % 16] = scales[c * segments + s];
+            out[is_plain(kernel) ? c * segments + s : (c / 16 * segments + s) * 16 + c % 16] = scales[c * segments + s];
     return out;
 }
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +15,8 @@ from test_plan import network
 
 import lowbit
 from lowbit.cli import main
+from lowbit.codegen import data, measure, model
 from lowbit.codegen import folder as folders
-from lowbit.codegen import measure, model
 from lowbit.codegen.emit import DoesNotFit
 from lowbit.codegen.targets import TARGETS
 from lowbit.errors import FormatError, InputError, LowbitError
@@ -88,6 +90,27 @@ def test_stack_that_was_not_measured_is_said_not_to_be_counted(
     monkeypatch.setattr(measure.shutil, "which", lambda _: None)
     assert main(["emit-c", str(tmp_path / "net.lowbit"), "-o", str(tmp_path / "c"), "--fits", "64k", "1M"]) == 0
     assert "stack    not measured, and not counted by --fits; nor is the code\n" in capsys.readouterr().out
+
+
+def test_what_is_measured_of_weights_is_their_size_without_their_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Megabytes of numbers need no compiler to be counted: the same flash, with arrays of that size, type and alignment."""
+    quick = lowbit.emit_c(three_layers(), tmp_path / "c")
+    whole = data.weights_source
+    monkeypatch.setattr(measure, "weights_source", lambda p, outline: whole(p))
+    assert lowbit.emit_c(three_layers(), None).flash_bytes == quick.flash_bytes
+    assert len((tmp_path / "c/weights.c").read_text()) > 10_000
+
+
+def test_compiling_can_be_interrupted_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setattr(measure, "progress", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lowbit.emit_c(network(), tmp_path / "c")
+    assert list((tmp_path / "temp").iterdir()) == [] and not (tmp_path / "c").exists()
 
 
 @needs_arm

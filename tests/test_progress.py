@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_plan import network
 
 import lowbit
 from lowbit import progress as module
@@ -69,6 +70,11 @@ def test_loading_simplifying_running_and_trying_show_where_they_are(terminal: li
     run(g, {g.inputs[0].name: np.zeros((1, 1, 28, 28), np.float32)})
     lowbit.auto_quantize(np.arange(4.0))
     assert {"loading", "simplifying, round 1", "running", "trying parameters", "trying to clip"} <= set(terminal)
+
+
+def test_compiling_c_shows_where_it_is(terminal: list[str]) -> None:
+    lowbit.emit_c(network(), None)
+    assert "compiling" in terminal
 
 
 def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

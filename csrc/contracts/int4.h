@@ -1,10 +1,11 @@
 /* Rows and images times weights of four bits. What holds for every contract stands in lb.h.
  *
- * Weights are -8 ... 7 and stay packed, two a byte; a nibble holds w + 8 in the panels of vector units, and two's complement in `ref`.
- * k is cut into segments of `segment` elements, the last one shorter, at least one: max(1, ceil(k / segment)) of them; a layer with a
- * scale for each channel has one. Layouts:
+ * Weights are -8 ... 7 and stay packed, two a byte; a nibble holds w + 8 in the panels of vector units, and two's complement in the layout
+ * of `ref`. k is cut into segments of `segment` elements, the last one shorter, at least one: max(1, ceil(k / segment)) of them; a layer
+ * with a scale for each channel has one. Layouts:
  *
- *   ref      (n, ceil(k / 2)) bytes, low nibble first. Scales: (n, segments).
+ *   ref, armdsp, mve
+ *            (n, ceil(k / 2)) bytes, low nibble first. Scales: (n, segments).
  *   others   segments are padded with zero weights to multiples of 32, so that k becomes d (only the last may be shorter than the rest);
  *            then (ceil(n / 16), d / 32, 4, 16, 4) bytes: byte (panel, group, s, j, t) holds, of channel 16 panel + j, element
  *            32 group + 4 s + t in its low nibble and 16 more in its high one; channels that do not exist are zeros. Aligned to 64.
@@ -14,8 +15,9 @@
  * and each of the two halves of the run (element % 4 < 2, and the others), the caller proves that the sum of (x - x_zero) * w (x * w
  * where there is no x_zero) fits int16 for every x. 32 is always right: 255 * 8 * 16 < 2^15. Whole sums fit int32; kernels may wrap.
  *
- * scratch of all but `ref`, aligned to 64, for m rows at once, k padded to d, and s segments padded to e each:
- * m * (d + 160) + 18 * max(1024, e) + 16 * s bytes. Items are those of linear_s8 and conv_s8. */
+ * scratch of all but `ref`, armdsp and mve (these: a window, k bytes, for conv_w4_s8 and its like), aligned to 64, for m rows at once, k
+ * padded to d, and s segments padded to e each: m * (d + 160) + 18 * max(1024, e) + 16 * s bytes. Items are those of linear_s8 and conv_s8.
+ */
 #ifndef LB_CONTRACTS_INT4_H
 #define LB_CONTRACTS_INT4_H
 

@@ -36,7 +36,9 @@ PERF = [name for name, m in TINY.items() if m.arena is not None]  # MLPerf Tiny'
 CASES = [  # at most that part of the portable instructions
     *(("cortex-m4", n, 0.45) for n in PERF),
     ("cortex-m4", "tiny-lstm", 0.5),
+    ("cortex-m4", "dscnn w4a8", 0.3),
     *(("cortex-m55", n, 0.25) for n in PERF),
+    ("cortex-m55", "dscnn w4a8", 0.1),
     ("cortex-m55", "tiny-lstm", 0.35),
     ("aarch64", "dscnn", 0.08),
     ("aarch64-dot", "dscnn", 0.06),

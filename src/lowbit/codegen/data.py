@@ -30,16 +30,16 @@ def weights_header(p: Project) -> str:
     return "\n".join([*lines, "", "#endif", ""])
 
 
-def weights_source(p: Project) -> str:
-    """weights.c."""
+def weights_source(p: Project, outline: bool = False) -> str:
+    """weights.c; as an outline its arrays have their sizes and places, and hold zeros: it compiles in no time."""
     lines = ['#include "weights.h"']
-    floats = [c.data for c in p.constants if c.data.dtype.kind == "f"]
+    floats = [c.data for c in p.constants if c.data.dtype.kind == "f" and not outline]
     if not p.no_float and not all(np.isfinite(d).all() for d in floats if d.dtype.itemsize >= 4):
         lines += ["", "#include <math.h> /* INFINITY and NAN */"]
     for c in p.constants:
         shape = f"{c.data.dtype}[{', '.join(map(str, c.data.shape))}]"
         lines += ["", f"/* {comment(c.layer)}: {c.role}, {shape} */"]
-        body = rows(elements(c.data, p.no_float)) if c.data.size else "    0"
+        body = rows(elements(c.data, p.no_float)) if c.data.size and not outline else "    0"
         lines.append(f"{p.macro}_WEIGHTS_SECTION _Alignas({p.target.alignment}) {_declaration(p, c)} = {{\n{body}}};")
     return "\n".join([*lines, ""])
 

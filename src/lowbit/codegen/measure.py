@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from lowbit.codegen.boards import FOLDER
 from lowbit.codegen.building import isa_flags
+from lowbit.codegen.data import weights_source
 from lowbit.codegen.project import Project
 from lowbit.codegen.targets import EXACT, WARNINGS
 from lowbit.errors import FormatError, UnsupportedOp
+from lowbit.progress import progress
 
 IN_INTEGERS = "a rule that quantizes this layer (recipe int8, or w4a8), or without no_float (--no-float)"
 
@@ -42,28 +46,11 @@ def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
         return None
     with tempfile.TemporaryDirectory(prefix="lowbit-") as name:
         folder = Path(name)
-        for path, text in files.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text)
         sources = [s for s in files if s.endswith(".c") and s != "selftest.c" and not s.startswith(f"{FOLDER}/")]
-        flags = isa_flags(p)
-        for s in sources:
-            isa = flags.get(Path(s).stem.rpartition("__")[2], ())
-            command = [compiler, *p.target.cpu_flags(p.no_float), *isa, p.target.optimize, *WARNINGS, EXACT, "-ffunction-sections"]
-            made = subprocess.run([*command, "-fstack-usage", "-c", s, "-o", f"{s[:-2]}.o"], cwd=folder, capture_output=True, text=True)
-            if made.returncode and p.no_float and s.startswith("kernels/"):
-                call = next(c for c in p.calls if s == f"kernels/{c.step.kernel}.c")
-                raise UnsupportedOp(
-                    f"its kernel {call.step.kernel} computes in floating point",
-                    where=f"{call.step.op} '{call.step.layer}'",
-                    hint=IN_INTEGERS,
-                )
-            if made.returncode:
-                raise FormatError(
-                    f"{p.target.compiler} does not compile {s}: {made.stderr[:400]}",
-                    where=p.name,
-                    hint="if it is a kernel of yours, mend it; measure=False writes the folder without compiling it",
-                )
+        for path in [*sources, *(h for h in files if h.endswith(".h"))]:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(weights_source(p, outline=True) if path == "weights.c" else files[path])
+        _compile(p, compiler, folder, sources)
         objects = [f"{s[:-2]}.o" for s in sources]
         told = subprocess.run([size, *objects], cwd=folder, capture_output=True, text=True, check=True).stdout
         rows = [line.split() for line in told.splitlines()[1:]]
@@ -72,6 +59,41 @@ def measure(p: Project, files: Mapping[str, str]) -> Measured | None:
         stack = found[f"{p.name}.c"][1] + max((used for s, (_, used) in found.items() if s.startswith("kernels/")), default=0)
         library = _library(p, compiler, size, folder, objects) if p.target.bare else 0
         return Measured(compiler, version, sum(flash for flash, _ in found.values()) + (library or 0), library, stack, found)
+
+
+def _compile(p: Project, compiler: str, folder: Path, sources: list[str]) -> None:
+    """Object files beside the sources, as many at once as there are processors; the first source that fails is the one that is named.
+
+    An interrupt ends it when the compilers that run are done: the terminal interrupts these too.
+    """
+    flags = isa_flags(p)
+
+    def made(s: str) -> subprocess.CompletedProcess[str]:
+        isa = flags.get(Path(s).stem.rpartition("__")[2], ())
+        command = [compiler, *p.target.cpu_flags(p.no_float), *isa, p.target.optimize, *WARNINGS, EXACT, "-ffunction-sections"]
+        return subprocess.run([*command, "-fstack-usage", "-c", s, "-o", f"{s[:-2]}.o"], cwd=folder, capture_output=True, text=True)
+
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
+    try:
+        for s, done in zip(sources, progress(pool.map(made, sources), "compiling", len(sources)), strict=True):
+            if done.returncode:
+                raise _refused(p, s, done.stderr)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _refused(p: Project, source: str, said: str) -> UnsupportedOp | FormatError:
+    """What a source that does not compile means."""
+    if p.no_float and source.startswith("kernels/"):
+        call = next(c for c in p.calls if source == f"kernels/{c.step.kernel}.c")
+        return UnsupportedOp(
+            f"its kernel {call.step.kernel} computes in floating point", where=f"{call.step.op} '{call.step.layer}'", hint=IN_INTEGERS
+        )
+    return FormatError(
+        f"{p.target.compiler} does not compile {source}: {said[:400]}",
+        where=p.name,
+        hint="if it is a kernel of yours, mend it; measure=False writes the folder without compiling it",
+    )
 
 
 def _library(p: Project, compiler: str, size: str, folder: Path, objects: list[str]) -> int | None:

@@ -13,7 +13,7 @@ from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
 from lowbit.plan.kernels.convolutions import FEW_CHANNELS, TILES, ways_of
 from lowbit.plan.kernels.dynamic import real_bias
-from lowbit.plan.kernels.products import PANEL, in_integers, per_channel, two_spatial
+from lowbit.plan.kernels.products import PANEL, PLAIN, in_integers, per_channel, two_spatial
 from lowbit.plan.plan import Param
 from lowbit.types import Array
 
@@ -60,7 +60,7 @@ def padded(w: Array, segment: int) -> Array:
 def pack(isa: str, w: Array, segment: int) -> Array:
     """Weights (n, k) two a byte, in the layout of the instruction set."""
     n, k = w.shape
-    if isa == "ref":
+    if isa in PLAIN:
         even = np.zeros((n, -(-k // 2) * 2), np.uint8)
         even[:, :k] = w & 15
         return np.ascontiguousarray(even[:, ::2] | even[:, 1::2] << 4)
@@ -77,7 +77,7 @@ def pack(isa: str, w: Array, segment: int) -> Array:
 def pack_scales(isa: str, scales: Array) -> Array:
     """Scales (n, segments) in the layout of the instruction set."""
     n, segments = scales.shape
-    if isa == "ref":
+    if isa in PLAIN:
         return np.ascontiguousarray(scales, np.float32)
     panels = -(-n // PANEL)
     full = np.zeros((panels * PANEL, segments), np.float32)
@@ -87,7 +87,7 @@ def pack_scales(isa: str, scales: Array) -> Array:
 
 def scratch(isa: str, rows: int, k: int, segment: int) -> Scratch:
     segments, stride, depth = cut(k, segment)
-    return Scratch(0 if isa == "ref" else rows * (depth + 160) + 18 * max(1024, stride) + 16 * segments)
+    return Scratch(0 if isa in PLAIN else rows * (depth + 160) + 18 * max(1024, stride) + 16 * segments)
 
 
 # -- what is proved ---------------------------------------------------------------------------------------------------------------
@@ -257,6 +257,7 @@ def conv_call(node: Node, ctx: Context, x: Value, g: dict[str, Any], pixels: int
         **g, "in_c": in_c, "out_c": out_c, "block": block, "out_stride": out_c, "chunk": chunk,
         **ints(node, "x_zero", "y_zero", "lo", "hi"),
     }  # fmt: skip
-    room = Scratch(0 if kernel.isa == "ref" else scratch(kernel.isa, block, k, k).size + -(-k // 64) * 64)
+    panels = scratch(kernel.isa, block, k, k).size
+    room = Scratch(0 if kernel.isa == "ref" else k if kernel.isa in PLAIN else panels + -(-k // 64) * 64)
     args = (ctx.argument(x), data, start, multiplier, node.output, room)
     return Call(kernel, params, args, -(-pixels // block), pixels * k * out_c / MACS_PER_NS)

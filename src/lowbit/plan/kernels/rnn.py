@@ -112,7 +112,9 @@ def recurrence(
     small = kernel.isa in PLAIN and "rows" not in node.op  # it keeps nothing but r * h of a GRU
     scratch = Scratch((2 * hidden if gates == 3 else 0) if small else batch * 32 * (-(-hidden // 64) * 64))
     spans = [(0, g["time"])] if shares == 1 else [(t, 1) for t in range(g["time"])]
-    macs = batch * g["directions"] * gates * hidden * (hidden + int(fields.get("inputs", 0)))
+    given = node.inputs[0]
+    inner = hidden + (int(given.shape[-1]) if given is not None and "inputs" in fields else 0)
+    macs = batch * g["directions"] * gates * hidden * inner
     made = [
         Call(kernel, {**g, "inputs": 0, "x_zero": 0, **fields, "first": first, "steps": steps, "block": block}, (*args, scratch), items,
              max(cost, 1e5) if items > 1 else 0.0, macs=macs * steps)
