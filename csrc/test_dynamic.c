@@ -63,3 +63,43 @@ void test_scale_rows_f32(const lb_kernel *ref, const lb_kernel *k) {
         expect_same(ref, k, &p, args, 4, sizeof(float) * (size_t)(rows * n), 4, rows);
     }
 }
+
+/* Against the contract's words, operation by operation. */
+void test_linear_s8_blocks_f32(const lb_kernel *ref, const lb_kernel *k) {
+    enum { MOST_K = 40, MOST_N = 9, MOST_ROWS = 4 };
+    static int8_t a[MOST_ROWS * MOST_K], w[MOST_N * MOST_K];
+    static float x_scales[MOST_ROWS], scales[MOST_N * MOST_K], bias[MOST_N], want[MOST_ROWS * MOST_N], got[MOST_ROWS * MOST_N];
+    (void)ref;
+    for (int round = 0; round < 200; round++) {
+        const lb_linear_s8_blocks_f32_params p = {random_int(0, MOST_K), random_int(0, MOST_N), random_int(1, MOST_K),
+                                                  random_int(-128, 127)};
+        const int32_t rows = random_int(0, MOST_ROWS), segments = p.k > p.segment ? (p.k + p.segment - 1) / p.segment : 1;
+        for (int32_t i = 0; i < rows * p.k; i++)
+            a[i] = (int8_t)random_int(-128, 127);
+        for (int32_t i = 0; i < p.n * p.k; i++)
+            w[i] = (int8_t)random_int(-128, 127);
+        for (int32_t i = 0; i < MOST_N * MOST_K; i++)
+            scales[i] = (float)random_int(1, 1 << 20) * 1e-7f;
+        for (int32_t i = 0; i < MOST_N; i++)
+            bias[i] = (float)random_int(-99, 99) * 0.3f;
+        for (int32_t i = 0; i < MOST_ROWS; i++)
+            x_scales[i] = (float)random_int(1, 1 << 20) * 1e-7f;
+        for (int32_t i = 0; i < MOST_ROWS * MOST_N; i++)
+            want[i] = got[i] = -7.0f;
+        for (int32_t i = 0; i < rows; i++)
+            for (int32_t j = 0; j < p.n; j++) {
+                float t = 0.0f;
+                for (int32_t s = 0; s < segments; s++) {
+                    int32_t sum = 0;
+                    for (int32_t l = s * p.segment; l < p.k && l < (s + 1) * p.segment; l++)
+                        sum += (a[i * p.k + l] - p.x_zero) * w[j * p.k + l];
+                    const float scale = x_scales[i] * scales[j * segments + s], part = (float)sum * scale;
+                    t = t + part;
+                }
+                want[i * p.n + j] = t + bias[j];
+            }
+        void *args[6] = {a, x_scales, w, scales, bias, got};
+        k->call(&p, args, 0, rows);
+        expect_equal(k, want, got, sizeof want, 0);
+    }
+}

@@ -78,6 +78,7 @@
     X(linear_s16_f32, test_linear_s16) \
     X(linear_s16_s8, test_linear_s16) \
     X(linear_s8, test_linear_s8) \
+    X(linear_s8_blocks_f32, test_linear_s8_blocks_f32) \
     X(linear_s8_f32, test_linear_s8_f32) \
     X(linear_s8_pack, test_linear_s8_pack) \
     X(linear_s8_quads, test_linear_s8_quads) \

@@ -28,4 +28,21 @@ typedef struct {
 typedef void lb_scale_rows_f32_fn(const lb_scale_rows_f32_params *p, const float *acc, const float *x_scales, const float *scales,
                                   const float *bias, float *out, int32_t begin, int32_t end);
 
+/* ---- linear_s8_blocks_f32: rows of k times weights (n, k), whose sums are scaled segment by segment -------------------------------------
+ *
+ *   t = +0; for each segment in ascending order t = t + fl32(sum of (x - x_zero) * w[c]) * (x_scales[row] * scales[c, segment])
+ *   out = t + bias[c]
+ *
+ * k is cut into max(1, ceil(k / segment)) segments of `segment` elements, the last one shorter; scales: (n, segments). A segment's sum fits
+ * int32. Item: a row. */
+typedef struct {
+    int32_t k; /* >= 0, as n */
+    int32_t n;
+    int32_t segment; /* >= 1 */
+    int32_t x_zero;  /* -128 ... 127 */
+} lb_linear_s8_blocks_f32_params;
+
+typedef void lb_linear_s8_blocks_f32_fn(const lb_linear_s8_blocks_f32_params *p, const int8_t *x, const float *x_scales, const int8_t *w,
+                                        const float *scales, const float *bias, float *out, int32_t begin, int32_t end);
+
 #endif

@@ -8,7 +8,8 @@ from math import prod
 import numpy as np
 
 from lowbit.ir.graph import Attr, Node, Value
-from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, ints, is_int8, lowers
+from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, ints, is_int8, lowers, short
+from lowbit.plan.plan import Param
 from lowbit.types import Array, TensorType
 
 
@@ -58,3 +59,34 @@ def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
         return None
     args = (node.output, ctx.argument(x_scale), Data(np.ascontiguousarray(scales.reshape(n))), bias, node.output)
     return [*sums, Call(ctx.kernel("scale_rows_f32"), {"n": n}, args, rows, rows * n * 0.15, macs=0)]
+
+
+@lowers("q_linear_rows", "q_linear_blocks")
+def linear_blocks(node: Node, ctx: Context) -> list[Call] | None:
+    """Int8 weights with block scales, in generated C; sessions leave them to the interpreter, which multiplies faster than portable C."""
+    x, rest = node.inputs[0], list(node.inputs[1:])
+    x_scale = rest.pop(0) if node.op == "q_linear_rows" else None
+    w, scales, fields = rest[0], ctx.constant(rest[1]), ints(node, "block", "bound")
+    if not ctx.target.scratch_in_arena or x is None or w is None or ctx.constant(w) is None or scales is None or not is_int8(x, w):
+        return None
+    (n, k), rows = (int(d) for d in w.shape), prod(int(d) for d in x.shape[:-1])
+    bias = real_bias(rest[2] if len(rest) > 2 else None, ctx, n)
+    if bias is None or fields["bound"] >= 2**31:
+        return None
+    params = {
+        "k": k,
+        "n": n,
+        "segment": fields["block"] or max(k, 1),
+        "x_zero": 0 if x_scale is not None else ints(node, "x_zero")["x_zero"],
+    }
+    factor = ctx.argument(x_scale) if x_scale is not None else Data(np.ones(rows, np.float32))
+    to = node.output.type.dtype.name
+    out = node.output if to == "float32" else Value(f"{node.output.name}:real", node.output.type.with_dtype("float32"))
+    args = (ctx.argument(x), factor, ctx.argument(w), Data(np.ascontiguousarray(scales, np.float32)), bias, out)
+    calls = [Call(ctx.kernel("linear_s8_blocks_f32"), params, args, rows, float(rows * n * k))]
+    if to == "float32":
+        return calls
+    narrow: dict[str, Param] = {"scale": float(node.attrs["y_scale"]), **ints(node, "lo", "hi")}  # type: ignore[arg-type]
+    narrow["zero_point"] = ints(node, "y_zero")["y_zero"]
+    size = rows * n
+    return [*calls, Call(ctx.kernel(f"quantize_{short(out, node.output)}"), narrow, (out, node.output), size, size * 0.1, macs=0)]
