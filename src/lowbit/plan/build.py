@@ -13,7 +13,6 @@ from lowbit.plan.plan import Check, Place, Plan, Slot, Step, Target
 from lowbit.types import Array
 
 WORTH = 2_000.0  # nanoseconds of work that pay for another part
-PARTS = 4  # for each thread, so that they end together
 
 
 def view_offset(node: Node) -> int | None:
@@ -212,7 +211,7 @@ class _Builder:
         )  # fmt: skip
 
     def _parts(self, node: Node, call: Call, target: Target) -> int:
-        most = min(call.items, PARTS * target.threads)
+        most = min(call.items, call.parts * target.threads)
         if target.threads == 1 or most == 1:
             return 1
         default = int(max(1, min(most, call.cost / WORTH)))

@@ -38,6 +38,9 @@ class Index:
     where: str
 
 
+SEVERAL, MANY = 4, 16  # parts of a call for each thread
+
+
 @dataclass(frozen=True)
 class Call:
     """A kernel call. Arguments are values of the graph, constants, scratch, in the contract's order. A value that no node makes is
@@ -47,6 +50,7 @@ class Call:
     in_place  positions of inputs whose memory the output may take over, if nobody reads them later
     checks    what must be true of the graph's inputs before anything runs
     macs      multiply-adds; None: those of the node
+    parts     for each thread at most: more end together, fewer do less where the items of a part share work
     """
 
     kernel: native.Kernel
@@ -57,6 +61,7 @@ class Call:
     in_place: tuple[int, ...] = ()
     checks: tuple[Index, ...] = ()
     macs: int | None = None
+    parts: int = SEVERAL
 
 
 class Packed(dict[tuple[str, ...], Array]):

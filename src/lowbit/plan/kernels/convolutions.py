@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Scratch, aligned, ints, lowers, short
+from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Scratch, aligned, ints, lowers, short
 from lowbit.plan.kernels.products import (
     MACS_PER_NS,
     PANEL,
@@ -64,7 +64,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
     scratch = window_scratch(kernel.isa, block, k, out_c, groups)
     cost = pixels * out_c * k / MACS_PER_NS
-    return [Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), -(-pixels // block), cost)]
+    return [Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), -(-pixels // block), cost, parts=MANY)]
 
 
 def window_scratch(isa: str, block: int, k: int, out_c: int, groups: int) -> Scratch:
@@ -113,7 +113,7 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     blocks = -(-tiles // min(48, most + 4))  # a few more are better than a small block behind
     columns, threads = -(-out_c // PANEL) * PANEL, ctx.target.threads
     if threads > 1 and tiles < 24 * threads:  # few tiles: the threads share the channels, each weight is read once
-        columns = max(PANEL, -(-out_c // (PANEL * threads * 2)) * PANEL)
+        columns = max(PANEL, -(-out_c // (PANEL * threads)) * PANEL)
     elif threads > 1:
         blocks = -(-blocks // threads) * threads
     block = tiles_at_once(node, ctx, -(-tiles // blocks), tiles)
@@ -126,7 +126,8 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     x = node.inputs[0]
     assert x is not None
     args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(points * block * (2 * depth + 64)))
-    return Call(kernel, params, args, -(-tiles // block) * -(-out_c // columns), tiles * points * in_c * out_c / MACS_PER_NS)
+    items, cost = -(-tiles // block) * -(-out_c // columns), tiles * points * in_c * out_c / MACS_PER_NS
+    return Call(kernel, params, args, items, cost, parts=MANY if columns >= out_c else SEVERAL)
 
 
 def tiles_at_once(node: Node, ctx: Context, block: int, tiles: int) -> int:
@@ -174,8 +175,8 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     items = g["batch"] * g["out_h"]
     x = node.inputs[0]
     assert x is not None
-    cost = items * g["out_w"] * channels * high * wide / 20
-    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), items, cost)
+    cost = items * g["out_w"] * channels * high * wide / 14
+    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), items, cost, parts=2)
 
 
 def pack_row_pairs(w: Array) -> Array:

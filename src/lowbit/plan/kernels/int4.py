@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
+from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
 from lowbit.plan.kernels.convolutions import FEW_CHANNELS, TILES, ways_of
 from lowbit.plan.kernels.dynamic import real_bias
 from lowbit.plan.kernels.products import PANEL, PLAIN, in_integers, per_channel, two_spatial
@@ -127,10 +127,11 @@ def blocks(rows: int, k: int, n: int, threads: int) -> tuple[int, int, int]:
     """Rows and columns of a block, and how many blocks there are."""
     most = min(192, max(8 * TILE, ROWS_IN_CACHE // max(k, 1) // TILE * TILE))
     count = max(1, -(-rows // most))
-    if threads > 1 and rows >= 4 * TILE * threads:
-        count = -(-count // (2 * threads)) * 2 * threads
+    shared = threads > 1 and rows >= 4 * TILE * threads
+    if shared:
+        count = -(-count // threads) * threads
     block = max(1, -(-rows // count))
-    block = block if block <= TILE else -(-block // TILE) * TILE
+    block = block if block <= TILE or shared else -(-block // TILE) * TILE
     columns = -(-max(n, 1) // PANEL) * PANEL
     if threads > 1 and rows <= block:  # a single block of rows: the threads share its columns
         columns = max(PANEL, -(-n // (PANEL * threads * 2)) * PANEL)
@@ -163,7 +164,7 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> Call
         **ints(node, "y_zero", "lo", "hi"),
     }  # fmt: skip
     args = (ctx.argument(x), data, start, multiplier, node.output, scratch(kernel.isa, block, k, max(k, 1)))
-    return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS)
+    return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS, parts=MANY if columns >= n else SEVERAL)
 
 
 @lowers("q_linear", first=True)
@@ -260,4 +261,4 @@ def conv_call(node: Node, ctx: Context, x: Value, g: dict[str, Any], pixels: int
     panels = scratch(kernel.isa, block, k, k).size
     room = Scratch(0 if kernel.isa == "ref" else k if kernel.isa in PLAIN else panels + -(-k // 64) * 64)
     args = (ctx.argument(x), data, start, multiplier, node.output, room)
-    return Call(kernel, params, args, -(-pixels // block), pixels * k * out_c / MACS_PER_NS)
+    return Call(kernel, params, args, -(-pixels // block), pixels * k * out_c / MACS_PER_NS, parts=MANY)

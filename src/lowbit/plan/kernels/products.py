@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
+from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
 from lowbit.plan.plan import Param
 from lowbit.runtime import native
 from lowbit.types import Array
@@ -112,12 +112,13 @@ def block_of(node: Node, ctx: Context, rows: int, k: int) -> int:
 
 
 def row_block(rows: int, k: int, threads: int) -> int:
-    """Rows that are done at once: as many as stay in the cache, in blocks of about equal size, some for each thread."""
+    """Rows that are done at once: as many as stay in the cache, in blocks of about equal size, equally many for each thread."""
     depth = max(16, -(-k // 16) * 16)
     most = min(192, max(32, ROWS_IN_CACHE // (2 * depth)))
     blocks = max(1, -(-rows // most))
     if threads > 1 and rows >= 8 * threads:
-        blocks = -(-blocks // (2 * threads)) * 2 * threads
+        blocks = -(-blocks // threads) * threads
+        return -(-rows // blocks)  # not rounded: few blocks of a multiple of four rows leave a rest that is much smaller
     return max(4, -(-rows // (blocks * 4)) * 4)
 
 
@@ -138,7 +139,7 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
     }  # fmt: skip
     items = -(-rows // block) * -(-n // columns)
     args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
-    return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS)
+    return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS, parts=MANY if columns >= n else SEVERAL)
 
 
 @lowers("q_linear")
