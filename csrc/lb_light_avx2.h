@@ -16,7 +16,8 @@ enum {
     LB_LIGHT_HALF_ROWS = 6,                  /* of eight columns */
     LB_LIGHT_ITEMS = 2 * LB_LIGHT_CHUNK / 4, /* of a chunk, at most */
     LB_LIGHT_ALONE = 3,                      /* quads without a group that do not get a loop of their own, at most */
-    LB_LIGHT_TRIES = 8,                      /* quads that are looked at for one place of a group, so that grouping stays linear in k */
+    LB_LIGHT_LOADS = 64,                     /* kinds of loads that are told apart */
+    LB_LIGHT_TRIES = 8, /* quads that are looked at for one that fits beside another, so that grouping stays linear in k */
 };
 
 /* ---- rows ---- */
@@ -27,7 +28,9 @@ static inline void lb_light_row(const lb_rows *s, ptrdiff_t i, const int8_t *x, 
     uint8_t *out = s->a + i * s->stride;
     for (int32_t at = 0; at < k; at += LB_NIBBLE_STEP) {
         __m256i v = flip, *load = (__m256i *)(void *)(s->loads + at / 2);
-        if (k - at < LB_NIBBLE_STEP)
+        if (k - at == LB_NIBBLE_STEP / 2)
+            v = _mm256_inserti128_si256(flip, _mm_loadu_si128((const __m128i *)(const void *)(x + at)), 0);
+        else if (k - at < LB_NIBBLE_STEP)
             memcpy(&v, x + at, (size_t)(k - at));
         else
             v = _mm256_loadu_si256((const __m256i *)(const void *)(x + at));
@@ -56,22 +59,31 @@ static inline void lb_light_cut(uint8_t *quad, uint8_t *to) {
     memcpy(to, &rest, 4);
 }
 
-/* Whether halves are faster: they take as long as a quad and one and a half groups, for each quad. */
+/* Whether halves are faster: they take as long as a quad and one and a half groups, for each quad. A multiple of 8 quads. */
 static inline int lb_light_is_heavy(const lb_rows *s, ptrdiff_t quads) {
-    int64_t all = 0, cut = 0;
-    for (ptrdiff_t q = 0; q < quads; q++) {
-        const int32_t a = s->loads[2 * q], b = s->loads[2 * q + 1], most = a > b ? a : b;
-        all += most, cut += most > 255;
+    const __m256i low = _mm256_set1_epi32(0xFFFF), most = _mm256_set1_epi32(255);
+    __m256i all = _mm256_setzero_si256(), cut = all;
+    for (ptrdiff_t q = 0; q < quads; q += 8) {
+        const __m256i v = _mm256_load_si256((const __m256i *)(const void *)(s->loads + 2 * q));
+        const __m256i larger = _mm256_max_epi32(_mm256_and_si256(v, low), _mm256_srli_epi32(v, 16));
+        all = _mm256_add_epi32(all, larger);
+        cut = _mm256_sub_epi32(cut, _mm256_cmpgt_epi32(larger, most));
     }
-    return 2 * (quads + cut) * 255 + 2 * all > 5 * 255 * quads;
+    int32_t sums[2][8];
+    _mm256_storeu_si256((__m256i *)(void *)sums[0], all);
+    _mm256_storeu_si256((__m256i *)(void *)sums[1], cut);
+    int64_t all64 = 0, cut64 = 0;
+    for (int i = 0; i < 8; i++)
+        all64 += sums[0][i], cut64 += sums[1][i];
+    return 2 * (quads + cut64) * 255 + 2 * all64 > 5 * 255 * quads;
 }
 
-/* Quads of a chunk that have no group yet, the largest first. */
+/* Quads of a chunk that have no group yet, by the larger load of their lanes. */
 typedef struct {
-    uint32_t count;
-    uint16_t next[LB_LIGHT_ITEMS + 1]; /* leads to the first that is left, from there on */
-    uint16_t from[65];                 /* the first whose larger load is below four times that */
-    uint32_t load[LB_LIGHT_ITEMS];     /* of both lanes: the second in the upper 16 bits */
+    uint64_t there;                 /* bit i: some have one of 4 i ... 4 i + 3 */
+    uint16_t next[LB_LIGHT_LOADS];  /* behind the last of them */
+    uint16_t count[LB_LIGHT_LOADS]; /* how many there are */
+    uint32_t load[LB_LIGHT_ITEMS];  /* of both lanes: the second in the upper 16 bits */
     lb_light_item item[LB_LIGHT_ITEMS];
 } lb_light_left;
 
@@ -83,91 +95,91 @@ static inline uint32_t lb_light_least(uint32_t load) {
     return (load & 0xFFFF) < load >> 16 ? load & 0xFFFF : load >> 16;
 }
 
-static inline uint32_t lb_light_find(lb_light_left *left, uint32_t i) {
-    while (left->next[i] != i) {
-        left->next[i] = left->next[left->next[i]];
-        i = left->next[i];
-    }
-    return i;
-}
-
 /* All quads of k from `first` on, up to a chunk; those that are too much are cut, and *extra quads stand behind the rows then. */
 static inline void lb_light_collect(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, lb_light_left *left) {
     uint32_t load[LB_LIGHT_ITEMS];
     lb_light_item item[LB_LIGHT_ITEMS];
-    uint16_t of_load[64] = {0}; /* a quarter of the larger one */
     uint32_t count = 0;
+    memset(left->count, 0, sizeof left->count);
     for (ptrdiff_t at = first; at < k && at < first + LB_LIGHT_CHUNK; at += 4) {
-        uint32_t a = s->loads[at / 2], b = s->loads[at / 2 + 1];
-        if (!(a | b))
+        uint32_t both;
+        memcpy(&both, s->loads + at / 2, 4);
+        if (!both)
             continue;
-        if (a > 255 || b > 255) {
+        if (both & 0xFF00FF00) {
+            const uint32_t a = both & 0xFFFF, b = both >> 16;
             const ptrdiff_t to = k + 4 * ++*extra;
             for (ptrdiff_t i = 0; i < rows; i++)
                 lb_light_cut(s->a + i * s->stride + at, s->a + i * s->stride + to);
             load[count] = (a > 255 ? a - 255 : 0) | (b > 255 ? b - 255 : 0) << 16;
             item[count] = (lb_light_item){(uint32_t)to, (uint32_t)at * LB_PANEL};
-            of_load[lb_light_most(load[count++]) / 4]++;
-            a = a > 255 ? 255 : a, b = b > 255 ? 255 : b;
+            left->count[lb_light_most(load[count++]) / 4]++;
+            both = (a > 255 ? 255 : a) | (b > 255 ? 255 : b) << 16;
         }
-        load[count] = a | b << 16;
+        load[count] = both;
         item[count] = (lb_light_item){(uint32_t)at, (uint32_t)at * LB_PANEL};
-        of_load[lb_light_most(load[count++]) / 4]++;
+        left->count[lb_light_most(load[count++]) / 4]++;
     }
-    uint16_t place[64];
-    for (int most = 63, at = 0; most >= 0; at += of_load[most--])
-        left->from[most + 1] = place[most] = (uint16_t)at;
-    left->from[0] = (uint16_t)count;
-    left->count = count;
+    left->there = 0;
+    for (uint32_t i = 0, at = 0; i < LB_LIGHT_LOADS; at += left->count[i++]) {
+        left->next[i] = (uint16_t)at;
+        left->there |= (uint64_t)(left->count[i] > 0) << i;
+    }
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t to = place[lb_light_most(load[i]) / 4]++;
+        const uint32_t to = left->next[lb_light_most(load[i]) / 4]++;
         left->load[to] = load[i], left->item[to] = item[i];
     }
-    for (uint32_t i = 0; i <= count; i++)
-        left->next[i] = (uint16_t)i;
 }
 
-/* The largest one that fits beside `load`, if it is found soon; else the largest that is sure to fit. */
-static inline uint32_t lb_light_fitting(lb_light_left *left, uint32_t load) {
-    const uint32_t sure = left->from[(256 - lb_light_most(load)) / 4];
-    uint32_t i = lb_light_find(left, left->from[(255 - lb_light_least(load)) / 4 + 1]);
-    for (int tries = LB_LIGHT_TRIES; i < sure; i = lb_light_find(left, i + 1)) {
-        if (!((load + left->load[i]) & 0xFF00FF00))
+/* The last quad of a load; it is no more. */
+LB_INLINE uint32_t lb_light_take(lb_light_left *left, int load) {
+    left->there &= ~((uint64_t)(left->count[load] == 1) << load);
+    left->count[load]--;
+    return --left->next[load];
+}
+
+/* The load of the largest quad that fits beside `load` lane by lane, if it is found soon; else the largest that is sure to fit, or -1. */
+LB_INLINE int lb_light_fitting(const lb_light_left *left, uint32_t load) {
+    const int32_t room = 252 - (int32_t)lb_light_most(load);
+    const uint64_t sure = room < 0 ? 0 : left->there & ~(uint64_t)0 >> (63 - room / 4);
+    uint64_t maybe = (left->there & ~(uint64_t)0 >> (63 - (255 - lb_light_least(load)) / 4)) ^ sure;
+    for (int tries = LB_LIGHT_TRIES; maybe && tries; tries--) {
+        const int i = 63 - __builtin_clzll(maybe);
+        if (!((load + left->load[left->next[i] - 1]) & 0xFF00FF00))
             return i;
-        if (!--tries)
-            return lb_light_find(left, sure);
+        maybe ^= (uint64_t)1 << i;
     }
-    return i;
+    return sure ? 63 - __builtin_clzll(sure) : -1;
 }
 
-/* The groups of one chunk: each begins with the largest quad that is left. They are of few sizes, because every end of a loop that the
- * processor does not foresee costs as much as several quads: a few quads that are alone are joined by zeros, which every row has at `zero`.
- */
+/* The groups of one chunk: each begins with the largest quad that is left, and takes the largest that fit. They are of few sizes, because
+ * every end of a loop that the processor does not foresee costs as much as several quads: a few quads that are alone are joined by zeros,
+ * which every row has at `zero`. */
 static inline void lb_light_group(lb_light_left *left, uint32_t zero, lb_light_chunk *chunk, lb_light_item *out) {
-    uint16_t members[LB_LIGHT_ITEMS];
-    uint8_t size[LB_LIGHT_ITEMS];
-    uint32_t groups = 0, at = 0, of[4] = {0};
-    for (uint32_t head = 0; head < left->count; head = lb_light_find(left, head)) {
-        uint32_t load = 0, n = 0;
-        for (uint32_t i = head; i < left->count && n < 3; i = lb_light_fitting(left, load)) {
-            load += left->load[i];
-            members[at + n++] = (uint16_t)i;
-            left->next[i] = (uint16_t)(i + 1);
+    lb_light_item twos[LB_LIGHT_ITEMS], ones[LB_LIGHT_ITEMS], *start = out;
+    uint32_t two = 0, one = 0;
+    while (left->there) {
+        const uint32_t a = lb_light_take(left, 63 - __builtin_clzll(left->there));
+        int next = lb_light_fitting(left, left->load[a]);
+        if (next < 0) {
+            ones[one++] = left->item[a];
+            continue;
         }
-        size[groups++] = (uint8_t)n;
-        of[n]++;
-        at += n;
+        const uint32_t b = lb_light_take(left, next);
+        next = lb_light_fitting(left, left->load[a] + left->load[b]);
+        if (next < 0) {
+            twos[two++] = left->item[a], twos[two++] = left->item[b];
+            continue;
+        }
+        out[0] = left->item[a], out[1] = left->item[b], out[2] = left->item[lb_light_take(left, next)];
+        out += 3;
     }
-    const int joined = of[1] <= LB_LIGHT_ALONE;
-    chunk->threes = of[3], chunk->twos = of[2] + (joined ? of[1] : 0), chunk->ones = joined ? 0 : of[1];
-    lb_light_item *to[4] = {NULL, out + 3 * chunk->threes + 2 * chunk->twos, out + 3 * chunk->threes, out};
-    for (uint32_t g = 0, m = 0; g < groups; g++) {
-        lb_light_item **next = &to[joined && size[g] == 1 ? 2 : size[g]];
-        for (uint32_t i = 0; i < size[g]; i++)
-            *(*next)++ = left->item[members[m++]];
-        if (joined && size[g] == 1)
-            *(*next)++ = (lb_light_item){zero, left->item[members[m - 1]].w};
-    }
+    if (one <= LB_LIGHT_ALONE)
+        for (; one; two += 2)
+            twos[two] = ones[--one], twos[two + 1] = (lb_light_item){zero, twos[two].w};
+    memcpy(out, twos, two * sizeof *out);
+    memcpy(out + two, ones, one * sizeof *out);
+    chunk->threes = (uint32_t)(out - start) / 3, chunk->twos = two / 2, chunk->ones = one;
 }
 
 /* When all rows of a block are there. */

@@ -117,7 +117,8 @@ static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
 }
 
 static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method method) {
-    const ptrdiff_t rows = lb_block_rows(m, lb_round_up(k, LB_STEP)), stride = lb_row_stride(k, method), staged = lb_round_up(k, 32) + 32;
+    const ptrdiff_t words = lb_round_up(k, LB_STEP) / (method == LB_LIGHT ? 2 : 1); /* of a row, in the cache */
+    const ptrdiff_t rows = lb_block_rows(m, words), stride = lb_row_stride(k, method), staged = lb_round_up(k, 32) + 32;
     const ptrdiff_t tiles = method == LB_NEAR ? (rows + LB_NEAR_ROWS - 1) / LB_NEAR_ROWS : rows;
     const ptrdiff_t part = tiles * stride, numbers = lb_round_up(4 * rows, 64);
     const ptrdiff_t depth = lb_round_up(k, LB_NIBBLE_STEP), loads = lb_round_up(depth, 64), sums = 4 * LB_PANEL * rows;

@@ -6,7 +6,7 @@
 
 lb_stem_s8_fn lb_stem_s8__avx2;
 
-enum { PANEL = 16, TILE = 6 };
+enum { PANEL = 16, TILE = 6, TAPS = 512 };
 
 typedef struct {
     int16_t *rows;                /* from row `top` of the image on */
@@ -41,10 +41,38 @@ static void widen(const strip *s, const int8_t *from, int32_t zero_point, int16_
     memset(to + i, 0, 2 * (size_t)s->last);
 }
 
+/* Where the pairs of a window are, row by row, in one list: a loop in a loop would end as often as the window has rows, which the processor
+ * does not foresee. */
+typedef struct {
+    int32_t all;           /* pairs of a window */
+    int32_t offsets[TAPS]; /* of TAPS of them, in elements from where the window begins */
+} taps;
+
+/* Those from `first` on. */
+static void find(const lb_stem_s8_params *p, const strip *s, int32_t first, taps *t) {
+    const int32_t pairs = (p->kernel_w * p->in_c + 1) / 2, end = t->all - first < TAPS ? t->all - first : TAPS;
+    for (int32_t i = 0, row = first / pairs, j = first % pairs; i < end; i++) {
+        t->offsets[i] = (int32_t)(row * s->pitch * p->dilation_h) + 2 * j;
+        if (++j == pairs)
+            j = 0, row++;
+    }
+}
+
+/* Bytes of `many` pixels, 16 channels. */
+LB_INLINE void put(const int many, __m256i c[TILE][2], __m256 m0, __m256 m1, const lb_clamp16 *clamp, int8_t *out, ptrdiff_t stride,
+                   int32_t width) {
+    LB_UNROLL
+    for (int i = 0; i < many; i += 2) {
+        const __m256i bytes = lb_requantize32(c[i], c[i + 1 < many ? i + 1 : i], m0, m1, clamp);
+        lb_store_bytes(out + i * stride, _mm256_castsi256_si128(bytes), width);
+        if (i + 1 < many)
+            lb_store_bytes(out + (i + 1) * stride, _mm256_extracti128_si256(bytes, 1), width);
+    }
+}
+
 /* `many` pixels, all channels. */
-LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s, const int16_t *const *at, const int16_t *w,
+LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s, taps *t, const int16_t *const *at, const int16_t *w,
                       const int32_t *bias, const float *multiplier, const lb_clamp16 *clamp, int8_t *out) {
-    const ptrdiff_t pairs = ((ptrdiff_t)p->kernel_w * p->in_c + 1) / 2, down = s->pitch * p->dilation_h;
     for (int32_t n = 0; n < p->out_c; n += PANEL) {
         const int32_t width = p->out_c - n < PANEL ? p->out_c - n : PANEL;
         _Alignas(32) int32_t start[PANEL];
@@ -57,27 +85,30 @@ LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s
             c[i][0] = _mm256_load_si256((const __m256i *)(const void *)start);
             c[i][1] = _mm256_load_si256((const __m256i *)(const void *)(start + 8));
         }
-        for (int32_t row = 0; row < p->kernel_h; row++) {
-            const ptrdiff_t offset = row * down;
-            for (ptrdiff_t j = 0; j < 2 * pairs; j += 2, w += 2 * PANEL) {
+        for (int32_t first = 0; first < t->all; first += TAPS) {
+            if (t->all > TAPS)
+                find(p, s, first, t);
+            const int32_t *offset = t->offsets, *end = offset + (t->all - first < TAPS ? t->all - first : TAPS);
+            for (; offset < end; offset++, w += 2 * PANEL) {
                 const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);
                 const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(w + PANEL));
                 LB_UNROLL
                 for (int i = 0; i < many; i++)
-                    lb_madd_pair(c[i], at[i] + offset + j, w0, w1);
+                    lb_madd_pair(c[i], at[i] + *offset, w0, w1);
             }
         }
         const __m256 m0 = _mm256_load_ps(m), m1 = _mm256_load_ps(m + 8);
-        LB_UNROLL
-        for (int i = 0; i < many; i++)
-            lb_store_bytes(out + (ptrdiff_t)i * p->out_stride + n, lb_requantize16(c[i][0], c[i][1], m0, m1, clamp), width);
+        if (width == PANEL)
+            put(many, c, m0, m1, clamp, out + n, p->out_stride, PANEL);
+        else
+            put(many, c, m0, m1, clamp, out + n, p->out_stride, width);
     }
 }
 
 #define PIXELS(n)                                                                                                                          \
-    static void pixels##n(const lb_stem_s8_params *p, const strip *s, const int16_t *const *at, const int16_t *w, const int32_t *bias,     \
-                          const float *multiplier, const lb_clamp16 *clamp, int8_t *out) {                                                 \
-        pixels(n, p, s, at, w, bias, multiplier, clamp, out);                                                                              \
+    static void pixels##n(const lb_stem_s8_params *p, const strip *s, taps *t, const int16_t *const *at, const int16_t *w,                 \
+                          const int32_t *bias, const float *multiplier, const lb_clamp16 *clamp, int8_t *out) {                            \
+        pixels(n, p, s, t, at, w, bias, multiplier, clamp, out);                                                                           \
     }
 PIXELS(1)
 PIXELS(2)
@@ -86,7 +117,7 @@ PIXELS(4)
 PIXELS(5)
 PIXELS(6)
 
-typedef void pixels_fn(const lb_stem_s8_params *p, const strip *s, const int16_t *const *at, const int16_t *w, const int32_t *bias,
+typedef void pixels_fn(const lb_stem_s8_params *p, const strip *s, taps *t, const int16_t *const *at, const int16_t *w, const int32_t *bias,
                        const float *multiplier, const lb_clamp16 *clamp, int8_t *out);
 
 void lb_stem_s8__avx2(const lb_stem_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier, int8_t *out,
@@ -94,6 +125,8 @@ void lb_stem_s8__avx2(const lb_stem_s8_params *p, const int8_t *x, const void *w
     static pixels_fn *const by_count[TILE + 1] = {NULL, pixels1, pixels2, pixels3, pixels4, pixels5, pixels6};
     const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
     const strip s = strip_of(p, scratch);
+    taps t = {.all = p->kernel_h * ((p->kernel_w * p->in_c + 1) / 2)};
+    find(p, &s, 0, &t);
     for (int32_t item = begin, rows; item < end; item += rows) {
         const int32_t row = item % p->out_h, left = p->out_h - row;
         rows = end - item < left ? end - item : left; /* of one image */
@@ -107,16 +140,16 @@ void lb_stem_s8__avx2(const lb_stem_s8_params *p, const int8_t *x, const void *w
         int8_t *to = out + (ptrdiff_t)item * p->out_w * p->out_stride;
         const int32_t all = rows * p->out_w;
         const int16_t *down = s.rows, *next = s.rows;
-        for (int32_t t = 0, column = 0, many; t < all; t += many, to += (ptrdiff_t)many * p->out_stride) {
+        for (int32_t done = 0, column = 0, many; done < all; done += many, to += (ptrdiff_t)many * p->out_stride) {
             const int16_t *at[TILE];
-            many = all - t < TILE ? all - t : TILE;
+            many = all - done < TILE ? all - done : TILE;
             for (int32_t i = 0; i < many; i++) {
                 at[i] = next;
                 next += (ptrdiff_t)p->stride_w * p->in_c;
                 if (++column == p->out_w)
                     column = 0, next = down += s.pitch * p->stride_h;
             }
-            by_count[many](p, &s, at, w, bias, multiplier, &clamp, to);
+            by_count[many](p, &s, &t, at, w, bias, multiplier, &clamp, to);
         }
     }
 }

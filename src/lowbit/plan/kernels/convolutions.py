@@ -59,7 +59,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
     layout, packed_for, light = layout_of(node, ctx, pixels)
     data = ctx.once(wv, "conv", kernel.isa, layout, str(groups), make=lambda: pack(kernel.isa, rows, packed_for, light))
-    block = block_of(node, ctx, pixels, k)
+    block = block_of(node, ctx, pixels, k, light)
     bias, multiplier = per_channel(node, ctx, out_c)
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
     scratch = window_scratch(kernel.isa, block, k, out_c, groups)

@@ -104,16 +104,17 @@ def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int, int]:
     return (layout, *layouts[layout])
 
 
-def block_of(node: Node, ctx: Context, rows: int, k: int) -> int:
+def block_of(node: Node, ctx: Context, rows: int, k: int, light: int) -> int:
     """Rows that are done at once, where a measurement may know better than the cost model."""
-    block = row_block(rows, k, ctx.target.threads)
+    block = row_block(rows, k // 2 if light == 1 else k, ctx.target.threads)
     options = sorted({4 * max(1, b // 4) for b in (block // 2, block, 3 * block // 2, 2 * block) if b < rows + 4} | {block})
     return ctx.choose(node, "rows at once", options, block)
 
 
-def row_block(rows: int, k: int, threads: int) -> int:
-    """Rows that are done at once: as many as stay in the cache, in blocks of about equal size, equally many for each thread."""
-    depth = max(16, -(-k // 16) * 16)
+def row_block(rows: int, words: int, threads: int) -> int:
+    """Rows of so many words that are done at once: as many as stay in the cache, in blocks of about equal size, equally many for each
+    thread."""
+    depth = max(16, -(-words // 16) * 16)
     most = min(192, max(32, ROWS_IN_CACHE // (2 * depth)))
     blocks = max(1, -(-rows // most))
     if threads > 1 and rows >= 8 * threads:
@@ -125,13 +126,13 @@ def row_block(rows: int, k: int, threads: int) -> int:
 def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array) -> Call:
     kernel = ctx.kernel(f"linear_{short(x, node.output)}")
     threads = ctx.target.threads
-    block = block_of(node, ctx, rows, k)
+    layout, packed_for, light = layout_of(node, ctx, rows)
+    block = block_of(node, ctx, rows, k, light)
     columns = -(-max(n, 1) // PANEL) * PANEL
     if threads > 1 and rows <= block:  # a single block of rows: the threads share its columns
         columns = max(PANEL, -(-n // (PANEL * threads * 2)) * PANEL)
     w = node.inputs[1]
     assert w is not None
-    layout, packed_for, light = layout_of(node, ctx, rows)
     data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), packed_for, light))
     bias, multiplier = per_channel(node, ctx, n)
     params: dict[str, Param] = {
