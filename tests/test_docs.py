@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import runpy
+import warnings
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +57,33 @@ def test_the_readme_s_pytorch_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     exec(block, names)
     assert names["y"].shape == (4, 4) and (tmp_path / "out" / "model.h").is_file() and (names["q"] @ names["q"]).shape == (4, 4)
+
+
+def test_the_readme_s_road_from_a_file_to_a_report_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="the extra torch is not installed")
+    pieces = [("stem", torch.nn.Conv2d(3, 4, 16, stride=16)), ("act", torch.nn.ReLU()), ("flat", torch.nn.Flatten())]
+    net = torch.nn.Sequential(OrderedDict([*pieces, ("head", torch.nn.Linear(784, 10))])).eval()
+
+    class Module(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, x: Any) -> Any:
+            return self.net(x)
+
+    images = [np.random.default_rng(i).standard_normal((2, 3, 224, 224)).astype(np.float32) for i in range(3)]
+    monkeypatch.chdir(tmp_path)
+    lowbit.export_onnx(lowbit.load(Module().eval(), inputs=(torch.zeros(2, 3, 224, 224),), dynamic={"x": {0: "batch"}}), "model.onnx")
+    text = (ROOT / "README.md").read_text()
+    load, quantize = (text.partition(f"## {part}")[2].partition("```python\n")[2].partition("```")[0] for part in ("Load", "Quantize"))
+    of_file, _, of_module = load.partition("g = lowbit.load(module")
+    exec(of_file, names := {"lowbit": lowbit})
+    assert names["g"].inputs[0].type.shape == (1, 3, 224, 224)
+    names |= {"module": Module().eval(), "x": torch.from_numpy(images[0])}
+    exec("g = lowbit.load(module" + of_module.replace("y = s(x)", "y = s(x.numpy())"), names)
+    names |= {"data": images, "x": images[0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lowbit.LowbitWarning)  # its rule is for layers whose names begin with head: here it is net.head
+        exec(quantize, names)
+    assert names["y"].shape == (2, 10) and {p.name for p in tmp_path.iterdir()} >= {"model.lowbit", "model.int8.onnx", "report.html"}

@@ -20,6 +20,12 @@ def cache_folder() -> Path:
     return Path(os.environ.get("LOWBIT_CACHE") or Path.home() / ".cache" / "lowbit")
 
 
+def unreadable(e: Exception) -> str:
+    """Why a file could not be read, without Python's numbers: "there is no such file", "it is a folder", else the reason itself."""
+    known = {FileNotFoundError: "there is no such file", IsADirectoryError: "it is a folder", UnicodeDecodeError: "it is no text"}
+    return next((text for kind, text in known.items() if isinstance(e, kind)), getattr(e, "strerror", None) or str(e))
+
+
 def check_target(path: str | PathLike[str]) -> None:
     """A FormatError when the path can surely not be written: told before hours of work, not after.
 

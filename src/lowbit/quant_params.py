@@ -108,7 +108,11 @@ def scale_shape(granularity: Granularity, shape: Sequence[int]) -> tuple[int, ..
 
 def quant_dtype(dtype: str | DType) -> DType:
     """The row of a dtype that quantized numbers can have."""
-    d = dtype_of(dtype)
+    try:
+        d = dtype_of(dtype)
+    except DTypeError as e:
+        e.hint = "one of " + ", ".join(QUANT_DTYPES)
+        raise
     if d.name not in QUANT_DTYPES:
         raise DTypeError(f"{d.name} is not a quantized dtype", hint="one of " + ", ".join(QUANT_DTYPES))
     return d

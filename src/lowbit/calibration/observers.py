@@ -360,6 +360,8 @@ def observer_from_dict(d: Mapping[str, Any]) -> Observer:
         out = make_observer(d["method"], **d["options"])
         out.ignored = d["ignored"]
         out._statistics = {name: out._read(name, state) for name, state in d["state"].items()}
+        if out.axis is None and out.seen is not None and len(out.seen.lo) != 1:
+            raise ValueError(f"{len(out.seen.lo)} ranges without an axis")
         return out
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as e:
+    except (ArithmeticError, LookupError, TypeError, AttributeError, ValueError, MemoryError) as e:
         raise FormatError(f"not an observer: {type(e).__name__}: {e}", hint="the result of an observer's to_dict") from e

@@ -20,12 +20,14 @@ from lowbit.arguments import path as needed
 from lowbit.calibration.observers import Observer, observer_from_dict
 from lowbit.dtypes import DType
 from lowbit.errors import CalibrationError, FormatError, LowbitError, QuantError
-from lowbit.files import write_whole
+from lowbit.files import unreadable, write_whole
 from lowbit.numerics import as_array, as_float32
 from lowbit.quant_params import PerAxis, PerTensor, QuantParams, Scheme
 from lowbit.ranges import params_from_range
 
 VERSION = 1
+DAMAGED = (ArithmeticError, LookupError, TypeError, AttributeError, ValueError, AssertionError, MemoryError)  # by numbers of the wrong kind
+WRITTEN = "what lowbit calibrate (CalibrationRecord.save) wrote"
 
 
 @dataclass(frozen=True)
@@ -108,15 +110,17 @@ class CalibrationRecord:
             except LowbitError as e:
                 raise e.at(f"tap {fixed[0][0]!r}") from None
         observers = [o for o in found if isinstance(o, Observer)]
-        total = observers[0]
-        for o in observers[1:]:
-            total = total + o
         try:
+            total = observers[0]
+            for o in observers[1:]:
+                total = total + o
             if whole and total.seen is not None:
                 return params_from_range(total.seen.lo.min(), total.seen.hi.max(), dtype, scheme)
             return total.params(dtype, scheme)
-        except CalibrationError as e:
+        except LowbitError as e:
             raise e.at(f"tap {taps[0]!r}") from None
+        except DAMAGED as e:  # a record that somebody wrote or changed by hand
+            raise FormatError(f"what was seen does not fit together ({e})", where=f"tap {taps[0]!r}", hint=WRITTEN) from e
 
     def entry(self, tap: str, dtype: str | DType = "int8", scheme: Scheme | None = None) -> CalibrationEntry:
         """The parameters of a tap as a fixed entry."""
@@ -157,13 +161,18 @@ class CalibrationRecord:
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> CalibrationRecord:
+        if not isinstance(d, Mapping) or not isinstance(d.get("taps"), Mapping) or "version" not in d:
+            raise FormatError("not a calibration record (no object with version and taps)", hint=WRITTEN)
         try:
             if d["version"] != VERSION:
                 raise FormatError(f"calibration record of version {d['version']}, {VERSION} needed")
             taps: dict[str, Observer | CalibrationEntry] = {}
             for name, row in d["taps"].items():
                 if "observer" in row:
-                    taps[name] = observer_from_dict(row["observer"])
+                    try:
+                        taps[name] = observer_from_dict(row["observer"])
+                    except LowbitError as e:
+                        raise e.at(f"tap {name!r}") from None
                 else:
                     taps[name] = CalibrationEntry(
                         None if row["axis"] is None else int(row["axis"]),
@@ -171,8 +180,8 @@ class CalibrationRecord:
                         tuple(map(int, row["zero_points"])),
                     )
             return CalibrationRecord(taps)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError) as e:
-            raise FormatError(f"not a calibration record ({type(e).__name__}: {e})", hint="what CalibrationRecord.save wrote") from e
+        except DAMAGED as e:
+            raise FormatError(f"not a calibration record ({type(e).__name__}: {e})", hint=WRITTEN) from e
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes JSON; the same record gives the same bytes."""
@@ -184,6 +193,6 @@ class CalibrationRecord:
         try:
             return CalibrationRecord.from_dict(json.loads(path.read_bytes()))
         except (OSError, ValueError) as e:
-            raise FormatError(f"not a calibration record ({e})", where=str(path)) from e
+            raise FormatError(f"not a calibration record ({unreadable(e)})", where=str(path), hint=WRITTEN) from e
         except FormatError as e:
             raise e.at(path.name) from None

@@ -116,6 +116,8 @@ class Extremes:
         out = Extremes(len(d["size"]))
         out.lo, out.hi = floats_from_json(d["lo"], np.inf), floats_from_json(d["hi"], -np.inf)
         out.size = np.asarray(d["size"], np.int64)
+        if not len(out.lo) == len(out.hi) == out.size.size:
+            raise ValueError(f"{len(out.lo)} lows, {len(out.hi)} highs and {out.size.size} sizes")
         return out
 
 

@@ -29,7 +29,11 @@ VERBS = {
 
 
 # Errors speak of the API; here the same is an option of a verb.
-OPTIONS = {IGNORE: "lowbit calibrate --ignore-nonfinite", "strict=False only warns": "without --strict it is a warning"}
+OPTIONS = {
+    IGNORE: "lowbit calibrate --ignore-nonfinite",
+    "strict=False only warns": "without --strict it is a warning",
+    "data or a calibration record": "--data samples.npz or --record record.json",
+}
 
 
 def parser() -> argparse.ArgumentParser:

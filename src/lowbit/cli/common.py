@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from lowbit.errors import InputError
+from lowbit.errors import InputError, ShapeError
 from lowbit.files import check_target
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Shapes
@@ -56,9 +56,10 @@ def load_model(args: argparse.Namespace) -> Graph:
     shapes = parse_shapes(args.shapes)
     try:
         return load(args.model, shapes=shapes, simplify=False if args.no_simplify else None)
-    except InputError as e:
-        if "shapes=" in e.message:  # names that the model does not have
-            raise UsageError(e.message.replace("shapes=", "--shapes"), where=e.where, hint=e.hint) from e
+    except (InputError, ShapeError) as e:
+        e.message = e.message.replace("shapes=", "--shapes")
+        if "--shapes" in e.message and isinstance(e, InputError):  # names that the model does not have
+            raise UsageError(e.message, where=e.where, hint=e.hint) from e
         raise
 
 

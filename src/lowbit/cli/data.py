@@ -20,10 +20,12 @@ from numpy.lib import format as npy
 
 from lowbit.cli.common import whole
 from lowbit.errors import CalibrationError, FormatError, InputError, ShapeError
+from lowbit.files import unreadable
 from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
 
 BATCH = 8
+_HINT = "what np.save or np.savez wrote, whole, without Python objects"
 # what zipfile, zlib and NumPy raise for damaged, encrypted or too large files
 UNREADABLE = (OSError, ValueError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
 
@@ -74,7 +76,7 @@ def data_from(args: argparse.Namespace, graph: Graph) -> FileData:
     inputs = {v.name: v.type for v in graph.inputs}
     parts = [part for file in files(args.data) for part in cut(file, inputs, args.batch)]
     if not parts:
-        raise CalibrationError("there are no samples in it", where=", ".join(args.data))
+        raise CalibrationError("there are no samples in it", where=", ".join(args.data), hint="arrays with one row or more")
     return FileData(tuple(inputs), tuple(parts[: args.limit]))
 
 
@@ -84,7 +86,7 @@ def files(paths: list[str]) -> list[Path]:
         path = Path(text)
         inside = sorted(p for p in path.iterdir() if p.suffix in (".npy", ".npz")) if path.is_dir() else [path]
         if not inside:
-            raise CalibrationError("there is no .npy or .npz file in this folder", where=text)
+            raise CalibrationError("there is no .npy or .npz file in this folder", where=text, hint=_HINT)
         found += inside
     return found
 
@@ -198,7 +200,7 @@ def headers(file: Path, inputs: tuple[str, ...]) -> dict[str, Header]:
         with open(file, "rb") as f:
             header = _header(f)
     except UNREADABLE as e:
-        raise FormatError(f"not a readable .npy or .npz file ({e})", where=str(file)) from e
+        raise FormatError(f"not a readable .npy or .npz file ({unreadable(e)})", where=str(file), hint=_HINT) from e
     if len(inputs) != 1:
         raise InputError(
             f"a .npy has one array, the network has {len(inputs)} inputs",
@@ -224,4 +226,4 @@ def read(file: Path, inputs: tuple[str, ...]) -> dict[str, Array]:
         with np.load(file, allow_pickle=False) as z:
             return {name: z[name] for name in inputs}
     except UNREADABLE as e:
-        raise FormatError(f"not a readable .npy or .npz file ({e})", where=str(file)) from e
+        raise FormatError(f"not a readable .npy or .npz file ({unreadable(e)})", where=str(file), hint=_HINT) from e

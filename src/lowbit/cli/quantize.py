@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+import shlex
 from dataclasses import asdict
 from typing import Any
 
@@ -52,10 +54,14 @@ def main(args: argparse.Namespace) -> None:
         return
     say(f"{found}")
     for remark in found.remarks:
-        say(f"note: {remark}")
+        if not re.match(r"rule \d+: ", remark):  # of these there was a warning
+            say(f"note: {remark}")
     smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
     say(f"written: {args.out}, {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}")
-    say(f"next   lowbit compare {args.model} {args.out} --data …   ·   lowbit verify {args.out}   ·   lowbit run {args.out}")
+    data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
+    bound = "".join(f" --shapes {s}=1" for s in q.symbols)
+    say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
+    say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
 
 
 def facts(found: Coverage) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from lowbit.arguments import path as needed
 from lowbit.dtypes import dtype
-from lowbit.errors import FormatError
+from lowbit.errors import FormatError, LowbitError
 from lowbit.files import write_whole
 from lowbit.ir.graph import Graph, PackedConstants, bits
 from lowbit.ir.tensors import chunks, read
@@ -24,6 +24,7 @@ from lowbit.packing import is_packed, pack, unpack
 from lowbit.types import Array
 
 VERSION = 1
+ANEW = "write it anew, from the network that it was made of"
 PACKED = "packed "  # how the names of tensors begin that are no constants of the graph, but their copies for the kernels of some build
 
 
@@ -89,7 +90,7 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
     if not isinstance(meta, dict) or meta.get("version") != VERSION or not isinstance(meta.get("graph"), str):
         raise FormatError(f"not a .lowbit file of version {VERSION}", where=where, hint="save it again with this version of lowbit")
     if "sha256" in meta and meta["sha256"] != digest(meta["graph"]):
-        raise FormatError("the graph in it is damaged (its digest is another one)", where=where)
+        raise FormatError("the graph in it is damaged (its digest is another one)", where=where, hint=ANEW)
     try:
         for name, (element, shape) in meta["bytes"].items():
             data[name] = data[name].view(dtype(element).numpy).reshape(shape)
@@ -102,4 +103,7 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
             raise ValueError("its packed weights have another digest")
         return replace(verify(parse_graph(meta["graph"], data)), notes=notes, packed=packed)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, MemoryError) as e:
-        raise FormatError(f"the graph in it is damaged ({e})", where=where) from e
+        raise FormatError(f"the graph in it is damaged ({e})", where=where, hint=ANEW) from e
+    except LowbitError as e:
+        e.hint = e.hint or ANEW
+        raise e.at(where) from None

@@ -106,7 +106,11 @@ class QuantRule:
         try:
             return re.compile(self.pattern)
         except re.error as e:
-            raise QuantError(f"pattern {self.pattern!r} is not a regular expression ({e})", where=type(self).__name__) from e
+            raise QuantError(
+                f"pattern {self.pattern!r} is not a regular expression ({e})",
+                where=type(self).__name__,
+                hint="a backslash before ( ) [ ] . + * ? that stand for themselves",
+            ) from e
 
     def matches(self, node: Node) -> bool:
         """Whether this rule speaks about the node: by the layer's name, and by its op if `ops` is given."""

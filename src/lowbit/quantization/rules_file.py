@@ -17,6 +17,7 @@ from typing import Any
 
 from lowbit.arguments import path as needed
 from lowbit.errors import FormatError, LowbitError
+from lowbit.files import unreadable
 from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, FloatRule, QuantRule, StaticQuantRule, WeightOnlyRule
 
 if sys.version_info >= (3, 11):
@@ -39,7 +40,7 @@ def load_rules(path: str | PathLike[str]) -> list[QuantRule]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as e:
-        raise FormatError(f"not a readable rules file ({e})", where=str(path)) from e
+        raise FormatError(f"not a readable rules file ({unreadable(e)})", where=str(path), hint="a TOML file as examples/rules.toml") from e
     try:
         return parse_rules(text)
     except LowbitError as e:
@@ -100,4 +101,4 @@ def _check(name: str, value: Any) -> None:
         "offsets": (isinstance(value, bool), "true or false"),
     }.get(name, (isinstance(value, str), "a text"))
     if not fits:
-        raise FormatError(f"{name} = {value!r}, {need} is needed")
+        raise FormatError(f"{name} = {value!r}, {need} is needed", hint="examples/rules.toml has every key")

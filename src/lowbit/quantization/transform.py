@@ -157,6 +157,7 @@ class _Apply:
         if unseen:
             return unseen[0]
         params = self.record.shared_params(observed, tap.dtype, tap.scheme)
+        check_axis(self.graph.values[name], params)
         if any(isinstance(self.record.taps[m], CalibrationEntry) for m in observed):
             return params  # fixed: constants beside it are clipped to it, as training saw them
         return widened(params, self.constant_sides(group))
@@ -443,10 +444,15 @@ def insert_q_dq(graph: Graph, record: CalibrationRecord, dtype: str = "int8") ->
         if value is None:
             raise CalibrationError(f"the record has a tap {name!r}, the graph has no such value", where=graph.name)
         params = record.params(name, dtype)
-        if isinstance(params.granularity, PerAxis):
-            try:
-                params.check([int(d) if isinstance(d, int) else -1 for d in value.shape])
-            except LowbitError as e:
-                raise e.at(f"tap {name!r}") from None
+        check_axis(value, params)
         bracket(editor, value, params)
     return editor.done()
+
+
+def check_axis(value: Value, params: QuantParams) -> None:
+    """An error that names the tap when parameters along an axis do not fit the value."""
+    if isinstance(params.granularity, PerAxis):
+        try:
+            params.check([int(d) if isinstance(d, int) else -1 for d in value.shape])
+        except LowbitError as e:
+            raise e.at(f"tap {value.name!r}") from None

@@ -17,6 +17,8 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from lowbit.arguments import path as needed
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError
 from lowbit.files import write_whole
@@ -207,6 +209,7 @@ class _Walk:
         fed = dict(floats)  # as the quantized network has it; where it has nothing of the kind, as the layer before makes it
         for v in graph.inputs:
             fed[v.name] = self._quantized(v.name, kept, arrays[v.name])
+        unclean = next((f"input {k!r}" for k, x in arrays.items() if x.dtype.kind == "f" and np.isnan(x).any()), None)
         for i, node in enumerate(graph.nodes):
             start = time.perf_counter()
             made = run_node(node, [floats[v.name] if v is not None else None for v in node.inputs])
@@ -214,6 +217,8 @@ class _Walk:
             alone = run_node(node, [fed[v.name] if v is not None else None for v in node.inputs])
             for o, y, local in zip(node.outputs, made, alone, strict=True):
                 floats[o.name] = y
+                if unclean is None and y.dtype.kind == "f" and np.isnan(y).any():
+                    unclean = node.where
                 fed[o.name] = self._quantized(o.name, kept, local)
                 if o.name in self.local and o.name in self.found.seen:
                     self.local[o.name].add(local, fed[o.name])
@@ -222,7 +227,14 @@ class _Walk:
                 if name not in forever and name not in graph.constants:
                     del floats[name], fed[name]
         for name, value in graph.outputs.items():
-            self._output(name, floats[value.name], kept[name])
+            y = floats[value.name]
+            if unclean is not None and y.dtype.kind == "f" and np.isnan(y).any():
+                raise CalibrationError(
+                    f"output {name!r} of the float network has NaN, which begins here: nothing can be measured against it",
+                    where=unclean,
+                    hint="data without NaN, or a network that is sound on it: lowbit run tells",
+                )
+            self._output(name, y, kept[name])
 
     def _quantized(self, name: str, kept: Mapping[str, Array], otherwise: Array) -> Array:
         place: Seen | None = self.found.seen.get(name)

@@ -59,7 +59,11 @@ class Writer:
         self.graph = graph
         needed = needed_opset(graph)
         if opset is not None and not needed <= opset <= CEILING:
-            raise UnsupportedOp(f"opset {opset} asked for, this graph needs {needed} to {CEILING}", where=graph.name)
+            raise UnsupportedOp(
+                f"opset {opset} asked for, this graph needs {needed} to {CEILING}",
+                where=graph.name,
+                hint="leave it out: the least that will do is taken",
+            )
         self.opset = opset or needed
         self.matmul_nbits = matmul_nbits
         self.domains: set[str] = set()

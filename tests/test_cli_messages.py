@@ -1,0 +1,167 @@
+"""What a new user does wrong: each mistake is one error that says where, what and what to try; nothing is written."""
+
+from __future__ import annotations
+
+import json
+import random
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowbit
+from lowbit.calibration import METHODS
+from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
+from lowbit.cli import main
+from lowbit.errors import LowbitError, QuantError
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.types import TensorType
+
+RULE = '[[rule]]\nkind = "{}"\npattern = "{}"\n'
+
+
+def network() -> Graph:
+    b = Builder("net")
+    x = b.input("x", TensorType((2, 6), "float32"))
+    for name, shape in (("first", (8, 6)), ("second", (4, 8))):
+        x = b.add("linear", x, b.constant(np.random.default_rng(len(name)).standard_normal(shape).astype(np.float32)), name=name)
+        x = b.add("relu", x, name="act", out="h") if name == "first" else x
+    return b.finish({"y": x})
+
+
+def samples() -> list[np.ndarray]:
+    return [np.random.default_rng(i).standard_normal((2, 6)).astype(np.float32) for i in range(4)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network, its int8 form, data and a record, and damaged ones of each."""
+    home = tmp_path_factory.mktemp("home")
+    network().save(home / "net.lowbit")
+    lowbit.quantize(network(), samples(), guard=False).save(home / "small.lowbit")
+    record = lowbit.calibrate(network(), samples())
+    record.save(home / "record.json")
+    data = np.concatenate(samples())
+    np.save(home / "data.npy", data)
+    np.savez(home / "data.npz", x=data)
+    np.savez(home / "none.npz", x=data[:0])
+    np.savez(home / "nan.npz", x=np.where(np.arange(8)[:, None] == 5, np.float32("nan"), data))
+    (home / "empty").mkdir()
+    for name in ("small.lowbit", "data.npz", "record.json"):
+        whole = (home / name).read_bytes()
+        (home / f"cut.{name}").write_bytes(whole[: len(whole) // 2])
+    flipped = bytearray((home / "small.lowbit").read_bytes())
+    flipped[-5] ^= 0xFF
+    (home / "flipped.lowbit").write_bytes(flipped)
+    (home / "list.json").write_text("[1, 2]")
+    (home / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    (home / "regex.toml").write_text(RULE.format("float", "(("))
+    (home / "dtype.toml").write_text(RULE.format("calibrated", ".*") + 'dtype = "int7"\n')
+    (home / "text.toml").write_text(RULE.format("static", ".*") + 'scale = "big"\n')
+    (home / "nothing.toml").write_text(RULE.format("float", "no such layer") + RULE.format("calibrated", ".*"))
+    return home
+
+
+Q = "quantize net.lowbit --no-guard -o out.lowbit "
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ("quantize net.lowbit -o out.lowbit", "values need data to know their range", "--data samples.npz or --record record.json"),
+        (Q + "--data no.npz", "no.npz: not a readable .npy or .npz file (there is no such file)", "what np.save or np.savez wrote"),
+        (Q + "--data cut.data.npz", "cut.data.npz: not a readable .npy or .npz file", "what np.save or np.savez wrote, whole"),
+        (Q + "--data empty", "empty: there is no .npy or .npz file in this folder", "what np.save or np.savez wrote"),
+        (Q + "--data none.npz", "none.npz: there are no samples in it", "arrays with one row or more"),
+        (Q + "--data nan.npz", "sample 2: input 'x': 6 NaN of 12 values", "clean the data"),
+        (Q + "--record no.json", "no.json: not a calibration record (there is no such file)", "what lowbit calibrate"),
+        (Q + "--record cut.record.json", "cut.record.json: not a calibration record", "what lowbit calibrate"),
+        (Q + "--record list.json", "list.json: not a calibration record (no object with version and taps)", "what lowbit calibrate"),
+        (Q + "--data data.npy --rules no.toml", "no.toml: not a readable rules file (there is no such file)", "examples/rules.toml"),
+        (Q + "--data data.npy --rules binary.toml", "binary.toml: not a readable rules file (it is no text)", "examples/rules.toml"),
+        (Q + "--data data.npy --rules regex.toml", "pattern '((' is not a regular expression", "a backslash before"),
+        (Q + "--data data.npy --rules dtype.toml", "dtype 'int7' is not one of lowbit's", "one of int8, uint8, int16, uint16, int4"),
+        (Q + "--data data.npy --rules text.toml", "scale = 'big', a number is needed", "examples/rules.toml"),
+        (Q + "--data data.npy --shapes x=3,6", "input 'x': --shapes gives (3, 6), the model has (2, 6)", "export the model again"),
+        ("verify cut.small.lowbit", "cut.small.lowbit: not a .lowbit file", ".onnx, .lowbit"),
+        ("verify flipped.lowbit", "flipped.lowbit: ", "write it anew"),
+        (
+            "compare net.lowbit small.lowbit --data nan.npz",
+            "sample 2: input 'x': output 'y' of the float network has NaN",
+            "data without NaN",
+        ),
+        ("export small.lowbit -o out.onnx --opset 5", "opset 5 asked for", "leave it out"),
+    ],
+)
+def test_a_mistake_is_one_error_with_what_to_try(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, what: str, hint: str
+) -> None:
+    monkeypatch.chdir(home)
+    before = sorted(p.name for p in home.iterdir())
+    assert main(line.split()) == 1
+    error, _, tried = capsys.readouterr().err.partition("\n  Try: ")
+    assert what in error and hint in tried and "Traceback" not in error and "Errno" not in error
+    assert sorted(p.name for p in home.iterdir()) == before
+
+
+def test_a_rule_that_matches_nothing_is_said_once(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home)
+    assert main(f"quantize net.lowbit --data data.npy --rules nothing.toml -o {tmp_path}/q.lowbit".split()) == 0
+    found = capsys.readouterr()
+    assert (found.out + found.err).count("'no such layer' matches no layer") == 1
+
+
+def test_what_to_do_next_can_be_typed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home)
+    assert main(f"quantize net.lowbit --data data.npy -o {tmp_path}/q.lowbit".split()) == 0
+    lines = [p.strip() for row in capsys.readouterr().out.splitlines() if row.startswith("next") for p in row[4:].split("·")]
+    assert [p.split()[1] for p in lines] == ["compare", "verify", "run", "emit-c", "export"]
+    monkeypatch.chdir(tmp_path)
+    for line in lines[1:]:
+        assert main([str(home / a) if a == "data.npy" else a for a in line.split()[1:]]) == 0, line
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (CalibrationEntry(None, (0.0,), (0,)), "tap 'h': scale 0.0 is not a finite positive float32"),
+        (CalibrationEntry(None, (-1.0,), (0,)), "tap 'h': scale -1.0 is not a finite positive float32"),
+        (CalibrationEntry(1, (0.1, 0.2), (0, 0)), "tap 'h': per axis 1: scales of shape (2,) do not fit an array of shape (2, 8)"),
+        (CalibrationEntry(9, (0.1,), (0,)), "tap 'h': per axis 9 does not exist in an array of shape (2, 8)"),
+        (CalibrationEntry(None, (0.1,), (999,)), "tap 'h': zero point 999 is outside int8"),
+        (CalibrationEntry(None, (0.1, 0.2), (0, 0)), "tap 'h': 2 scales and 2 zero points"),
+    ],
+)
+def test_parameters_that_do_not_fit_name_their_tap(entry: CalibrationEntry, text: str) -> None:
+    record = lowbit.calibrate(network(), samples())
+    with pytest.raises(QuantError) as e:
+        lowbit.quantize(network(), CalibrationRecord({**record.taps, "h": entry}))
+    assert text in str(e.value)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_record_that_was_changed_by_hand_gives_no_traceback(method: str) -> None:
+    """Any number, text or list in the place of any other: a LowbitError, or a graph where the change did not matter."""
+    whole = json.dumps(lowbit.calibrate(network(), samples(), method=method).to_dict())
+    rng, refused = random.Random(0), 0
+    junk = [None, -1, 0, 1e300, float("nan"), float("inf"), "x", [], {}, True, [1, 2, 3], 2**70, [[1]]]
+    for _ in range(40):
+        changed = json.loads(whole)
+        at, place = changed, "taps"
+        while isinstance(at[place], dict | list) and at[place] and rng.random() < 0.9:
+            at = at[place]
+            place = rng.choice(sorted(at)) if isinstance(at, dict) else rng.randrange(len(at))
+        at[place] = rng.choice(junk)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                lowbit.quantize(network(), CalibrationRecord.from_dict(changed))
+        except LowbitError:
+            refused += 1
+    assert refused > 10
