@@ -3,9 +3,9 @@
 #define LB_GEMM_S8_TILES_AVX2_H
 
 #include "lb_gemm_s8_avx2.h"
+#include "lb_unroll.h"
 
 #define LB_INLINE static inline __attribute__((always_inline))
-#define LB_UNROLL _Pragma("GCC unroll 8") /* loops over registers */
 
 enum { LB_CHUNK = 512 }; /* k at a time: 16 columns of them are half of a first-level cache */
 

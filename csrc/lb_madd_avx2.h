@@ -2,20 +2,13 @@
 #ifndef LB_MADD_AVX2_H
 #define LB_MADD_AVX2_H
 
+#include "lb_unroll.h"
+
 #include <immintrin.h>
 #include <stdint.h>
 
 #ifndef LB_INLINE
 #define LB_INLINE static inline __attribute__((always_inline))
-#endif
-
-/* Before a loop over accumulators: rolled out early enough that they live in registers. */
-#if defined __clang__
-#define LB_UNROLL _Pragma("unroll")
-#elif defined __GNUC__
-#define LB_UNROLL _Pragma("GCC unroll 8")
-#else
-#define LB_UNROLL
 #endif
 
 typedef int32_t __attribute__((may_alias)) lb_pair;

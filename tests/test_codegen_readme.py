@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -106,3 +107,14 @@ def test_the_command_line_names_the_target_that_is_meant_without_one_and_refuses
     b.finish({"y": b.add("relu", x)}).save(tmp_path / "net.lowbit")
     assert main(["emit-c", str(tmp_path / "net.lowbit"), "-o", str(tmp_path / "c"), "--shapes", "batch=0"]) == 1
     assert "input 'x' is int8[0, 3]: it holds nothing" in capsys.readouterr().err and not (tmp_path / "c").exists()
+
+
+def test_make_builds_again_what_a_changed_header_is_in(tmp_path: Path) -> None:
+    """A folder that is written again may have other kernels' headers: objects of the old ones would be linked."""
+    lowbit.emit_c(network(), tmp_path / "c", measure=False)
+    make = ["make", "-s", "-C", str(tmp_path / "c")]
+    subprocess.run(make, check=True, capture_output=True)
+    assert subprocess.run([*make, "-q"]).returncode == 0
+    later = (tmp_path / "c/build/libmodel.a").stat().st_mtime + 10
+    os.utime(tmp_path / "c/kernels/lb_numerics.h", (later, later))
+    assert subprocess.run([*make, "-q"]).returncode == 1

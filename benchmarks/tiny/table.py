@@ -1,7 +1,8 @@
-"""Writes docs/tiny.md: RAM, flash and instructions of small networks on emulated cores. `python benchmarks/tiny/table.py [--quick]`.
+"""Writes docs/tiny.md: RAM, flash and instructions of small networks on emulated cores.
 
-Every figure is exact and the same each time: RAM is the arena that is asserted when compiling, flash is what the compiler made, QEMU counts
-instructions. --quick measures the first core only and writes nothing.
+`python benchmarks/tiny/table.py [NETWORK …] [--quick]`. Every figure is exact and the same each time: RAM is the arena that is asserted
+when compiling, flash is what the compiler made, QEMU counts instructions. With networks (kws, lstm …) their rows are measured, the others
+stay as they are in the page. --quick measures the first core only and writes nothing.
 """
 
 from __future__ import annotations
@@ -74,12 +75,28 @@ def measured(m: Tiny, cores: list[str]) -> tuple[str, str]:
         return memory, f"| {m.name} | {macs:,} | {' | '.join(cells)} |"
 
 
+def rows_of_page() -> dict[str, tuple[str, str]]:
+    """Network → its rows, as the page has them."""
+    lines = OUT.read_text().splitlines() if OUT.is_file() else []
+    found = {}
+    for m in MODELS:
+        memory = next((line for line in lines if line.startswith(f"| {m.what} |")), None)
+        speed = next((line for line in lines if line.startswith(f"| {m.name} |")), None)
+        if memory is not None and speed is not None:
+            found[m.name] = memory, speed
+    return found
+
+
 def main() -> None:
-    quick = "--quick" in sys.argv
+    quick, wanted = "--quick" in sys.argv, [a for a in sys.argv[1:] if not a.startswith("-")]
+    unknown = set(wanted) - {m.name for m in MODELS}
+    if unknown:
+        raise SystemExit(f"no network {', '.join(sorted(unknown))}; there are {', '.join(m.name for m in MODELS)}")
     cores = CORES[:1] if quick else CORES
+    known = rows_of_page() if wanted else {}
     rows = []
     for m in MODELS:
-        rows.append(measured(m, cores))
+        rows.append(known[m.name] if wanted and m.name not in wanted and m.name in known else measured(m, cores))
         print(*rows[-1], sep="\n", file=sys.stderr, flush=True)
     columns = [f"{c} ref | {c} {OWN[c]}" if c in OWN else f"{c} ref" for c in cores]
     width = 2 + sum(c.count("|") + 1 for c in columns)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
+from platform import machine
 
 import pytest
 
@@ -12,9 +14,13 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from codegen_tools import has
 from codegen_zoo import RECIPES, check_c
 
+from lowbit.codegen.targets import EXACT, WARNINGS
+from lowbit.runtime import sources
+
 NETWORKS = ("demo", "mlp", "resnet9", "dscnn", "unet", "lstm_lm", "gru_lm", "transformer", "gpt", "vit")
 LARGE = ("mobilenetv2", "resnet18")  # millions of weights as text: with one recipe of each kind
 COMPILERS = ("gcc", "clang")
+CSRC = Path(__file__).parents[2] / "csrc"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -30,3 +36,13 @@ def test_c_gives_the_bits_of_the_interpreter(name: str, recipe: str, compiler: s
 @pytest.mark.parametrize("name", LARGE)
 def test_c_of_large_networks_gives_the_bits_of_the_interpreter(name: str, recipe: str, tmp_path: Path) -> None:
     check_c(name, recipe, tmp_path, "gcc")
+
+
+@pytest.mark.parametrize("isa", ["ref", "avx2", "avxvnni", "avx512vnni"])
+def test_clang_has_no_warning_for_any_kernel(isa: str) -> None:
+    if not has("clang") or machine() != "x86_64":
+        pytest.skip("NOT TESTED: clang is not installed, or this is no x86")
+    files = sorted(map(str, (CSRC / "kernels").glob(f"*__{isa}.c")))
+    command = ["clang", "-fsyntax-only", f"-I{CSRC}", *WARNINGS, EXACT, *sources.isas()[isa].flags, *files]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert files and done.returncode == 0, done.stderr[:3000]

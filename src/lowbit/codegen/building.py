@@ -70,7 +70,7 @@ AR := {t.prefix}ar
 SIZE := {t.prefix}size
 CFLAGS ?= {t.optimize}
 CPU := {" ".join(t.cpu_flags(p.no_float))}
-FLAGS := {" ".join(WARNINGS)} {EXACT} -ffunction-sections -fdata-sections -fstack-usage
+FLAGS := {" ".join(WARNINGS)} {EXACT} -ffunction-sections -fdata-sections -fstack-usage -MMD -MP
 SOURCES := {n}.c weights.c {kernels}
 OBJECTS := $(SOURCES:%.c=build/%.o)
 
@@ -102,6 +102,8 @@ build/%.o: %.c
 
 clean:
 \trm -rf build
+
+-include $(OBJECTS:.o=.d) build/selftest.d
 """
     return text + "".join(f"\nbuild/kernels/%__{isa}.o: ISA := {' '.join(flags)}\n" for isa, flags in isa_flags(p).items())
 

@@ -220,6 +220,8 @@ def argument(p: Project, arg: native.Arg, slot: Slot) -> str:
     """An argument as the contract's pointer."""
     const = "const " if arg.is_input else ""
     element = c_type(arg.dtype, p.no_float) if arg.dtype is not None else "void"
+    if slot.place is Place.ARENA and slot.size == 0 and element == "void":
+        return "a /* scratch: none */"
     if slot.place is Place.ARENA:
         return f"(void *)(a + {slot.offset})" if element == "void" else f"({const}{element} *)({const}void *)(a + {slot.offset})"
     if slot.place is Place.CONSTANT:

@@ -23,11 +23,11 @@ void model_run_in(void *arena, const int8_t *in, float *out) {
     uint8_t *const a = arena;
     /* fc1 (q_linear): int8[1, 4] -> int8[1, 3] */
     lb_linear_s8__ref(
-        &layer_fc1, in, model_fc1_w, model_fc1_bias, model_fc1_multiplier, (int8_t *)(void *)(a + 0), (void *)(a + 0), 0, 1);
+        &layer_fc1, in, model_fc1_w, model_fc1_bias, model_fc1_multiplier, (int8_t *)(void *)(a + 0), a /* scratch: none */, 0, 1);
     /* fc2 (q_linear): int8[1, 3] -> float32[1, 2] */
     lb_linear_s8_f32__ref(
-        &layer_fc2, (const int8_t *)(const void *)(a + 0), model_fc2_w, model_fc2_bias, model_fc2_multiplier, out, (void *)(a + 0),
-        0, 1);
+        &layer_fc2, (const int8_t *)(const void *)(a + 0), model_fc2_w, model_fc2_bias, model_fc2_multiplier, out,
+        a /* scratch: none */, 0, 1);
 }
 
 #ifndef MODEL_NO_STATIC_ARENA

@@ -23,7 +23,8 @@ void model_run_in(void *arena, const int8_t *in, int8_t *out) {
     uint8_t *const a = arena;
     /* body (q_linear): int8[2, 3] -> int8[2, 3] */
     lb_linear_s8__ref(
-        &layer_body, in, model_body_w, model_body_bias, model_body_multiplier, (int8_t *)(void *)(a + 0), (void *)(a + 0), 0, 1);
+        &layer_body, in, model_body_w, model_body_bias, model_body_multiplier, (int8_t *)(void *)(a + 0), a /* scratch: none */, 0,
+        1);
     /* sum (q_add): int8[2, 3], int8[2, 3] -> int8[2, 3] */
     lb_add_s8__ref(&layer_sum, (const int8_t *)(const void *)(a + 0), in, out, 0, 6);
 }
