@@ -5,8 +5,9 @@
  * and what a row gives to every column alike, 128 * (sum of d), is taken away again. What is left is the sum of d w, which fits where the
  * |d| of a lane sum up to 255 at most. So a row is proved to fit while it is brought into form, whatever the weights are.
  *
- * Three rows make a tile. Its groups are four neighbouring quads where they fit; those of others are put together anew, with what is there
- * from elsewhere. A quad that does not fit by itself is cut into several. Where all that takes more groups than twice the quads, d is
+ * A row's d are cut so that pairs fit; what was cut off, a few of a hundred, is multiplied row by row behind the groups. Three rows make a
+ * tile. Its groups are four neighbouring quads (three, where d are large) where they fit; those of others are put together anew, with what
+ * is there from elsewhere, and may have two quads alone. Where all that takes more room than halves would, or too much was cut off, d is
  * multiplied in halves, d = 16 h + l, which always fit.
  *
  * Panels of 16 columns: k padded to 16, quads of four k of eight columns and of the next eight. A quad of a tile: four d of each row, and
@@ -24,11 +25,10 @@ enum {
     LB_NEAR_MOST = 48, /* and up to which d is not halved */
 };
 
-/* What is written to a tile. */
+/* What is written to a tile: full groups from its beginning on, groups of two quads from its end. */
 typedef struct {
-    uint8_t *out;
-    int32_t groups, most; /* groups > most: there was not enough room */
-    int32_t used;         /* of open groups: they have quads, but less than they may have */
+    uint8_t *front, *back; /* they meet where there was not enough room */
+    int32_t used;          /* of open groups: they have quads, but less than they may have */
     struct {
         uint8_t *at;
         int32_t count;
@@ -36,10 +36,10 @@ typedef struct {
     } open[LB_NEAR_OPEN];
 } lb_near_tile;
 
-/* Activations of three rows, as distances upwards and downwards from their zero points. */
-typedef struct {
-    __m128i up[LB_NEAR_ROWS], down[LB_NEAR_ROWS];
-} lb_near_block;
+/* What was cut off the rows of a tile: entry j of row i is number j * LB_NEAR_ROWS + i. */
+static inline lb_near_rest *lb_near_rests(const lb_rows *s, ptrdiff_t tile) {
+    return (lb_near_rest *)(void *)(s->a + (tile + 1) * s->stride) - LB_NEAR_ROWS * lb_near_rest_most(s->k);
+}
 
 LB_INLINE ptrdiff_t lb_near_group(int quads) {
     return 16 * quads + 16;
@@ -73,17 +73,43 @@ LB_INLINE void lb_near_centre(uint8_t *group, const int quads, __m128i sums) {
     _mm_storeu_si128((__m128i *)(void *)(group + 16 * quads), _mm_slli_epi16(sums, 7));
 }
 
-/* Room for another group, or NULL. */
+/* Room for another full group. */
 LB_INLINE uint8_t *lb_near_new(lb_near_tile *t, const int quads) {
-    return t->groups++ < t->most ? t->out + (t->groups - 1) * lb_near_group(quads) : NULL;
+    uint8_t *at = t->front;
+    t->front += lb_near_group(quads);
+    return at;
+}
+
+/* Whether there is room for all that is open, and another group. */
+LB_INLINE int lb_near_room(const lb_near_tile *t) {
+    return t->back - t->front >= (LB_NEAR_OPEN + 1) * lb_near_group(4);
+}
+
+/* A quad of an open group. */
+LB_INLINE void lb_near_set(lb_near_tile *t, int open, int i, __m128i quad) {
+    _mm_storeu_si128((__m128i *)(void *)(t->open[open].at + 16 * i), quad);
 }
 
 /* An open group as it is: what it lacks is zero. */
-static inline void lb_near_close(lb_near_tile *t, int open, const int quads) {
+LB_INLINE void lb_near_close(lb_near_tile *t, int open, const int quads) {
     for (int i = t->open[open].count; i < quads; i++)
-        _mm_storeu_si128((__m128i *)(void *)(t->open[open].at + 16 * i), _mm_setzero_si128());
+        lb_near_set(t, open, i, _mm_setzero_si128());
     lb_near_centre(t->open[open].at, quads, t->open[open].sums);
     t->open[open] = t->open[--t->used];
+}
+
+/* The same, if it has two quads at most, as a group of two; gives its place for another group. */
+static inline uint8_t *lb_near_move(lb_near_tile *t, int open, const int quads) {
+    uint8_t *at = t->open[open].at;
+    if (t->open[open].count > 2) {
+        lb_near_close(t, open, quads);
+        return lb_near_new(t, quads);
+    }
+    t->back -= lb_near_group(2);
+    memcpy(t->back, at, 32);
+    t->open[open].at = t->back;
+    lb_near_close(t, open, 2);
+    return at;
 }
 
 /* A quad into the first open group where it fits. */
@@ -91,96 +117,73 @@ static inline void lb_near_put(lb_near_tile *t, const int quads, __m128i quad, _
     const __m128i most = _mm_set1_epi16(LB_NEAR_LANE);
     int open = 0, fullest = 0;
     for (; open < t->used; open++) {
-        if (!_mm_movemask_epi8(_mm_cmpgt_epi16(_mm_add_epi16(t->open[open].sizes, sizes), most)))
-            break;
+        if (!_mm_movemask_epi8(_mm_cmpgt_epi16(_mm_add_epi16(t->open[open].sizes, sizes), most))) {
+            lb_near_set(t, open, t->open[open].count, quad);
+            t->open[open].sizes = _mm_add_epi16(t->open[open].sizes, sizes);
+            t->open[open].sums = _mm_add_epi16(t->open[open].sums, sums);
+            if (++t->open[open].count == quads)
+                lb_near_close(t, open, quads);
+            return;
+        }
         fullest = t->open[open].count > t->open[fullest].count ? open : fullest;
     }
-    if (open == LB_NEAR_OPEN)
-        lb_near_close(t, open = fullest, quads);
-    else if (open < t->used) {
-        _mm_storeu_si128((__m128i *)(void *)(t->open[open].at + 16 * t->open[open].count), quad);
-        t->open[open].sizes = _mm_add_epi16(t->open[open].sizes, sizes);
-        t->open[open].sums = _mm_add_epi16(t->open[open].sums, sums);
-        if (++t->open[open].count == quads)
-            lb_near_close(t, open, quads);
-        return;
-    }
-    uint8_t *at = lb_near_new(t, quads);
-    if (!at)
-        return;
-    _mm_storeu_si128((__m128i *)(void *)at, quad);
+    uint8_t *at = open == LB_NEAR_OPEN ? lb_near_move(t, fullest, quads) : lb_near_new(t, quads);
     t->open[t->used].at = at, t->open[t->used].count = 1;
     t->open[t->used].sizes = sizes, t->open[t->used].sums = sums;
-    t->used++;
-}
-
-/* As much of bytes that pairs of them sum up to 128 at most, and one is 127 at most. */
-LB_INLINE __m128i lb_near_cut(__m128i v) {
-    const __m128i other = _mm_or_si128(_mm_slli_epi16(v, 8), _mm_srli_epi16(v, 8)), half = _mm_set1_epi8(LB_NEAR_PAIR / 2);
-    const __m128i most = _mm_max_epu8(_mm_subs_epu8(_mm_set1_epi8(-LB_NEAR_PAIR), other), half);
-    return _mm_min_epu8(v, _mm_min_epu8(most, _mm_set1_epi8(127)));
+    lb_near_set(t, t->used++, 0, quad);
 }
 
 /* Quads that do not fit as they stand, from k on. */
-static void lb_near_apart(lb_near_tile *t, const int quads, lb_near_block b, int32_t k) {
-    const __m128i none = _mm_setzero_si128();
-    __m128i left;
-    do {
-        __m128i d[LB_NEAR_ROWS], size[LB_NEAR_ROWS], sum[LB_NEAR_ROWS], by_quad[4], sizes[4], sums[4];
-        left = none;
-        for (int i = 0; i < LB_NEAR_ROWS; i++) {
-            const __m128i up = lb_near_cut(b.up[i]), down = lb_near_cut(b.down[i]);
-            const __m128i up_pairs = lb_pairs_of(up), down_pairs = lb_pairs_of(down);
-            d[i] = _mm_sub_epi8(up, down);
-            size[i] = _mm_add_epi16(up_pairs, down_pairs), sum[i] = _mm_sub_epi16(down_pairs, up_pairs);
-            b.up[i] = _mm_sub_epi8(b.up[i], up), b.down[i] = _mm_sub_epi8(b.down[i], down);
-            left = _mm_or_si128(left, _mm_or_si128(b.up[i], b.down[i]));
-        }
-        lb_by_quads(d, lb_near_places(k), by_quad);
-        lb_by_quads(size, none, sizes);
-        lb_by_quads(sum, none, sums);
-        for (int i = 0; i < quads; i++)
-            if (_mm_movemask_epi8(_mm_cmpeq_epi8(sizes[i], none)) != 0xFFFF)
-                lb_near_put(t, quads, by_quad[i], sizes[i], sums[i]);
-    } while (_mm_movemask_epi8(_mm_cmpeq_epi8(left, none)) != 0xFFFF && t->groups <= t->most);
+LB_INLINE void lb_near_apart(lb_near_tile *t, const int quads, const __m128i d[LB_NEAR_ROWS], const __m128i size[LB_NEAR_ROWS], int32_t k) {
+    const __m128i none = _mm_setzero_si128(), ones = _mm_set1_epi8(1);
+    __m128i sum[LB_NEAR_ROWS], by_quad[4], sizes[4], sums[4];
+    LB_UNROLL
+    for (int i = 0; i < LB_NEAR_ROWS; i++)
+        sum[i] = _mm_sub_epi16(none, _mm_maddubs_epi16(ones, d[i]));
+    lb_by_quads(d, lb_near_places(k), by_quad);
+    lb_by_quads(size, none, sizes);
+    lb_by_quads(sum, none, sums);
+    for (int i = 0; i < quads; i++)
+        if (_mm_movemask_epi8(_mm_cmpeq_epi8(sizes[i], none)) != 0xFFFF)
+            lb_near_put(t, quads, by_quad[i], sizes[i], sums[i]);
 }
 
-/* Groups of three rows; gives how many there are, or 0 where there is not enough room. */
-LB_INLINE int32_t lb_near_groups(const lb_rows *s, int32_t k, int32_t x_zero, const int quads, uint8_t *out) {
-    lb_near_tile t = {out, 0, (int32_t)lb_near_most(k, quads), 0, {{NULL, 0, _mm_setzero_si128(), _mm_setzero_si128()}}};
-    const __m128i flip = _mm_set1_epi8(-128), least = _mm_xor_si128(_mm_set1_epi8((char)x_zero), flip);
-    const __m128i pair = _mm_set1_epi16(LB_NEAR_PAIR), lane = _mm_set1_epi16(LB_NEAR_LANE);
+/* Groups of three rows; whether there was enough room. */
+LB_INLINE int lb_near_groups(const lb_rows *s, int32_t k, const int quads, uint8_t *out, lb_near_head *head) {
+    uint8_t *end = (uint8_t *)lb_near_rests(s, head - s->heads);
+    lb_near_tile t = {.front = out, .back = end, .used = 0};
+    const __m128i lane = _mm_set1_epi16(LB_NEAR_LANE), ones = _mm_set1_epi8(1);
     const __m128i there = _mm_setr_epi32(-1, -1, -1, quads == 4 ? -1 : 0);
-    for (int32_t at = 0; at < k && t.groups <= t.most; at += 4 * quads) {
-        lb_near_block b;
-        __m128i d[LB_NEAR_ROWS], sum[LB_NEAR_ROWS], large = _mm_setzero_si128(), by_quad[4];
+    for (int32_t at = 0; at < k; at += 4 * quads) {
+        if (!lb_near_room(&t))
+            return 0;
+        __m128i d[LB_NEAR_ROWS], size[LB_NEAR_ROWS], large = _mm_setzero_si128(), by_quad[4], sum[LB_NEAR_ROWS];
         LB_UNROLL
         for (int i = 0; i < LB_NEAR_ROWS; i++) {
-            const __m128i v = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s->low + i * s->staged + at)), flip);
-            b.up[i] = _mm_and_si128(_mm_subs_epu8(v, least), there), b.down[i] = _mm_and_si128(_mm_subs_epu8(least, v), there);
-            const __m128i above = lb_pairs_of(b.up[i]), below = lb_pairs_of(b.down[i]);
-            const __m128i wide = _mm_cmpgt_epi16(_mm_max_epi16(above, below), pair);
-            const __m128i long_lane = _mm_cmpgt_epi16(lb_lanes(_mm_add_epi16(above, below)), lane);
-            large = _mm_or_si128(_mm_or_si128(large, b.up[i]), _mm_or_si128(wide, long_lane)); /* up > 127 is no int8 */
-            d[i] = _mm_sub_epi8(b.up[i], b.down[i]);
-            sum[i] = lb_lanes(_mm_sub_epi16(below, above));
+            d[i] = _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)(s->low + (LB_NEAR_ROWS + i) * s->staged + at)), there);
+            size[i] = lb_pairs_of(_mm_abs_epi8(d[i]));
+            large = _mm_or_si128(large, _mm_cmpgt_epi16(lb_lanes(size[i]), lane));
         }
         if (_mm_movemask_epi8(large)) {
-            lb_near_apart(&t, quads, b, at);
+            lb_near_apart(&t, quads, d, size, at);
             continue;
         }
         uint8_t *group = lb_near_new(&t, quads);
-        if (!group)
-            break;
         lb_by_quads(d, lb_near_places(at), by_quad);
         LB_UNROLL
         for (int i = 0; i < quads; i++)
             _mm_storeu_si128((__m128i *)(void *)(group + 16 * i), by_quad[i]);
-        lb_near_centre(group, quads, _mm_blend_epi16(_mm_blend_epi16(sum[0], sum[1], 0x0C), sum[2], 0xF0));
+        LB_UNROLL
+        for (int i = 0; i < LB_NEAR_ROWS; i++)
+            sum[i] = lb_lanes(_mm_maddubs_epi16(ones, d[i]));
+        const __m128i sums = _mm_blend_epi16(_mm_blend_epi16(sum[0], sum[1], 0x0C), sum[2], 0xF0);
+        lb_near_centre(group, quads, _mm_sub_epi16(_mm_setzero_si128(), sums));
     }
     while (t.used)
         lb_near_close(&t, t.used - 1, quads);
-    return t.groups <= t.most ? t.groups : 0;
+    head->groups = (int32_t)((t.front - out) / lb_near_group(quads));
+    head->twos = (int32_t)((end - t.back) / lb_near_group(2));
+    return 1;
 }
 
 /* Three rows in halves: groups of the upper ones, then as many of the lower ones, which are given. */
@@ -209,41 +212,88 @@ static inline int32_t lb_near_halves(const lb_rows *s, int32_t k, int32_t x_zero
     return groups;
 }
 
-/* The mean of |d|. */
-static inline int64_t lb_near_mean(const lb_rows *s, int32_t k, int32_t x_zero) {
-    const __m128i flip = _mm_set1_epi8(-128), least = _mm_xor_si128(_mm_set1_epi8((char)x_zero), flip);
-    __m128i sum = _mm_setzero_si128();
-    for (int i = 0; i < LB_NEAR_ROWS; i++)
-        for (int32_t at = 0; at < k; at += 16) {
-            const __m128i v = _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(s->low + i * s->staged + at)), flip);
-            sum = _mm_add_epi64(sum, _mm_sad_epu8(v, least));
-        }
-    return (_mm_cvtsi128_si64(sum) + _mm_extract_epi64(sum, 1)) / (LB_NEAR_ROWS * (k ? k : 1));
-}
-
 /* The tile of the three rows that are there. */
 static inline void lb_near_tile_of(const lb_rows *s, ptrdiff_t tile, int32_t k, int32_t x_zero) {
     uint8_t *out = s->a + tile * s->stride;
     lb_near_head *head = &s->heads[tile];
-    const int64_t mean = lb_near_mean(s, k, x_zero);
-    *head = (lb_near_head){mean <= LB_NEAR_FOUR ? 4 : 3, 0, 0};
-    if (mean <= LB_NEAR_FOUR)
-        head->groups = lb_near_groups(s, k, x_zero, 4, out);
-    else if (mean <= LB_NEAR_MOST)
-        head->groups = lb_near_groups(s, k, x_zero, 3, out);
-    if (head->groups || !k)
+    lb_near_rest *rest = lb_near_rests(s, tile);
+    const int64_t mean = head->size / (LB_NEAR_ROWS * (k ? k : 1));
+    int32_t most = 0;
+    for (int i = 0; i < LB_NEAR_ROWS; i++)
+        most = head->cut[i] > most ? head->cut[i] : most;
+    head->quads = mean <= LB_NEAR_FOUR ? 4 : 3;
+    if (most <= lb_near_rest_most(k) && mean <= LB_NEAR_MOST &&
+        (mean <= LB_NEAR_FOUR ? lb_near_groups(s, k, 4, out, head) : lb_near_groups(s, k, 3, out, head))) {
+        head->rests = most;
+        for (int i = 0; i < LB_NEAR_ROWS; i++)
+            for (int32_t j = head->cut[i]; j < most; j++)
+                rest[LB_NEAR_ROWS * j + i] = (lb_near_rest){0, 0};
         return;
+    }
+    memset(head, 0, sizeof *head);
     head->quads = 4;
     head->halves = head->groups = lb_near_halves(s, k, x_zero, out);
 }
 
+/* As much of bytes that pairs of them sum up to 128 at most, and one is 127 at most. */
+LB_INLINE __m256i lb_near_cut(__m256i v) {
+    const __m256i other = _mm256_or_si256(_mm256_slli_epi16(v, 8), _mm256_srli_epi16(v, 8)), half = _mm256_set1_epi8(LB_NEAR_PAIR / 2);
+    const __m256i most = _mm256_max_epu8(_mm256_subs_epu8(_mm256_set1_epi8(-LB_NEAR_PAIR), other), half);
+    return _mm256_min_epu8(v, _mm256_min_epu8(most, _mm256_set1_epi8(127)));
+}
+
+LB_INLINE int64_t lb_near_sum(__m256i bytes) {
+    const __m256i sums = _mm256_sad_epu8(bytes, _mm256_setzero_si256());
+    const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    return _mm_cvtsi128_si64(two) + _mm_extract_epi64(two, 1);
+}
+
+/* What was cut off a row's d from k on, upwards and downwards: quads of their own, as many as it takes. */
+static inline void lb_near_off(lb_near_head *head, lb_near_rest *rest, int row, int32_t k, int32_t most, __m256i up, __m256i down) {
+    const __m256i none = _mm256_setzero_si256();
+    do {
+        const __m256i up_now = lb_near_cut(up), down_now = lb_near_cut(down), d = _mm256_sub_epi8(up_now, down_now);
+        _Alignas(32) int32_t quads[8];
+        _mm256_store_si256((__m256i *)(void *)quads, d);
+        up = _mm256_sub_epi8(up, up_now), down = _mm256_sub_epi8(down, down_now);
+        head->start[row] -= 128 * (int32_t)(lb_near_sum(up_now) - lb_near_sum(down_now));
+        uint32_t there = ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(d, none))) & 255u;
+        for (; there; there &= there - 1) {
+            const int quad = __builtin_ctz(there);
+            if (head->cut[row]++ < most)
+                rest[LB_NEAR_ROWS * (head->cut[row] - 1) + row] = (lb_near_rest){(uint32_t)((k + 4 * quad) * LB_PANEL), quads[quad]};
+        }
+    } while (!_mm256_testz_si256(up, up) || !_mm256_testz_si256(down, down));
+}
+
 /* Row i of s; rows come one after the other. Without `a` there is no such row. */
 static inline void lb_near_row(const lb_rows *s, ptrdiff_t i, const int8_t *a, int32_t k, int32_t x_zero) {
-    uint8_t *row = s->low + i % LB_NEAR_ROWS * s->staged;
+    const int row = (int)(i % LB_NEAR_ROWS);
+    const int32_t most = lb_near_rest_most(k);
+    uint8_t *as_is = s->low + row * s->staged, *cut = as_is + LB_NEAR_ROWS * s->staged;
+    lb_near_head *head = &s->heads[i / LB_NEAR_ROWS];
+    lb_near_rest *rest = lb_near_rests(s, i / LB_NEAR_ROWS);
+    if (row == 0)
+        memset(head, 0, sizeof *head);
     if (a)
-        memcpy(row, a, (size_t)k);
-    memset(row + (a ? k : 0), x_zero, (size_t)(s->staged - (a ? k : 0)));
-    if (i % LB_NEAR_ROWS == LB_NEAR_ROWS - 1)
+        memcpy(as_is, a, (size_t)k);
+    memset(as_is + (a ? k : 0), x_zero, (size_t)(s->staged - (a ? k : 0)));
+    const __m256i flip = _mm256_set1_epi8(-128), least = _mm256_xor_si256(_mm256_set1_epi8((char)x_zero), flip);
+    __m256i size = _mm256_setzero_si256();
+    for (int32_t at = 0; at < s->staged; at += 32) {
+        const __m256i v = _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(const void *)(as_is + at)), flip);
+        const __m256i up = _mm256_subs_epu8(v, least), down = _mm256_subs_epu8(least, v);
+        const __m256i up_cut = lb_near_cut(up), down_cut = lb_near_cut(down);
+        const __m256i up_off = _mm256_sub_epi8(up, up_cut), down_off = _mm256_sub_epi8(down, down_cut);
+        const __m256i off = _mm256_or_si256(up_off, down_off);
+        _mm256_storeu_si256((__m256i *)(void *)(cut + at), _mm256_sub_epi8(up_cut, down_cut));
+        size = _mm256_add_epi64(size, _mm256_sad_epu8(v, least));
+        if (!_mm256_testz_si256(off, off))
+            lb_near_off(head, rest, row, at, most, up_off, down_off);
+    }
+    const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(size), _mm256_extracti128_si256(size, 1));
+    head->size += _mm_cvtsi128_si64(two) + _mm_extract_epi64(two, 1);
+    if (row == LB_NEAR_ROWS - 1)
         lb_near_tile_of(s, i / LB_NEAR_ROWS, k, x_zero);
 }
 
@@ -282,9 +332,8 @@ static const _Alignas(32) int16_t lb_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
     "vmovdqa 32(%[w],%[i]), %[w1]\n\t"
 #define LB_NEAR_QUAD(part, r0, r1, r2, at)                                                                                                 \
     LB_NEAR_LOAD(at) part(r0, "%[s00]", "%[s01]") part(r1, "%[s10]", "%[s11]") part(r2, "%[s20]", "%[s21]")
-#define LB_NEAR_QUADS3                                                                                                                     \
-    LB_NEAR_QUAD(LB_NEAR_FIRST, "0", "4", "8", "12")                                                                                       \
-    LB_NEAR_QUAD(LB_NEAR_NEXT, "16", "20", "24", "28") LB_NEAR_QUAD(LB_NEAR_NEXT, "32", "36", "40", "44")
+#define LB_NEAR_QUADS2 LB_NEAR_QUAD(LB_NEAR_FIRST, "0", "4", "8", "12") LB_NEAR_QUAD(LB_NEAR_NEXT, "16", "20", "24", "28")
+#define LB_NEAR_QUADS3 LB_NEAR_QUADS2 LB_NEAR_QUAD(LB_NEAR_NEXT, "32", "36", "40", "44")
 #define LB_NEAR_QUADS4 LB_NEAR_QUADS3 LB_NEAR_QUAD(LB_NEAR_NEXT, "48", "52", "56", "60")
 #define LB_NEAR_ENDS(r0, r1, r2)                                                                                                           \
     "vmovdqa %[ones], %[w1]\n\t" LB_NEAR_END(r0, "%[s00]", "%[s01]", "%[c00]", "%[c01]")                                                   \
@@ -307,25 +356,38 @@ static inline void lb_near_steps(const uint8_t *a, int32_t groups, int quads, co
     const uint8_t *end = a + groups * lb_near_group(quads);
     if (quads == 4)
         LB_NEAR_LOOP(LB_NEAR_QUADS4 LB_NEAR_ENDS("64", "68", "72"), "80");
-    else
+    else if (quads == 3)
         LB_NEAR_LOOP(LB_NEAR_QUADS3 LB_NEAR_ENDS("48", "52", "56"), "64");
+    else
+        LB_NEAR_LOOP(LB_NEAR_QUADS2 LB_NEAR_ENDS("32", "36", "40"), "48");
 }
 
 /* c = the products of a tile. */
 static inline void lb_near_products(const lb_rows *s, ptrdiff_t tile, const uint8_t *w, __m256i c[LB_NEAR_ROWS][2]) {
-    const lb_near_head head = s->heads[tile];
+    const lb_near_head *head = &s->heads[tile];
     const uint8_t *a = s->a + tile * s->stride;
     LB_UNROLL
     for (int i = 0; i < LB_NEAR_ROWS; i++)
-        c[i][0] = c[i][1] = _mm256_setzero_si256();
-    if (head.halves) {
-        lb_near_steps(a, head.halves, 4, w, c);
-        a += head.halves * lb_near_group(4);
+        c[i][0] = c[i][1] = _mm256_set1_epi32(head->start[i]);
+    if (head->halves) {
+        lb_near_steps(a, head->halves, 4, w, c);
+        a += head->halves * lb_near_group(4);
         for (int i = 0; i < LB_NEAR_ROWS; i++)
             c[i][0] = _mm256_slli_epi32(c[i][0], 4), c[i][1] = _mm256_slli_epi32(c[i][1], 4);
     }
-    if (head.groups)
-        lb_near_steps(a, head.groups, head.quads, w, c);
+    if (head->groups)
+        lb_near_steps(a, head->groups, head->quads, w, c);
+    const lb_near_rest *rest = lb_near_rests(s, tile);
+    if (head->twos)
+        lb_near_steps((const uint8_t *)rest - head->twos * lb_near_group(2), head->twos, 2, w, c);
+    const __m256i ones = _mm256_set1_epi16(1);
+    for (int32_t left = head->rests; left > 0; left--, rest += LB_NEAR_ROWS)
+        LB_UNROLL
+    for (int i = 0; i < LB_NEAR_ROWS; i++) {
+        const __m256i *at = (const __m256i *)(const void *)(w + rest[i].w), d = _mm256_set1_epi32(rest[i].d);
+        c[i][0] = _mm256_add_epi32(c[i][0], _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_load_si256(at), d), ones));
+        c[i][1] = _mm256_add_epi32(c[i][1], _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_load_si256(at + 1), d), ones));
+    }
 }
 
 #endif

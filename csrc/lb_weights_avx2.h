@@ -76,12 +76,27 @@ static inline ptrdiff_t lb_weights_bytes(int32_t k, int32_t n) {
     return lb_weights_front(n) + (pairs > nibbles ? pairs : nibbles);
 }
 
-/* A tile of near: groups of so many quads; behind `halves` of four quads, where it stands in halves. */
+enum { LB_NEAR_ROWS = 3 };
+
+/* A tile of near: groups of so many quads; behind `halves` of four quads, where it stands in halves. Groups of two. Then what was cut off:
+ * as many quads of a single row for each of the rows, whose sums begin with `start`. While the tile is made: the sum of |d|, and what was
+ * cut off. */
 typedef struct {
-    int32_t quads, groups, halves;
+    int64_t size;
+    int32_t quads, groups, halves, twos, rests;
+    int32_t start[LB_NEAR_ROWS], cut[LB_NEAR_ROWS];
 } lb_near_head;
 
-enum { LB_NEAR_ROWS = 3 };
+/* Four d of a row, and where their weights are in a panel. */
+typedef struct {
+    uint32_t w;
+    int32_t d;
+} lb_near_rest;
+
+/* Of a row, at most. */
+static inline int32_t lb_near_rest_most(int32_t k) {
+    return k / 8 + 4;
+}
 
 /* Groups of a tile at most: as many as halves take. */
 static inline ptrdiff_t lb_near_most(int32_t k, int quads) {
@@ -100,8 +115,9 @@ typedef struct {
     uint16_t *loads;  /* light: one for two k, and what was made of them */
     lb_light_item *items;
     lb_light_chunk *chunks;
-    ptrdiff_t staged; /* near: bytes of a row in `low`, where three rows are as they came */
+    ptrdiff_t staged; /* near: bytes of a row in `low`, where three rows are as they came, and then d of three rows */
     lb_near_head *heads;
+    int32_t k;
 } lb_rows;
 
 static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
@@ -111,7 +127,7 @@ static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
         return 64 * ((2 * lb_round_up(k, LB_NIBBLE_STEP) / 64 + 1) | 1); /* zeros, and what is cut off: as much again at most */
     const ptrdiff_t fours = 80 * lb_near_most(k, 4), threes = 64 * lb_near_most(k, 3);
     const ptrdiff_t bytes = method == LB_PAIRS  ? 2 * lb_round_up(k, LB_STEP)
-                            : method == LB_NEAR ? (fours > threes ? fours : threes)
+                            : method == LB_NEAR ? (fours > threes ? fours : threes) + LB_NEAR_ROWS * 8 * (ptrdiff_t)lb_near_rest_most(k)
                                                 : lb_round_up(k, LB_NIBBLE_STEP);
     return 64 * ((bytes + 63) / 64 | 1);
 }
@@ -128,8 +144,9 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
                             : method == LB_BINS  ? part
                             : method == LB_PLAIN ? part + 64
                             : method == LB_LIGHT ? part + sums + loads + items + chunks
-                            : method == LB_NEAR  ? part + lb_round_up(LB_NEAR_ROWS * staged + tiles * (ptrdiff_t)sizeof(lb_near_head), 64)
-                                                 : 2 * part;
+                            : method == LB_NEAR
+                                ? part + lb_round_up(2 * LB_NEAR_ROWS * staged + tiles * (ptrdiff_t)sizeof(lb_near_head), 64)
+                                : 2 * part;
     uint8_t *at = base, *end = at + part;
     if (method == LB_LIGHT)
         return (lb_rows){.rows = rows,
@@ -149,7 +166,8 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
                      .pairs = (int32_t *)(void *)end,
                      .acc = (int32_t *)(void *)(end + numbers),
                      .staged = staged,
-                     .heads = (lb_near_head *)(void *)(end + LB_NEAR_ROWS * staged)};
+                     .heads = (lb_near_head *)(void *)(end + 2 * LB_NEAR_ROWS * staged),
+                     .k = k};
 }
 
 static inline ptrdiff_t lb_rows_bytes(int32_t m, int32_t k) {
