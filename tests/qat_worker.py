@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 from pathlib import Path
 
@@ -28,6 +29,7 @@ class Joined(nn.Module):
 
 
 def main(rank: int, folder: Path) -> None:
+    faulthandler.dump_traceback_later(240)  # where it waits, if it waits
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     torch.manual_seed(0)

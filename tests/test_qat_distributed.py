@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,27 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each process saved; both have ended."""
     folder = tmp_path_factory.mktemp("ddp")
     worker = Path(__file__).parent / "qat_worker.py"
-    processes = [
-        subprocess.Popen([sys.executable, str(worker), str(rank), str(folder)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for rank in range(2)
-    ]
+    said = [folder / f"said{rank}.txt" for rank in range(2)]  # files, which never fill up: a pipe that nobody reads would halt its writer
+    processes = []
+    for rank in range(2):
+        with said[rank].open("w") as out:
+            command = [sys.executable, str(worker), str(rank), str(folder)]
+            processes.append(subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=folder))
+    end = time.monotonic() + 300  # for both together
     try:
-        said = [p.communicate(timeout=300)[0] for p in processes]
+        for p in processes:
+            p.wait(max(1.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        pass  # what each of them was doing is said below
     finally:
+        codes = [p.poll() for p in processes]
         for p in processes:
             p.kill()
-    assert [p.returncode for p in processes] == [0, 0], said
+            p.wait()
+    assert codes == [0, 0], "\n".join(
+        f"--- process {r}: {'still running after 300 s' if c is None else f'ended with {c}'} ---\n{said[r].read_text()}"
+        for r, c in enumerate(codes)
+    )
     load = [
         torch.load(folder / f"rank{r}.pt", weights_only=True) | {"warm": torch.load(folder / f"warm{r}.pt", weights_only=True)}
         for r in (0, 1)
