@@ -5,10 +5,10 @@
  * and what a row gives to every column alike, 128 * (sum of d), is taken away again. What is left is the sum of d w, which fits where the
  * |d| of a lane sum up to 255 at most. So a row is proved to fit while it is brought into form, whatever the weights are.
  *
- * A row's d are cut so that pairs fit; what was cut off, a few of a hundred, is multiplied row by row behind the groups. Three rows make a
- * tile. Its groups are four neighbouring quads (three, where d are large) where they fit; those of others are put together anew, with what
- * is there from elsewhere, and may have two quads alone. Where all that takes more room than halves would, or too much was cut off, d is
- * multiplied in halves, d = 16 h + l, which always fit.
+ * A row's d are cut so that pairs fit; what was cut off, a few of a hundred, are quads in which the other rows have nothing. Three rows
+ * make a tile. Its groups are four neighbouring quads (three, where d are large) where they fit; those of others are put together anew,
+ * with what is there from elsewhere. Where all that takes more room than halves would, or too much was cut off, d is multiplied in halves,
+ * d = 16 h + l, which always fit.
  *
  * Panels of 16 columns: k padded to 16, quads of four k of eight columns and of the next eight. A quad of a tile: four d of each row, and
  * where its weights are in a panel. A group: quads, then for each row two int16 that are added to its lanes. */
@@ -25,7 +25,7 @@ enum {
     LB_NEAR_MOST = 48, /* and up to which d is not halved */
 };
 
-/* What is written to a tile: full groups from its beginning on, groups of two quads from its end. */
+/* What is written to a tile. */
 typedef struct {
     uint8_t *front, *back; /* they meet where there was not enough room */
     int32_t used;          /* of open groups: they have quads, but less than they may have */
@@ -98,20 +98,6 @@ LB_INLINE void lb_near_close(lb_near_tile *t, int open, const int quads) {
     t->open[open] = t->open[--t->used];
 }
 
-/* The same, if it has two quads at most, as a group of two; gives its place for another group. */
-static inline uint8_t *lb_near_move(lb_near_tile *t, int open, const int quads) {
-    uint8_t *at = t->open[open].at;
-    if (t->open[open].count > 2) {
-        lb_near_close(t, open, quads);
-        return lb_near_new(t, quads);
-    }
-    t->back -= lb_near_group(2);
-    memcpy(t->back, at, 32);
-    t->open[open].at = t->back;
-    lb_near_close(t, open, 2);
-    return at;
-}
-
 /* A quad into the first open group where it fits. */
 static inline void lb_near_put(lb_near_tile *t, const int quads, __m128i quad, __m128i sizes, __m128i sums) {
     const __m128i most = _mm_set1_epi16(LB_NEAR_LANE);
@@ -127,8 +113,9 @@ static inline void lb_near_put(lb_near_tile *t, const int quads, __m128i quad, _
         }
         fullest = t->open[open].count > t->open[fullest].count ? open : fullest;
     }
-    uint8_t *at = open == LB_NEAR_OPEN ? lb_near_move(t, fullest, quads) : lb_near_new(t, quads);
-    t->open[t->used].at = at, t->open[t->used].count = 1;
+    if (open == LB_NEAR_OPEN)
+        lb_near_close(t, fullest, quads);
+    t->open[t->used].at = lb_near_new(t, quads), t->open[t->used].count = 1;
     t->open[t->used].sizes = sizes, t->open[t->used].sums = sums;
     lb_near_set(t, t->used++, 0, quad);
 }
@@ -148,13 +135,31 @@ LB_INLINE void lb_near_apart(lb_near_tile *t, const int quads, const __m128i d[L
             lb_near_put(t, quads, by_quad[i], sizes[i], sums[i]);
 }
 
+static const _Alignas(16) int32_t lb_near_dword[4][4] = {{-1, 0, 0, 0}, {0, -1, 0, 0}, {0, 0, -1, 0}, {0, 0, 0, -1}};
+
+/* What was cut off a row: a quad of which the others have nothing. */
+LB_INLINE void lb_near_put_rest(lb_near_tile *t, const int quads, int row, const lb_near_rest *rest) {
+    const __m128i *masks = (const __m128i *)(const void *)lb_near_dword, mine = _mm_load_si128(&masks[row]);
+    const __m128i d = _mm_and_si128(_mm_set1_epi32(rest->d), mine);
+    const __m128i quad = _mm_or_si128(d, _mm_and_si128(_mm_set1_epi32((int32_t)rest->w), _mm_load_si128(&masks[3])));
+    const __m128i sums = _mm_sub_epi16(_mm_setzero_si128(), _mm_maddubs_epi16(_mm_set1_epi8(1), d));
+    lb_near_put(t, quads, quad, lb_pairs_of(_mm_abs_epi8(d)), sums);
+}
+
 /* Groups of three rows; whether there was enough room. */
 LB_INLINE int lb_near_groups(const lb_rows *s, int32_t k, const int quads, uint8_t *out, lb_near_head *head) {
-    uint8_t *end = (uint8_t *)lb_near_rests(s, head - s->heads);
-    lb_near_tile t = {.front = out, .back = end, .used = 0};
+    const lb_near_rest *rest = lb_near_rests(s, head - s->heads);
+    lb_near_tile t = {.front = out, .back = (uint8_t *)lb_near_rests(s, head - s->heads), .used = 0};
+    int32_t taken[LB_NEAR_ROWS] = {0};
     const __m128i lane = _mm_set1_epi16(LB_NEAR_LANE), ones = _mm_set1_epi8(1);
     const __m128i there = _mm_setr_epi32(-1, -1, -1, quads == 4 ? -1 : 0);
     for (int32_t at = 0; at < k; at += 4 * quads) {
+        for (int i = 0; i < LB_NEAR_ROWS; i++)
+            for (; taken[i] < head->cut[i] && rest[LB_NEAR_ROWS * taken[i] + i].w < (uint32_t)((at + 4 * quads) * LB_PANEL); taken[i]++) {
+                if (!lb_near_room(&t))
+                    return 0;
+                lb_near_put_rest(&t, quads, i, &rest[LB_NEAR_ROWS * taken[i] + i]);
+            }
         if (!lb_near_room(&t))
             return 0;
         __m128i d[LB_NEAR_ROWS], size[LB_NEAR_ROWS], large = _mm_setzero_si128(), by_quad[4], sum[LB_NEAR_ROWS];
@@ -182,7 +187,6 @@ LB_INLINE int lb_near_groups(const lb_rows *s, int32_t k, const int quads, uint8
     while (t.used)
         lb_near_close(&t, t.used - 1, quads);
     head->groups = (int32_t)((t.front - out) / lb_near_group(quads));
-    head->twos = (int32_t)((end - t.back) / lb_near_group(2));
     return 1;
 }
 
@@ -216,20 +220,14 @@ static inline int32_t lb_near_halves(const lb_rows *s, int32_t k, int32_t x_zero
 static inline void lb_near_tile_of(const lb_rows *s, ptrdiff_t tile, int32_t k, int32_t x_zero) {
     uint8_t *out = s->a + tile * s->stride;
     lb_near_head *head = &s->heads[tile];
-    lb_near_rest *rest = lb_near_rests(s, tile);
     const int64_t mean = head->size / (LB_NEAR_ROWS * (k ? k : 1));
     int32_t most = 0;
     for (int i = 0; i < LB_NEAR_ROWS; i++)
         most = head->cut[i] > most ? head->cut[i] : most;
     head->quads = mean <= LB_NEAR_FOUR ? 4 : 3;
     if (most <= lb_near_rest_most(k) && mean <= LB_NEAR_MOST &&
-        (mean <= LB_NEAR_FOUR ? lb_near_groups(s, k, 4, out, head) : lb_near_groups(s, k, 3, out, head))) {
-        head->rests = most;
-        for (int i = 0; i < LB_NEAR_ROWS; i++)
-            for (int32_t j = head->cut[i]; j < most; j++)
-                rest[LB_NEAR_ROWS * j + i] = (lb_near_rest){0, 0};
+        (mean <= LB_NEAR_FOUR ? lb_near_groups(s, k, 4, out, head) : lb_near_groups(s, k, 3, out, head)))
         return;
-    }
     memset(head, 0, sizeof *head);
     head->quads = 4;
     head->halves = head->groups = lb_near_halves(s, k, x_zero, out);
@@ -242,12 +240,6 @@ LB_INLINE __m256i lb_near_cut(__m256i v) {
     return _mm256_min_epu8(v, _mm256_min_epu8(most, _mm256_set1_epi8(127)));
 }
 
-LB_INLINE int64_t lb_near_sum(__m256i bytes) {
-    const __m256i sums = _mm256_sad_epu8(bytes, _mm256_setzero_si256());
-    const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
-    return _mm_cvtsi128_si64(two) + _mm_extract_epi64(two, 1);
-}
-
 /* What was cut off a row's d from k on, upwards and downwards: quads of their own, as many as it takes. */
 static inline void lb_near_off(lb_near_head *head, lb_near_rest *rest, int row, int32_t k, int32_t most, __m256i up, __m256i down) {
     const __m256i none = _mm256_setzero_si256();
@@ -256,7 +248,6 @@ static inline void lb_near_off(lb_near_head *head, lb_near_rest *rest, int row, 
         _Alignas(32) int32_t quads[8];
         _mm256_store_si256((__m256i *)(void *)quads, d);
         up = _mm256_sub_epi8(up, up_now), down = _mm256_sub_epi8(down, down_now);
-        head->start[row] -= 128 * (int32_t)(lb_near_sum(up_now) - lb_near_sum(down_now));
         uint32_t there = ~(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(d, none))) & 255u;
         for (; there; there &= there - 1) {
             const int quad = __builtin_ctz(there);
@@ -332,8 +323,9 @@ static const _Alignas(32) int16_t lb_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
     "vmovdqa 32(%[w],%[i]), %[w1]\n\t"
 #define LB_NEAR_QUAD(part, r0, r1, r2, at)                                                                                                 \
     LB_NEAR_LOAD(at) part(r0, "%[s00]", "%[s01]") part(r1, "%[s10]", "%[s11]") part(r2, "%[s20]", "%[s21]")
-#define LB_NEAR_QUADS2 LB_NEAR_QUAD(LB_NEAR_FIRST, "0", "4", "8", "12") LB_NEAR_QUAD(LB_NEAR_NEXT, "16", "20", "24", "28")
-#define LB_NEAR_QUADS3 LB_NEAR_QUADS2 LB_NEAR_QUAD(LB_NEAR_NEXT, "32", "36", "40", "44")
+#define LB_NEAR_QUADS3                                                                                                                     \
+    LB_NEAR_QUAD(LB_NEAR_FIRST, "0", "4", "8", "12")                                                                                       \
+    LB_NEAR_QUAD(LB_NEAR_NEXT, "16", "20", "24", "28") LB_NEAR_QUAD(LB_NEAR_NEXT, "32", "36", "40", "44")
 #define LB_NEAR_QUADS4 LB_NEAR_QUADS3 LB_NEAR_QUAD(LB_NEAR_NEXT, "48", "52", "56", "60")
 #define LB_NEAR_ENDS(r0, r1, r2)                                                                                                           \
     "vmovdqa %[ones], %[w1]\n\t" LB_NEAR_END(r0, "%[s00]", "%[s01]", "%[c00]", "%[c01]")                                                   \
@@ -356,10 +348,8 @@ static inline void lb_near_steps(const uint8_t *a, int32_t groups, int quads, co
     const uint8_t *end = a + groups * lb_near_group(quads);
     if (quads == 4)
         LB_NEAR_LOOP(LB_NEAR_QUADS4 LB_NEAR_ENDS("64", "68", "72"), "80");
-    else if (quads == 3)
-        LB_NEAR_LOOP(LB_NEAR_QUADS3 LB_NEAR_ENDS("48", "52", "56"), "64");
     else
-        LB_NEAR_LOOP(LB_NEAR_QUADS2 LB_NEAR_ENDS("32", "36", "40"), "48");
+        LB_NEAR_LOOP(LB_NEAR_QUADS3 LB_NEAR_ENDS("48", "52", "56"), "64");
 }
 
 /* c = the products of a tile. */
@@ -368,7 +358,7 @@ static inline void lb_near_products(const lb_rows *s, ptrdiff_t tile, const uint
     const uint8_t *a = s->a + tile * s->stride;
     LB_UNROLL
     for (int i = 0; i < LB_NEAR_ROWS; i++)
-        c[i][0] = c[i][1] = _mm256_set1_epi32(head->start[i]);
+        c[i][0] = c[i][1] = _mm256_setzero_si256();
     if (head->halves) {
         lb_near_steps(a, head->halves, 4, w, c);
         a += head->halves * lb_near_group(4);
@@ -377,17 +367,6 @@ static inline void lb_near_products(const lb_rows *s, ptrdiff_t tile, const uint
     }
     if (head->groups)
         lb_near_steps(a, head->groups, head->quads, w, c);
-    const lb_near_rest *rest = lb_near_rests(s, tile);
-    if (head->twos)
-        lb_near_steps((const uint8_t *)rest - head->twos * lb_near_group(2), head->twos, 2, w, c);
-    const __m256i ones = _mm256_set1_epi16(1);
-    for (int32_t left = head->rests; left > 0; left--, rest += LB_NEAR_ROWS)
-        LB_UNROLL
-    for (int i = 0; i < LB_NEAR_ROWS; i++) {
-        const __m256i *at = (const __m256i *)(const void *)(w + rest[i].w), d = _mm256_set1_epi32(rest[i].d);
-        c[i][0] = _mm256_add_epi32(c[i][0], _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_load_si256(at), d), ones));
-        c[i][1] = _mm256_add_epi32(c[i][1], _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_load_si256(at + 1), d), ones));
-    }
 }
 
 #endif

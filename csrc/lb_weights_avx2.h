@@ -78,13 +78,12 @@ static inline ptrdiff_t lb_weights_bytes(int32_t k, int32_t n) {
 
 enum { LB_NEAR_ROWS = 3 };
 
-/* A tile of near: groups of so many quads; behind `halves` of four quads, where it stands in halves. Groups of two. Then what was cut off:
- * as many quads of a single row for each of the rows, whose sums begin with `start`. While the tile is made: the sum of |d|, and what was
- * cut off. */
+/* A tile of near: groups of so many quads; behind `halves` of four quads, where it stands in halves. While it is made: the sum of |d|, and
+ * how many quads were cut off each row. */
 typedef struct {
     int64_t size;
-    int32_t quads, groups, halves, twos, rests;
-    int32_t start[LB_NEAR_ROWS], cut[LB_NEAR_ROWS];
+    int32_t quads, groups, halves;
+    int32_t cut[LB_NEAR_ROWS];
 } lb_near_head;
 
 /* Four d of a row, and where their weights are in a panel. */

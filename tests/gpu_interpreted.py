@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ import lowbit
 from lowbit.matmul import matmul as int_matmul
 from lowbit.numerics import dequantize_with, quantize_with, requantize_with
 from lowbit.ops.quantize_rows import quantize_rows as rows_real
+from lowbit.torch import Linear, kernels, quantize_
 from lowbit.torch.gpu import launch, table
-from lowbit.torch.qtensor import QTensor
+from lowbit.torch.qtensor import QTensor, quantize
 
 RNG = np.random.default_rng(0)
 SPECIAL = np.array([0.0, -0.0, 0.25, -0.25, 0.75, 1.25, 1e-42, -1e-42, 3e38, -3e38, np.inf, -np.inf, np.nan, 63.5, -64.5, 1e-3], np.float32)
@@ -124,6 +126,92 @@ def test_four_bit_weights_by_block(size: int, scheme: Any) -> None:
     assert y is not None and np.array_equal(
         y.numpy(), (whole.astype(np.float64) @ even.dequantize().astype(np.float64).T).astype(np.float32)
     )
+
+
+# --- chosen by themselves: with tensors that pass for a GPU's ---
+
+
+@pytest.fixture
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Tensors of the host get the GPU's kernels, in Triton's interpreter; which kernels were launched."""
+    launched: list[str] = []
+    monkeypatch.setattr(kernels, "kind", lambda t: "cuda")
+
+    def noted(name: str, launcher: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            launched.append(name)
+            return launcher(*args, **options)
+
+        return call
+
+    for name in ("quantize", "dequantize", "quantize_rows", "matmul", "matmul_int4", "linear_integers", "linear_scaled"):
+        monkeypatch.setattr(launch, name, noted(name, getattr(launch, name)))
+    return launched
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int4", "int16"])
+@pytest.mark.parametrize("granularity", [lowbit.PerTensor(), lowbit.PerAxis(0), lowbit.PerAxis(1)])
+def test_tensors_are_quantized_and_dequantized_by_the_kernels(on_gpu: list[str], kind: str, granularity: Any) -> None:
+    x = RNG.standard_normal((5, 6)).astype(np.float32)
+    want = lowbit.quantize_array(x, kind, scheme="asymmetric", granularity=granularity)
+    q = quantize(tensor(x), kind, scheme="asymmetric", granularity=granularity)
+    assert np.array_equal(q.ints.numpy(), want.ints) and bits(q.dequantize()) == np.asarray(want.dequantize()).tobytes()
+    assert on_gpu == ["quantize", "dequantize"]
+
+
+def test_products_of_tensors_are_the_kernels(on_gpu: list[str]) -> None:
+    a, b = (quantize(tensor(RNG.standard_normal((6, 6)).astype(np.float32)), "int8") for _ in range(2))
+    on_gpu.clear()
+    y, z = a @ b, torch.nn.functional.linear(a, b)
+    assert on_gpu == ["matmul", "matmul"]
+    assert np.array_equal(y.numpy(), np.asarray(a.qarray() @ b.qarray())) and np.array_equal(
+        z.numpy(), np.asarray(a.qarray() @ b.qarray().T)
+    )
+
+
+@pytest.mark.parametrize("reals", [False, True])
+def test_static_layers_are_integers_with_the_bits_of_the_cpu(on_gpu: list[str], monkeypatch: pytest.MonkeyPatch, reals: bool) -> None:
+    layer = static_layer()
+    if reals:
+        layer.output_params = None
+    x = tensor(RNG.standard_normal((2, 9, 40)).astype(np.float32))
+    with torch.no_grad():
+        y = layer(x)
+        assert on_gpu == (["linear_scaled"] if reals else ["linear_integers", "dequantize"])
+        layer(x)  # its constants are there already
+        monkeypatch.setattr(kernels, "kind", lambda t: t.device.type)
+        assert torch.equal(y, layer(x))
+
+
+def static_layer() -> Linear:
+    torch.manual_seed(0)
+    layer = Linear.from_float(torch.nn.Linear(40, 24)).eval()
+    with pytest.MonkeyPatch.context() as host:
+        host.setattr(kernels, "kind", lambda t: "cpu")
+        layer.start_calibration()
+        layer(torch.randn(64, 40))
+        layer.finish_calibration()
+    return layer
+
+
+def test_a_static_layer_follows_its_parameters(on_gpu: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = static_layer(), torch.randn(3, 40)
+    with torch.no_grad():
+        layer(x)
+        assert layer.bias is not None
+        layer.bias.add_(0.5)
+        y = layer(x)
+        monkeypatch.setattr(kernels, "kind", lambda t: t.device.type)
+        assert torch.equal(y, layer(x))
+
+
+@pytest.mark.parametrize(("recipe", "launches"), [("int8-dynamic", ["quantize_rows", "matmul"]), ("int4-weights", ["matmul_int4"])])
+def test_modules_find_the_kernels(on_gpu: list[str], recipe: str, launches: list[str]) -> None:
+    layer = quantize_(torch.nn.Linear(64, 24).eval(), recipe)
+    on_gpu.clear()
+    with torch.no_grad():
+        y = layer(torch.randn(5, 64))
+    assert on_gpu == launches and y.shape == (5, 24)
 
 
 def test_nothing_is_nothing() -> None:

@@ -133,6 +133,10 @@ def replace_data(m: Any) -> None:
     m[2].bias.data = m[2].bias.data + 10
 
 
+def write_data(m: Any) -> None:
+    m[2].bias.data.fill_(3)  # which no version counts
+
+
 def wrap(m: Any) -> None:
     m[2] = Adapter(m[2])
 
@@ -144,6 +148,7 @@ def of_another_mode(m: Any) -> None:
 CHANGES = [
     (train_head, "'2.bias' has other numbers"),
     (replace_data, "'2.bias' has other numbers"),
+    (write_data, "'2.bias' has other numbers"),
     (wrap, "'2' is Adapter, and was Linear"),
     (of_another_mode, "'0' is Linear float, and was Linear static"),
 ]
@@ -168,6 +173,42 @@ def test_a_converted_model_that_changed_runs_its_modules_and_says_why_once(chang
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         again(x)
+
+
+@torch.no_grad()
+def test_hooks_on_layers_are_called_by_the_modules_and_the_graph_runs_again_without_them() -> None:
+    m, x, seen = converted(), torch.randn(3, 8), []
+    y = m(x)
+    whole = m.register_forward_hook(lambda *_: seen.append("whole"))  # the root's own needs no module to run
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(m(x), y) and seen == ["whole"]
+    whole.remove()
+    hook = m[0].register_forward_hook(lambda *_: seen.append("layer"))
+    with pytest.warns(LowbitWarning, match="'0' has a hook, which sees its forward"):
+        m(x)
+    assert seen == ["whole", "layer"]
+    assert lowbit.load(m).nodes  # it is what ships
+    hook.remove()
+    assert torch.equal(m(x), y) and seen == ["whole", "layer"]
+
+
+@pytest.mark.parametrize("recipe", ["int8-dynamic", "int4-weights"])
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_float_state_is_not_put_into_a_quantized_layer(recipe: str, strict: bool) -> None:
+    m, x = lt.quantize_(nn.Sequential(nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 32)).eval(), recipe), torch.randn(3, 32)
+    y, state = m(x), nn.Sequential(nn.Linear(32, 8), nn.ReLU(), nn.Linear(8, 32)).state_dict()
+    with pytest.raises(InputError, match="the state holds a float 'weight', the layer is quantized") as e:
+        m.load_state_dict(state, strict=strict)
+    assert e.value.where == "0" and e.value.hint == "load it into the float model and quantize_ that, or dequantize_(model) first"
+    assert torch.equal(m(x), y)
+
+
+@pytest.mark.parametrize("make", [lambda: nn.LSTM(8, 8), lambda: nn.MultiheadAttention(8, 2), lambda: nn.Conv2d(3, 4, 3)])
+def test_nor_into_any_other(make: Any) -> None:
+    m = lt.quantize_(make().eval(), "int8-dynamic")
+    with pytest.raises(InputError, match="the state holds a float"):
+        m.load_state_dict(make().state_dict(), strict=False)
 
 
 @torch.no_grad()
@@ -236,16 +277,18 @@ def test_a_gradient_that_passes_an_integer_layer_reaches_its_bias() -> None:
     assert m.bias.grad.tolist() == [5.0] * 4
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_other_floats_than_float32_are_refused_before_and_after(dtype: Any) -> None:
+@pytest.mark.parametrize(("dtype", "recipe"), [(torch.float64, "int8-dynamic"), (torch.float16, "int8"), (torch.bfloat16, "int8")])
+def test_other_floats_are_refused_where_they_have_no_place(dtype: Any, recipe: str) -> None:
+    """Static models are exported, which takes float32; no layer takes float64."""
     m = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8).to(dtype))
     with pytest.raises(DTypeError, match=r"its parameters are torch\..*float32 is needed") as e:
-        lt.quantize_(m, "int8-dynamic")
+        lt.quantize_(m, recipe)
     assert e.value.hint == "model.float()" and all(type(layer) is nn.Linear for layer in m)
     q, x = lt.quantize_(m.float(), "int8-dynamic").eval(), torch.randn(2, 8)
     y = q(x)
-    with pytest.raises(DTypeError, match="a quantized layer cannot be torch"):
-        q.to(dtype)
+    if dtype == torch.float64:
+        with pytest.raises(DTypeError, match=r"a quantized layer cannot be torch\.float64"):
+            q.to(dtype)
     assert torch.equal(q(x), y)
 
 
@@ -266,3 +309,28 @@ def test_calibration_hands_on_the_optional_tensors_of_a_batch_and_leaves_out_lab
     lt.calibrate(m, [(x, mask, labels)])
     assert m.masks == 1
     assert [len(args) for args, _ in lt.calibrate(m, [(x,)]).__dict__["_lowbit_pending"].batches] == [2, 1]
+
+
+# --- what torch would look into ---
+
+
+@pytest.mark.parametrize("make", [lambda: lt.quantize_(nn.Sequential(nn.Linear(8, 4)).eval(), "int8-dynamic"), lambda: converted()])
+def test_transforms_and_export_say_why_they_end_at_integers(make: Any) -> None:
+    m, x = make(), torch.randn(2, 8)
+    for transformed in (lambda: torch.vmap(m)(x), lambda: torch.func.jacrev(m)(x), lambda: torch.func.jvp(m, (x,), (x,))):
+        with pytest.raises(InputError, match=r"torch\.func's transforms .* do not reach into a layer on integers") as e:
+            transformed()
+        assert e.value.hint is not None and "dequantize_(model)" in e.value.hint
+    with pytest.raises(InputError, match=r"torch\.export cannot look into a layer on integers") as e:
+        torch.export.export(m, (x,))
+    assert e.value.hint is not None and "lowbit.load(model)" in e.value.hint
+    with pytest.raises(DTypeError, match=r"torch\.float64 given") as d:
+        m(x.double())
+    assert d.value.hint == "x.float()"
+    floats = m.train()
+    assert torch.vmap(floats)(x).shape == (2, 4) and torch.func.jacrev(floats)(x[0]).shape == (4, 8)
+
+
+def test_a_number_of_a_tensor_is_formatted_as_a_number() -> None:
+    q = quantize_int8(torch.tensor([0.5, -1.0]))
+    assert f"{q[0]:.2f}" == "0.50" and f"{q}" == repr(q)

@@ -273,3 +273,17 @@ def test_blocks_that_are_whole_and_blocks_that_are_not_have_the_bits_of_qarray(s
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     q = lowbit.quantize_array(x, "int4", scheme=scheme, granularity=lowbit.PerBlock(axis, 32))
     assert QTensor.from_qarray(q).dequantize().numpy().tobytes() == np.asarray(q.dequantize()).tobytes()
+
+
+@pytest.mark.parametrize("granularity", [lowbit.PerTensor(), lowbit.PerAxis(0), lowbit.PerBlock(1, 8)])
+def test_a_packed_weight_is_unpacked_once_for_all_products(granularity: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    x, w = quantize_int8(torch.randn(3, 16)), quantize(torch.randn(5, 16), "int4", granularity=granularity)
+    y = F.linear(x, w)
+    assert torch.equal(y, x @ w.t())
+    with monkeypatch.context() as m:
+        m.setattr(QTensor, "t", lambda _: pytest.fail("transposed and packed again"))
+        assert torch.equal(F.linear(x, w), y)
+    other = quantize(torch.randn(5, 16), "int4", granularity=granularity)
+    w.copy_(other)
+    assert torch.equal(F.linear(x, w), F.linear(x, other)) and not torch.equal(F.linear(x, w), y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ from torch import Tensor
 
 from lowbit.matmul import matmul as int_matmul
 from lowbit.matmul import plan_matmul
-from lowbit.quant_params import PerBlock, PerTensor
+from lowbit.quant_params import PerBlock, PerTensor, QuantParams
 from lowbit.torch.kernels import kernel
-from lowbit.torch.layer import Compiled, Layer, dims, run
+from lowbit.torch.layer import Compiled, Layer, dims, mark, run
+from lowbit.torch.params import PACKED
 from lowbit.torch.qtensor import QTensor
+from lowbit.types import Array
 
 
 def compiled(weight: QTensor) -> Compiled:
@@ -32,9 +35,34 @@ def matmul(a: QTensor, b: QTensor) -> Tensor | None:
     return torch.from_numpy(np.asarray(int_matmul(a.ints.numpy(), p, b.ints.numpy(), q)))
 
 
+@dataclass(frozen=True)
+class _Right:
+    """A weight as the right side of products: its integers, unpacked and transposed."""
+
+    mark: Any
+    ints: Array
+    params: QuantParams
+
+
+def right_side(weight: QTensor) -> _Right:
+    """Made once for each weight: to unpack four-bit integers and to pack their transpose takes longer than to multiply them."""
+    found: _Right | None = weight.__dict__.get("_right")
+    if found is None or found.mark != mark(weight):
+        t = weight.t()
+        assert isinstance(t, QTensor)
+        found = weight.__dict__["_right"] = _Right(mark(weight), np.array(t.ints.numpy()), t.quant_params)
+    return found
+
+
 @kernel("cpu", "linear")
 def linear(x: QTensor, weight: QTensor, bias: Tensor | None = None) -> Tensor | None:
-    y = matmul(x, weight.t())
+    if weight._layout.dtype not in PACKED or weight.dim() != 2 or x.dim() < 2:
+        y = matmul(x, weight.t())
+    else:
+        right, p = right_side(weight), x.quant_params
+        if plan_matmul(tuple(x.shape), p, right.ints.shape, right.params).kind == "float":
+            return None
+        y = torch.from_numpy(np.asarray(int_matmul(x.ints.numpy(), p, right.ints, right.params)))
     return y if y is None or bias is None else y + bias
 
 

@@ -248,7 +248,8 @@ def _copy(q: QTensor, source: Any, non_blocking: bool = False) -> QTensor:
         if not mine.is_inference():
             torch.autograd.graph.increment_version(mine)  # below autograd nobody counts, and others of the same memory look at it
     q._known = None
-    q.__dict__.pop("_compiled", None)
+    for made in ("_compiled", "_right", "_static"):  # by kernels, from the numbers that were there
+        q.__dict__.pop(made, None)
     return q
 
 

@@ -3,12 +3,15 @@
     @kernel("cuda", "matmul")
     def matmul(a: QTensor, b: QTensor) -> Tensor | None: ...
 
-    op           arguments                                        result
-    matmul       QTensor (…, M, K), QTensor (…, K, N)             float32, by the rule of lowbit.matmul
-    linear       QTensor (…, K), QTensor (N, K), bias or None     float32: the product by that rule, then + bias
-    conv2d       QTensor, QTensor, bias or None, geometry         float32
-    linear_rows  float (…, K), QTensor (N, K), bias or None       float32: activations quantized row by row (docs/arithmetic.md §2)
-    weight_only  float (…, K), QTensor (N, K), bias or None       float32: weights dequantized on the way
+    op             arguments                                      result
+    quantize       float, scale, zero point, QuantParams          the integers, as they are stored
+    dequantize     integers, scale, zero point, axis              float32
+    matmul         QTensor (…, M, K), QTensor (…, K, N)           float32, by the rule of lowbit.matmul
+    linear         QTensor (…, K), QTensor (N, K), bias or None   float32: the product by that rule, then + bias
+    conv2d         QTensor, QTensor, bias or None, geometry       float32
+    linear_rows    float (…, K), QTensor (N, K), bias or None     float32: activations quantized row by row (docs/arithmetic.md §2)
+    weight_only    float (…, K), QTensor (N, K), bias or None     float32: weights dequantized on the way
+    linear_static  float (…, K), the weight, the lowered graph    float32: what that graph of one layer gives, with its bits
 
 A kernel that returns None has no way for these operands: they are dequantized.
 """
@@ -38,6 +41,11 @@ def kernel(device: str, op: str) -> Callable[[Kernel], Kernel]:
     return put
 
 
+def kind(t: Tensor) -> str:
+    """The kind of device that a tensor is on: whose kernels it gets."""
+    return t.device.type
+
+
 def find(device: str, op: str) -> Kernel | None:
     """The kernel of a device for an op; None if it has none."""
     if device not in _asked:
@@ -50,6 +58,6 @@ def find(device: str, op: str) -> Kernel | None:
 
 def run(op: str, *args: Any, **options: Any) -> Tensor | None:
     """The result of the kernel for the device that the tensors are on; None where there is no kernel."""
-    devices = {a.device.type for a in args if isinstance(a, Tensor)}
+    devices = {kind(a) for a in args if isinstance(a, Tensor)}
     found = find(devices.pop(), op) if len(devices) == 1 else None
     return None if found is None else found(*args, **options)

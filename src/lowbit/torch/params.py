@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lowbit.dtypes import dtype as dtype_of
 from lowbit.quant_params import Granularity, PerAxis, PerBlock, PerTensor, QuantParams, Scheme, code_range
+from lowbit.torch import kernels
 
 STORED = {  # what holds the integers; four-bit and binary ones are bytes of a flat tensor
     "int8": torch.int8, "uint8": torch.uint8, "int16": torch.int16, "uint16": torch.uint16, "int32": torch.int32,
@@ -116,6 +117,10 @@ def real(ints: Tensor, layout: Layout, scale: Tensor, zero_point: Tensor) -> Ten
         axis = layout.axis % len(shape)  # whole blocks: one scale beside each, which is not repeated for its elements
         blocks = ints.reshape(*shape[:axis], shape[axis] // layout.block, layout.block, *shape[axis + 1 :])
         return real(blocks, Layout(layout.dtype, layout.scheme), scale.unsqueeze(axis + 1), zero_point.unsqueeze(axis + 1)).reshape(shape)
+    if layout.block is None and type(ints) is Tensor and kernels.kind(ints) != "cpu" and not torch.compiler.is_compiling():
+        axis = 0 if layout.axis is None else layout.axis % len(shape)
+        if (made := kernels.run("dequantize", ints, scale, zero_point, axis)) is not None:
+            return made
     centred = ints.to(torch.int32)
     if layout.scheme == "asymmetric" or not dtype_of(layout.dtype).is_signed:
         centred = centred - spread(zero_point, layout, shape)
@@ -127,9 +132,12 @@ def codes(x: Tensor, p: QuantParams) -> Tensor:
     from lowbit.quant_params import quantize
 
     layout = layout_of(p)
-    if x.device.type == "cpu" or not layout.linear or layout.dtype == "binary":
+    if kernels.kind(x) == "cpu" or not layout.linear or layout.dtype == "binary":
         return torch.from_numpy(np.array(quantize(x.detach().to(torch.float32).cpu().numpy(), p))).to(x.device)
-    scale, zero = (spread(t, layout, x.shape) for t in as_tensors(p, x.device))
+    scale, zero = as_tensors(p, x.device)
+    if (made := kernels.run("quantize", x.detach(), scale, zero, p)) is not None:
+        return made
+    scale, zero = spread(scale, layout, x.shape), spread(zero, layout, x.shape)
     lo, hi = layout.codes
     steps = torch.nan_to_num(torch.round(x.detach().to(torch.float32) / scale), 0.0)
     low, high = (lo - zero).to(torch.float32), (hi - zero).to(torch.float32)

@@ -130,6 +130,9 @@ class QTensor(Tensor):
     def tolist(self) -> Any:
         return self.dequantize().tolist()
 
+    def __format__(self, spec: str) -> str:
+        return format(self.dequantize(), spec) if spec else repr(self)
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         values = f"{self.dequantize()!r}"[7:-1] if self.numel() <= 1000 and not self.is_meta else f"{self.numel()} values"
         return f"QTensor({values}, shape={tuple(self.shape)}, {self._layout.dtype} {self._layout.scheme} {self._layout.granularity})"

@@ -23,7 +23,8 @@ from lowbit.ir.graph import Graph
 from lowbit.ir.text import parse_graph, print_graph, stands_in_text
 from lowbit.packing import is_packed, pack, unpack
 from lowbit.runtime.session import Session
-from lowbit.torch.layer import array, session
+from lowbit.torch.layer import array, plain, session
+from lowbit.torch.modules.base import HALF
 from lowbit.torch.qtensor import QTensor
 from lowbit.torch.watch import Watch
 
@@ -75,14 +76,17 @@ class QuantizedGraph:
         if held.session is None:
             held.session = session(self.graph(model))
             held.spec = treespec_loads(self.outputs)
-        arrays = [x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in leaves]
+        half = next((x.dtype for x in leaves if isinstance(x, Tensor) and x.dtype in HALF), None)
+        wide = [x.float() if half is not None and isinstance(x, Tensor) and x.dtype in HALF else x for x in leaves]
+        arrays = [plain(x) if isinstance(x, Tensor) else np.asarray(x) for x in wide]
         try:
             made = held.session(*arrays)
         except ShapeError as e:
             hint = "quantize_(…, dynamic={argument: {axis: name}}) keeps a dimension open"
             raise ShapeError(e.message, where=e.where, hint=hint) from None
         assert held.spec is not None
-        return tree_unflatten([torch.from_numpy(y) for y in (made if isinstance(made, tuple) else (made,))], held.spec)
+        results = [torch.from_numpy(y) for y in (made if isinstance(made, tuple) else (made,))]
+        return tree_unflatten([y.to(half) if half is not None and y.dtype == torch.float32 else y for y in results], held.spec)
 
     # --- state: what no module has ---
 
@@ -169,6 +173,10 @@ class RootForward:
         self.model = model
         self.__signature__ = inspect.signature(type(model).forward.__get__(model))
 
+    @property
+    def __code__(self) -> Any:  # which torch.export asks for
+        return type(self.model).forward.__code__
+
     def __call__(self, *args: Any, **options: Any) -> Any:
         model = self.model
         leaves = arguments(model, args, options)
@@ -179,13 +187,15 @@ class RootForward:
 
 def _run(model: nn.Module, leaves: list[Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     held: QuantizedGraph = getattr(model, NAME)
-    change = held.watch.change(model)
-    if change is None:
+    change, hooked = held.watch.change(model), held.watch.hooked(model)
+    if change is None and hooked is None:
         return held.run(model, leaves)
     if not held.warned:
         held.warned = True
-        said = f"{type(model).__name__} runs its modules and not its graph, for it has changed since convert: {change} ({AGAIN})"
-        warnings.warn(said, LowbitWarning, stacklevel=5)
+        because = (
+            f"it has changed since convert: {change} ({AGAIN})" if change is not None else f"{hooked} (without it the graph runs again)"
+        )
+        warnings.warn(f"{type(model).__name__} runs its modules and not its graph, for {because}", LowbitWarning, stacklevel=5)
     return type(model).forward(model, *args, **options)
 
 

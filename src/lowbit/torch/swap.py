@@ -19,7 +19,7 @@ from lowbit.torch.arguments import need_module, open_dims
 from lowbit.torch.calibrate import Pending, calibrate
 from lowbit.torch.convert import convert, share
 from lowbit.torch.modules import SWAPS, Embedding, Linear
-from lowbit.torch.modules.base import Plan, Quantized
+from lowbit.torch.modules.base import HALF, Plan, Quantized
 from lowbit.torch.root import NAME, attach, detach
 
 
@@ -66,7 +66,7 @@ def _quantize(model: nn.Module, rules: list[QuantRule], data: Iterable[Any] | No
         decided = matcher.decide(kind.from_float(module).node(path))
         said[path or type(module).__name__] = decided.because
         if decided.mode != "float":
-            need_float32(module, path)
+            need_float(module, path, decided.mode == "static")
             if any(isinstance(hook, WeightNorm | SpectralNorm) for hook in module._forward_pre_hooks.values()):
                 hint = "torch.nn.utils.remove_weight_norm (remove_spectral_norm) first"
                 raise QuantError("its weight is computed anew for each call", where=path or type(module).__name__, hint=hint)
@@ -86,6 +86,8 @@ def _quantize(model: nn.Module, rules: list[QuantRule], data: Iterable[Any] | No
             decided = replace(decided, weight=dtype("int8"), offsets=False)
         layer.plan = Plan.of(decided)
         if decided.mode in ("dynamic", "weights"):
+            if any(p.dtype in HALF for p in layer.parameters()):
+                layer.float()
             layer.to_mode(decided.mode)
             for table in tables:
                 Embedding.swapped(table).share(layer)
@@ -97,8 +99,9 @@ def _quantize(model: nn.Module, rules: list[QuantRule], data: Iterable[Any] | No
     return model
 
 
-def need_float32(module: nn.Module, path: str) -> None:
-    kinds = {p.dtype for p in module.parameters()} - {torch.float32}
+def need_float(module: nn.Module, path: str, static: bool) -> None:
+    """A static model is exported, which takes float32; other layers may have parameters of 16 bits, which float32 holds exactly."""
+    kinds = {p.dtype for p in module.parameters()} - {torch.float32, *(() if static else HALF)}
     if kinds:
         raise DTypeError(
             f"its parameters are {kinds.pop()}, torch.float32 is needed", where=path or type(module).__name__, hint="model.float()"

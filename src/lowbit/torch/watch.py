@@ -13,14 +13,18 @@ from torch import Tensor, nn
 from lowbit.torch.params import version
 from lowbit.torch.qtensor import QTensor
 
+SAMPLE = 1024  # numbers of a float tensor that are looked at in every call
+
 
 class Watch:
     """What a model was when its graph was made. It is a value of classes, modes and checksums: copies and state dicts hold it."""
 
     def __init__(self, seen: Mapping[str, str] | None = None) -> None:
         self.seen = seen
+        self._hooks: Mapping[str, int] | None = None
         self._stamp: tuple[list[Any], list[Any]] | None = None
         self._said: str | None = None
+        self._called: str | None = None
 
     def __deepcopy__(self, memo: Any) -> Watch:
         return Watch(self.seen)
@@ -30,16 +34,25 @@ class Watch:
 
     def settle(self, model: nn.Module) -> None:
         """The model is right as it is now."""
-        self.seen, self._stamp, self._said = look(model), stamp(model), None
+        self.seen, self._hooks, self._stamp, self._said, self._called = look(model), hooks(model), stamp(model), None, None
 
     def change(self, model: nn.Module) -> str | None:
         """What has changed since, in words. The numbers are read again only where something was written or replaced."""
+        self._look_again(model)
+        return self._said
+
+    def hooked(self, model: nn.Module) -> str | None:
+        """In words, that modules have hooks which they had not: the graph is right, but they would not be called."""
+        self._look_again(model)
+        return self._called
+
+    def _look_again(self, model: nn.Module) -> None:
         now = stamp(model)
         if self._stamp is None or not same(now, self._stamp):
             found = look(model)
             self.seen = found if self.seen is None else self.seen
-            self._said, self._stamp = difference(self.seen, found), now
-        return self._said
+            self._hooks = hooks(model) if self._hooks is None else self._hooks
+            self._said, self._called, self._stamp = difference(self.seen, found), more_hooks(self._hooks, hooks(model)), now
 
 
 def stamp(model: nn.Module) -> tuple[list[Any], list[Any]]:
@@ -52,7 +65,7 @@ def stamp(model: nn.Module) -> tuple[list[Any], list[Any]]:
         if m is None:
             continue
         objects += (m, type(m))
-        counts.append(m.__dict__.get("quant_mode"))
+        counts += (m.__dict__.get("quant_mode"), 0 if m is model else len(m._forward_hooks) + len(m._forward_pre_hooks))
         left.extend(m._modules.values())
         for t in (*m._parameters.values(), *m._buffers.values()):
             if isinstance(t, QTensor):  # what writes into it (copy_) writes all of it, and nothing gives its tensors other memory
@@ -60,8 +73,29 @@ def stamp(model: nn.Module) -> tuple[list[Any], list[Any]]:
                 counts.append(version(t._data))
             elif t is not None:
                 objects.append(t)
-                counts += (version(t), t.data_ptr())
+                counts += (version(t), t.data_ptr(), sample(t))
     return objects, counts
+
+
+def sample(t: Tensor) -> bytes:
+    """Some of a tensor's numbers, all of a small one's: `.data` gives others its memory, and no version tells what they write."""
+    if t.device.type != "cpu" or t.layout != torch.strided:
+        return b""
+    flat = t.detach().reshape(-1) if t.is_contiguous() else t.detach().select(0, 0).reshape(-1)
+    some = flat[:: max(1, flat.numel() // SAMPLE)]
+    return some.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+def hooks(model: nn.Module) -> dict[str, int]:
+    """How many hooks see each module's forward, by its path: a graph would pass them by. The root's own are called as always."""
+    return {path: len(m._forward_hooks) + len(m._forward_pre_hooks) for path, m in model.named_modules() if path}
+
+
+def more_hooks(before: Mapping[str, int], now: Mapping[str, int]) -> str | None:
+    for path, count in now.items():
+        if count > before.get(path, 0):
+            return f"{path!r} has a hook, which sees its forward"
+    return None
 
 
 def same(a: tuple[list[Any], list[Any]], b: tuple[list[Any], list[Any]]) -> bool:

@@ -87,7 +87,8 @@ def matmul(
 
     QUANTIZE    `a` is float32 and becomes int8 by x_scale and x_zero on the way; sum_a is not needed then, zb must be 0
     ZEROS       the zero points and the sums Σ_k qa, Σ_k qb are there; else all of them are 0
-    REQUANTIZE  y = clamp(rne(fl32(acc + bias[j]) * sb[j]) + y_zero, lo, hi) in int8: bias is int32, sb the multiplier of the channel
+    REQUANTIZE  y = clamp(rne(fl32(acc + bias[j]) * sb[j]) + y_zero, lo, hi) in int8: bias is int32, sb the multiplier of the channel;
+                where y is float32: fl32(acc + bias[j]) * sb[j]
     a_rows, b_cols  1 where sa (sb) has one scale for each row (column), 0 where there is one for all; zero points alike
     """
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
@@ -122,9 +123,12 @@ def matmul(
         if BIAS:
             acc += tl.load(bias_ptr + cols, mask=cols < n, other=0)[None, :]
         t = acc.to(tl.float32) * sb[None, :]
-        t = tl.minimum(tl.maximum(t, (lo - y_zero).to(tl.float32)), (hi - y_zero).to(tl.float32))
-        q = ((t + ROUND) - ROUND).to(tl.int32) + y_zero
-        tl.store(y_ptr + at_y, q.to(tl.int8), mask=here)
+        if y_ptr.dtype.element_ty == tl.float32:
+            tl.store(y_ptr + at_y, t, mask=here)
+        else:
+            t = tl.minimum(tl.maximum(t, (lo - y_zero).to(tl.float32)), (hi - y_zero).to(tl.float32))
+            q = ((t + ROUND) - ROUND).to(tl.int32) + y_zero
+            tl.store(y_ptr + at_y, q.to(tl.int8), mask=here)
     else:
         if QUANTIZE:
             scale = x_scale * sb[None, :]

@@ -81,6 +81,30 @@ def linear_static(x: Tensor, x_scale: float, x_zero: int, w: Tensor, sw: Tensor,
     return _matmul(x, w, y, sw, sw, sw, sw, sums, sums, bias, zeros=bool(x_zero), x_scale=x_scale, x_zero=x_zero, quantize=True)
 
 
+def linear_integers(
+    x: Tensor, x_scale: float, x_zero: int, w: Tensor, multiplier: Tensor, bias: Tensor | None, y_zero: int, lo: int = -128, hi: int = 127
+) -> Tensor:
+    """Float (M, K), quantized to int8 on the way, by symmetric int8 (N, K) to int8: linear_requantized of quantize, one kernel."""
+    x, w = x.contiguous(), w.contiguous()
+    y = torch.empty(x.shape[0], w.shape[0], dtype=torch.int8, device=x.device)
+    sums = w.sum(1, dtype=torch.int32) if x_zero else w
+    return _matmul(
+        x, w, y, multiplier, multiplier, multiplier, multiplier, sums, sums, bias, zeros=bool(x_zero), x_scale=x_scale, x_zero=x_zero,
+        quantize=True, requantize=True, y_zero=y_zero, lo=lo, hi=hi,
+    )  # fmt: skip
+
+
+def linear_scaled(x: Tensor, x_scale: float, x_zero: int, w: Tensor, multiplier: Tensor, bias: Tensor | None) -> Tensor:
+    """The same with reals as they are: fl32(acc + bias) * multiplier, int32 bias: q_linear of graphs to float32."""
+    x, w = x.contiguous(), w.contiguous()
+    y = torch.empty(x.shape[0], w.shape[0], dtype=torch.float32, device=x.device)
+    sums = w.sum(1, dtype=torch.int32) if x_zero else w
+    return _matmul(
+        x, w, y, multiplier, multiplier, multiplier, multiplier, sums, sums, bias, zeros=bool(x_zero), x_scale=x_scale, x_zero=x_zero,
+        quantize=True, requantize=True,
+    )  # fmt: skip
+
+
 def linear_requantized(
     q: Tensor, x_zero: int, w: Tensor, multiplier: Tensor, bias: Tensor | None, y_zero: int, lo: int = -128, hi: int = 127
 ) -> Tensor:

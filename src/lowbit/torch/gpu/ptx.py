@@ -34,6 +34,11 @@ VARIANTS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "quantize_rows": ("quantize_rows", {}, {"BLOCK": 1024}),
     "matmul_s8": ("matmul", {}, _PLAIN),
     "linear_static": ("matmul", {"a_ptr": "*fp32"}, {**_PLAIN, "QUANTIZE": True}),
+    "linear_integers": (
+        "matmul",
+        {"a_ptr": "*fp32", "y_ptr": "*i8", "bias_ptr": "*i32"},
+        {**_PLAIN, "QUANTIZE": True, "REQUANTIZE": True},
+    ),
     "linear_requantized": ("matmul", {"y_ptr": "*i8", "bias_ptr": "*i32"}, {**_PLAIN, "REQUANTIZE": True}),
     "matmul_int4_rows": ("matmul_int4", {}, {"ZEROS": True, "BIAS": True, "FLOAT": False, "BM": 64, "BN": 64, "SIZE": 32}),
     "matmul_int4_float": ("matmul_int4", {"a_ptr": "*fp32"}, {"ZEROS": True, "BIAS": True, "FLOAT": True, "BM": 64, "BN": 64, "SIZE": 32}),

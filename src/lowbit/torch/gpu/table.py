@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from lowbit.dtypes import dtype
+from lowbit.ir.graph import Graph
 from lowbit.matmul import plan_matmul
+from lowbit.plan.kernels.call import ints as integers
+from lowbit.quant_params import QuantParams
 from lowbit.torch.gpu import launch
 from lowbit.torch.kernels import kernel
+from lowbit.torch.params import STORED, layout_of
 from lowbit.torch.qtensor import QTensor
+from lowbit.types import Array
 
+QUANTIZED = ("int8", "uint8", "int4", "uint4", "int16")  # what the kernel rounds as it should: see launch.quantize
 EIGHT = ("int8", "uint8", "int4", "uint4")
 SIZES = (32, 64, 128, 256)  # blocks of 4-bit weights that the kernel takes: a tile's depth
 
@@ -28,6 +37,27 @@ def along_rows(q: QTensor, axis: int) -> bool:
     """Whether its scales are one, or one for each index of the axis that is not summed over."""
     layout = q._layout
     return layout.linear and layout.dtype in EIGHT and layout.block is None and (layout.axis is None or layout.axis % q.dim() == axis)
+
+
+@kernel("cuda", "quantize")
+def quantize(x: Tensor, scale: Tensor, zero_point: Tensor, p: QuantParams) -> Tensor | None:
+    """By tensor or channel; None for blocks."""
+    layout = layout_of(p)
+    if layout.block is not None or layout.dtype not in QUANTIZED or x.dim() == 0:
+        return None
+    lo, hi = layout.codes
+    zero_point = zero_point.expand_as(scale)
+    stored = torch.int8 if layout.dtype == "int4" else STORED[layout.dtype]
+    return launch.quantize(x.to(torch.float32), scale, zero_point, lo, hi, stored, 0 if layout.axis is None else layout.axis)
+
+
+@kernel("cuda", "dequantize")
+def dequantize(ints: Tensor, scale: Tensor, zero_point: Tensor, axis: int) -> Tensor | None:
+    """By tensor or channel, of integers up to 16 bits."""
+    if ints.dim() == 0 or ints.dtype not in (torch.int8, torch.uint8, torch.int16, torch.uint16):
+        return None
+    zero_point = zero_point.expand_as(scale)
+    return launch.dequantize(ints, scale, zero_point, axis) if scale.numel() in (1, ints.shape[axis]) else None
 
 
 @kernel("cuda", "matmul")
@@ -67,6 +97,61 @@ def linear_rows(x: Tensor, weight: QTensor, bias: Tensor | None = None) -> Tenso
     else:
         return None
     return y.reshape(*x.shape[:-1], weight.shape[0])
+
+
+@kernel("cuda", "linear_static")
+def linear_static(x: Tensor, weight: QTensor, graph: Graph) -> Tensor | None:
+    """A static layer by its lowered graph: quantize, multiply and requantize in one kernel, then dequantize. Its constants are on the
+    device once, beside the weight; None where the graph is another than of int8."""
+    layer = weight.__dict__.get("_static")
+    if layer is None or layer.graph is not graph or layer.weight.device != x.device:
+        layer = StaticLayer.of(graph, x.device)
+        if layer is None:
+            return None
+        weight.__dict__["_static"] = layer
+    return layer(x.to(torch.float32).reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], weight.shape[0])
+
+
+@dataclass(frozen=True)
+class StaticLayer:
+    """The constants of quantize_linear → q_linear (→ dequantize_linear) as tensors of a device."""
+
+    graph: Graph
+    weight: Tensor
+    multiplier: Tensor
+    bias: Tensor | None
+    x_scale: float
+    x_zero: int
+    y: tuple[int, int, int]  # zero point, least and largest
+    y_scale: Tensor | None  # None: reals as they are
+
+    @staticmethod
+    def of(graph: Graph, device: torch.device) -> StaticLayer | None:
+        ops = [n.op for n in graph.nodes]
+        if ops not in (["quantize_linear", "q_linear", "dequantize_linear"], ["quantize_linear", "q_linear"]):
+            return None
+        before, node = graph.nodes[:2]
+        data = [None if v is None else graph.constants[v.name].data for v in (*before.inputs[1:], *node.inputs[1:])]
+        scale, zero, w, m, bias = (*data, None)[:5]
+        to = "int8" if len(ops) == 3 else "float32"
+        if w is None or m is None or scale is None or zero is None or zero.dtype != np.int8 or node.attrs["to"] != to or w.dtype != np.int8:
+            return None
+
+        def there(a: Array) -> Tensor:
+            return torch.from_numpy(np.array(a)).to(device)
+
+        after = graph.nodes[2].inputs[1] if len(ops) == 3 else None
+        y = integers(node, "y_zero", "lo", "hi")
+        return StaticLayer(
+            graph, there(w), there(m), None if bias is None else there(bias), float(scale), int(zero), (y["y_zero"], y["lo"], y["hi"]),
+            None if after is None else there(graph.constants[after.name].data),
+        )  # fmt: skip
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.y_scale is None:
+            return launch.linear_scaled(x, self.x_scale, self.x_zero, self.weight, self.multiplier, self.bias)
+        q = launch.linear_integers(x, self.x_scale, self.x_zero, self.weight, self.multiplier, self.bias, *self.y)
+        return launch.dequantize(q, self.y_scale, torch.full((1,), self.y[0], dtype=torch.int32, device=x.device))
 
 
 @kernel("cuda", "weight_only")

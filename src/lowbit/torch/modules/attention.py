@@ -18,8 +18,8 @@ from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import find_result, operand
 from lowbit.ops.quant import Operand, RowsOperand
 from lowbit.quant_params import PerTensor, QuantParams
-from lowbit.torch.layer import Layer, bracket, constant, dims, run
-from lowbit.torch.modules.base import Mode, Quantized
+from lowbit.torch.layer import Layer, array, bracket, constant, dims, run
+from lowbit.torch.modules.base import HALF, Mode, Quantized
 from lowbit.torch.qtensor import QTensor
 from lowbit.types import TensorType
 
@@ -87,6 +87,9 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
     ) -> tuple[Tensor, Tensor | None]:
         options: dict[str, Any] = {"average_attn_weights": average_attn_weights, "is_causal": is_causal}
         given = (query, key, value, key_padding_mask, need_weights, attn_mask)
+        if query.dtype in HALF and self.is_quantized:
+            made: tuple[Tensor, Tensor | None] = self._wide(*given, **options)
+            return made
         if self.training or self.quant_mode in ("float", "weights"):
             return self._real(*given, **options)
         return self._observed(*given, **options) if self.quant_mode == "calibration" else self._on_integers(*given, **options)
@@ -94,8 +97,8 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
     def _observed(self, x: Tensor, *args: Any, **options: Any) -> Any:
         y = self._real(x, *args, **options)
         assert self.input_observer is not None and self.output_observer is not None
-        self.input_observer.observe(x.detach().cpu().numpy())
-        self.output_observer.observe(y[0].detach().cpu().numpy())
+        self.input_observer.observe(array(x.float()))
+        self.output_observer.observe(array(y[0].float()))
         return y
 
     def _on_integers(self, *args: Any, **options: Any) -> Any:
@@ -195,7 +198,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **options: Any) -> None:
         for name in ("weight", "bias"):
             theirs = state_dict.get(f"{prefix}out_proj.{name}")
-            if isinstance(theirs, QTensor) or isinstance(getattr(self.out_proj, name), QTensor):
+            if theirs is not None and (isinstance(theirs, QTensor) or isinstance(getattr(self.out_proj, name), QTensor)):
                 kept = nn.Parameter(theirs.detach().clone(), requires_grad=not isinstance(theirs, QTensor))
                 self.out_proj._parameters[name] = kept
         super()._load_from_state_dict(state_dict, prefix, *args, **options)

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from lowbit.calibration.observers import Observer, make_observer
 from lowbit.dtypes import dtype as dtype_of
@@ -31,12 +32,14 @@ from lowbit.ops.quant import QUANTIZABLE, Operand, RowsOperand
 from lowbit.quant_params import PerBlock, QuantParams
 from lowbit.quantization.params import weight_params
 from lowbit.quantization.rules import DynamicQuantRule, QuantNode, WeightGranularity
-from lowbit.torch.layer import Compiled, array
+from lowbit.torch.layer import Compiled, array, not_plain
 from lowbit.torch.qtensor import QTensor, quantize
 from lowbit.types import TensorType
 
 Mode = Literal["float", "calibration", "weights", "dynamic", "static"]
 MODES: tuple[Mode, ...] = ("float", "calibration", "weights", "dynamic", "static")
+HALF = (torch.float16, torch.bfloat16)
+INTEGERS: tuple[Mode, ...] = ("dynamic", "static")
 ADDED = (
     "quant_mode",
     "plan",
@@ -175,13 +178,18 @@ class Quantized(nn.Module, ABC):
         return tuple(self._parameters.values())
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        """Other memory or another device; another dtype is refused, for it would undo the quantization."""
-        held = next((p for p in self._parameters.values() if isinstance(p, QTensor)), None)
-        if held is not None and (d := fn(torch.zeros(1, device=held.device)).dtype) != torch.float32:
-            raise DTypeError(
-                f"a quantized layer cannot be {d}", where=type(self).__name__, hint="it takes and gives float32: model.float()"
-            )
-        return super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        """Other memory or another device. With 16 bits integers, scales and what is added to them stay: the activations may have them."""
+
+        def move(t: Tensor) -> Tensor:
+            made: Tensor = fn(t)
+            if made.dtype == t.dtype:
+                return made
+            if made.dtype not in HALF:
+                said = f"a quantized layer cannot be {made.dtype}"
+                raise DTypeError(said, where=type(self).__name__, hint="it takes float32, float16 and bfloat16: model.float()")
+            return t.to(made.device)
+
+        return super()._apply(move if self.is_quantized else fn, recurse)  # type: ignore[no-untyped-call]
 
     @property
     def is_quantized(self) -> bool:
@@ -269,12 +277,20 @@ class Quantized(nn.Module, ABC):
             return self._observed(*args, **options)
         return self._on_integers(*args, **options)
 
+    def _wide(self, *args: Any, **options: Any) -> Any:
+        """The layer for activations of 16 bits: computed in float32, its results rounded to their dtype."""
+        given = {id(t): t for t in tree_leaves((args, options)) if isinstance(t, Tensor) and t.dtype in HALF}
+        wide = {key: t.float() for key, t in given.items()}  # what was one tensor stays one
+        wide_args, wide_options = tree_map_only(Tensor, lambda t: wide.get(id(t), t), (args, options))
+        y, kind = self.forward(*wide_args, **wide_options), next(iter(given.values())).dtype
+        return tree_map_only(Tensor, lambda t: t.to(kind) if t.dtype == torch.float32 else t, y)
+
     def _observed(self, x: Tensor, *args: Any, **options: Any) -> Any:
         assert self.input_observer is not None and self.output_observer is not None
         y = super().forward(x, *args, **options)
         if x.dtype.is_floating_point:
-            self.input_observer.observe(array(x))
-        self.output_observer.observe(array(y[0] if isinstance(y, tuple) else y))
+            self.input_observer.observe(array(x.float()))
+        self.output_observer.observe(array((y[0] if isinstance(y, tuple) else y).float()))
         return y
 
     @abstractmethod
@@ -300,6 +316,11 @@ class Quantized(nn.Module, ABC):
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **options: Any) -> None:
         """A parameter that is quantized there or here becomes what the state holds; others are copied as always."""
+        floats = [n for n in self.weights if isinstance(self._parameters.get(n), QTensor) and _is_float(state_dict.get(prefix + n))]
+        if floats and prefix + "_extra_state" not in state_dict:  # a plain layer's state says nothing of modes
+            said = f"the state holds a float {floats[0]!r}, the layer is quantized"
+            hint = "load it into the float model and quantize_ that, or dequantize_(model) first"
+            raise InputError(said, where=prefix.rstrip(".") or type(self).__name__, hint=hint)
         for name, mine in list(self._parameters.items()):
             theirs = state_dict.get(prefix + name)
             if theirs is None or (mine is not None and mine.shape != theirs.shape):
@@ -334,9 +355,15 @@ class StraightThrough(torch.autograd.Function):
 
     @classmethod
     def of(cls, x: Tensor, module: Quantized) -> Tensor:
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            raise not_plain(x)
         trained = [p for p in module._parameters.values() if p is not None and not isinstance(p, QTensor) and p.requires_grad]
         made: Tensor = cls.apply(x, module, *trained)  # type: ignore[no-untyped-call]
         return made
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, Tensor) and not isinstance(x, QTensor)
 
 
 def faked(x: Tensor, p: QuantParams | None) -> Tensor:

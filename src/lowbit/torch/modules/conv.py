@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lowbit.torch.layer import Layer, dims, run
-from lowbit.torch.modules.base import Quantized, StraightThrough, faked
+from lowbit.torch.modules.base import HALF, Quantized, StraightThrough, faked
 from lowbit.torch.qtensor import QTensor
 
 
@@ -28,7 +28,8 @@ class _Conv(Quantized):
     _reversed_padding_repeated_twice: list[int]
 
     def forward(self, input: Tensor) -> Tensor:
-        return self._forward(input)
+        made: Tensor = (self._wide if input.dtype in HALF and self.is_quantized else self._forward)(input)
+        return made
 
     def attrs(self) -> dict[str, Any]:
         """torch's geometry in the graph's words: pads before all axes, then after them. Other paddings than zeros come before the layer."""
@@ -45,8 +46,8 @@ class _Conv(Quantized):
     def _exact(self, x: Tensor) -> Tensor:
         if self.quant_mode == "dynamic":  # a window has no row with a scale of its own: only the weights are integers
             return self._real(x)
-        if x.device.type != "cpu" or x.dtype != torch.float32:
-            return faked(self._real(faked(x, self.input_params)), self.output_params).to(x.dtype)
+        if x.device.type != "cpu":
+            return faked(self._real(faked(x, self.input_params)), self.output_params)
         if self.padding_mode != "zeros":
             x = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode)
         alone = x.dim() == len(self.stride) + 1
@@ -76,7 +77,8 @@ class ConvTranspose2d(_Conv, nn.ConvTranspose2d):
     op = "conv_transpose"
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        return self._forward(input, output_size)
+        made: Tensor = (self._wide if input.dtype in HALF and self.is_quantized else self._forward)(input, output_size)
+        return made
 
     def attrs(self) -> dict[str, Any]:
         return super().attrs() | {"output_padding": tuple(self.output_padding)}

@@ -16,8 +16,8 @@ from lowbit.quant_params import PerAxis, PerTensor
 from lowbit.quantization.params import offset_params
 from lowbit.ranges import params_from_data
 from lowbit.torch import kernels
-from lowbit.torch.layer import Layer, array, dims, run
-from lowbit.torch.modules.base import Mode, Plan, Quantized, StraightThrough, faked
+from lowbit.torch.layer import Layer, array, dims
+from lowbit.torch.modules.base import HALF, INTEGERS, Mode, Plan, Quantized, StraightThrough, faked
 from lowbit.torch.qtensor import QTensor, quantize
 
 
@@ -39,17 +39,23 @@ class Linear(Quantized, nn.Linear):
         return super().unswapped()
 
     def forward(self, input: Tensor) -> Tensor:
+        if input.dtype in HALF and self.is_quantized:
+            made: Tensor = self._wide(input)
+            return made
         y = self._product(input)
-        if self.weight_offset is None:
+        offset = self._parameters["weight_offset"]  # without the way round by __getattr__, which takes a microsecond
+        if offset is None:
             return y
-        count = self.weight_offset.shape[1]
+        count = offset.shape[1]
         sums = input.reshape(*input.shape[:-1], count, self.in_features // count).sum(-1)  # of blocks: their offsets are multiplied by them
-        return y + F.linear(sums, self.weight_offset)
+        return y + F.linear(sums, offset)
 
     def _product(self, x: Tensor) -> Tensor:
-        plain = self.training or torch.compiler.is_compiling() or (x.requires_grad and torch.is_grad_enabled())
-        if self.quant_mode == "weights" and not plain and x.dtype == torch.float32:
-            y = kernels.run("weight_only", x, self.weight, self.bias)
+        if self.quant_mode in INTEGERS and not self.training:
+            return self._on_integers(x)
+        if self.quant_mode == "weights" and not self.training and x.dtype == torch.float32:
+            plain = torch.compiler.is_compiling() or (x.requires_grad and torch.is_grad_enabled())
+            y = None if plain else kernels.run("weight_only", x, self.weight, self.bias)
             if y is not None:
                 return y
         return self._forward(x)
@@ -83,12 +89,11 @@ class Linear(Quantized, nn.Linear):
         return self._exact(x)
 
     def _exact(self, x: Tensor) -> Tensor:
-        if x.device.type != "cpu" or x.dtype != torch.float32:
+        if kernels.kind(x) != "cpu":
             return self._elsewhere(x)
-        made = self._compiled.get(self.quant_mode, self.layer, self._constants())
-        if x.dim() == 2:
-            return run(made, x)
-        return run(made, x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)
+        rows = x if x.dim() == 2 else x.reshape(-1, self.in_features)
+        y = self._compiled.run(self.quant_mode, self.layer, self._parameters.values(), rows)
+        return y if rows is x else y.reshape(*x.shape[:-1], self.out_features)
 
     def layer(self) -> Any:
         """The graph of the layer alone."""
@@ -100,11 +105,14 @@ class Linear(Quantized, nn.Linear):
         ).graph()
 
     def _elsewhere(self, x: Tensor) -> Tensor:
-        """On another device, by its kernels; where there are none, or for another dtype, in float with the same quantized numbers."""
+        """On another device, by its kernels; where there are none, in float with the same quantized numbers."""
+        y = None
         if self.quant_mode == "dynamic":
-            y = kernels.run("linear_rows", x, self.weight, self.bias) if x.dtype == torch.float32 else None
+            y = kernels.run("linear_rows", x, self.weight, self.bias)
             return super()._real(x) if y is None else y
-        return faked(super()._real(faked(x, self.input_params).to(x.dtype)), self.output_params).to(x.dtype)
+        if kernels.find(kernels.kind(x), "linear_static") is not None:
+            y = kernels.run("linear_static", x, self.weight, self._compiled.lowered(self.layer, self._parameters.values()))
+        return faked(super()._real(faked(x, self.input_params)), self.output_params) if y is None else y
 
 
 class Embedding(Quantized, nn.Embedding):

@@ -26,7 +26,7 @@ from lowbit.ops.quant import FloatOperand, Operand, RowsOperand
 from lowbit.quant_params import PerAxis, PerBlock, QuantParams
 from lowbit.ranges import params_from_data
 from lowbit.torch.layer import array, bracket, dims, rows
-from lowbit.torch.modules.base import Plan, Quantized
+from lowbit.torch.modules.base import HALF, Plan, Quantized
 from lowbit.torch.qtensor import QTensor
 from lowbit.types import Array, TensorType
 
@@ -175,6 +175,8 @@ class _Recurrent(Quantized):
             self.__dict__["_flat_weights"] = kept
 
     def forward(self, input: Any, hx: Any = None) -> Any:
+        if isinstance(input, Tensor) and input.dtype in HALF and self.is_quantized:
+            return self._wide(input, hx)
         if self.is_quantized and (self.training or self.quant_mode in ("float", "weights")):
             return self._real(input, hx)
         return self._forward(input, hx)
