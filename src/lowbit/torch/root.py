@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten, treespec_dumps, treespec_loads
 
 from lowbit.errors import InputError, LowbitWarning, ShapeError
@@ -23,7 +24,7 @@ from lowbit.ir.graph import Graph
 from lowbit.ir.text import parse_graph, print_graph, stands_in_text
 from lowbit.packing import is_packed, pack, unpack
 from lowbit.runtime.session import Session
-from lowbit.torch.layer import array, plain, session
+from lowbit.torch.layer import array, not_plain, plain, session
 from lowbit.torch.modules.base import HALF
 from lowbit.torch.qtensor import QTensor
 from lowbit.torch.watch import Watch
@@ -187,6 +188,9 @@ class RootForward:
 
 def _run(model: nn.Module, leaves: list[Any], args: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
     held: QuantizedGraph = getattr(model, NAME)
+    for x in leaves:
+        if isinstance(x, FakeTensor) or (isinstance(x, Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(x)):
+            raise not_plain(x)
     change, hooked = held.watch.change(model), held.watch.hooked(model)
     if change is None and hooked is None:
         return held.run(model, leaves)
