@@ -59,16 +59,13 @@ LB_INLINE void transform_output2(const __m256i *m, ptrdiff_t step, __m256i *o, i
     o[to] = _mm256_sub_epi32(d, _mm256_slli_epi32(m[3 * step], 1));
 }
 
-/* 16 channels of one pixel less the zero point, or zeros outside the image and behind the last channel. */
-LB_INLINE __m256i load_pixel(const int8_t *from, int inside, int32_t channels, __m256i zero_point, int8_t zero) {
-    if (!inside)
-        return _mm256_setzero_si256();
+/* `channels` of one pixel less the zero point, zeros behind them. */
+LB_INLINE __m256i load_pixel(const int8_t *from, int32_t channels, __m256i zero_point) {
     if (channels >= 16)
         return _mm256_sub_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from)), zero_point);
-    int8_t bytes[16];
-    memset(bytes, zero, sizeof bytes);
-    memcpy(bytes, from, (size_t)channels);
-    return _mm256_sub_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)bytes)), zero_point);
+    __m128i bytes = _mm256_castsi256_si128(_mm256_packs_epi16(zero_point, zero_point));
+    memcpy(&bytes, from, (size_t)channels);
+    return _mm256_sub_epi16(_mm256_cvtepi8_epi16(bytes), zero_point);
 }
 
 /* out (rows x 16) = `rows` tiles at one point, times the weights of that point. The weights of the next point are asked for meanwhile, by
@@ -118,59 +115,107 @@ static tile tile_at(const lb_conv3x3_s8_params *p, int32_t t) {
     return (tile){t / all, t % all / wide * p->tile_h, t % wide * 4};
 }
 
-/* The transformed inputs of one tile: point q at v + q * step, `depth` channels each. */
-LB_INLINE void load_tile(const int high, const lb_conv3x3_s8_params *p, const int8_t *x, tile t, ptrdiff_t depth, ptrdiff_t step_of_point,
-                         int16_t *v) {
+/* Where the pixels that a tile sees are; those outside the image are `padding`, whose channels are all the first 16. */
+typedef struct {
+    const int8_t *at[MOST_POINTS];
+    ptrdiff_t mask[MOST_POINTS]; /* of the channel */
+    int8_t padding[16];
+} pixels;
+
+static void find(const int high, const lb_conv3x3_s8_params *p, const int8_t *image, int32_t top, int32_t left, pixels *seen) {
+    memset(seen->padding, p->x_zero, sizeof seen->padding);
+    for (int32_t i = 0; i < high + 2; i++)
+        for (int32_t j = 0; j < 6; j++) {
+            const int32_t row = top + i, column = left + j;
+            const int inside = row >= 0 && row < p->in_h && column >= 0 && column < p->in_w;
+            seen->at[6 * i + j] = inside ? image + ((ptrdiff_t)row * p->in_w + column) * p->in_c : seen->padding;
+            seen->mask[6 * i + j] = inside ? -1 : 0;
+        }
+}
+
+/* The transformed inputs of one tile: point q at v + q * step, `depth` channels each. `whole`: all of it is in the image. */
+LB_INLINE void transform_tile(const int high, const int whole, const lb_conv3x3_s8_params *p, const int8_t *from, const pixels *seen,
+                              ptrdiff_t depth, ptrdiff_t step_of_point, int16_t *v) {
     const __m256i zero_point = _mm256_set1_epi16((int16_t)p->x_zero);
-    const int32_t top = t.row - p->pad_h, left = t.column - p->pad_w;
-    const int8_t *image = x + (ptrdiff_t)t.image * p->in_h * p->in_w * p->in_c;
+    const ptrdiff_t line = (ptrdiff_t)p->in_w * p->in_c;
     for (int32_t c = 0; c < depth; c += 16) {
+        const int32_t channels = p->in_c - c < 16 ? p->in_c - c : 16;
         __m256i rows[MOST_POINTS], d[6], o[6];
         for (int32_t j = 0; j < 6; j++) {
+            LB_UNROLL
             for (int32_t i = 0; i < high + 2; i++) {
-                const int32_t row = top + i, column = left + j;
-                const int inside = row >= 0 && row < p->in_h && column >= 0 && column < p->in_w;
-                d[i] = load_pixel(inside ? image + ((ptrdiff_t)row * p->in_w + column) * p->in_c + c : x, inside, p->in_c - c, zero_point,
-                                  (int8_t)p->x_zero);
+                if (whole)
+                    d[i] = load_pixel(from + i * line + (ptrdiff_t)j * p->in_c + c, 16, zero_point);
+                else
+                    d[i] = load_pixel(seen->at[6 * i + j] + (c & seen->mask[6 * i + j]), channels, zero_point);
             }
             if (high == 4)
                 transform_input(d, 1, rows + j, 6);
             else
                 transform_input2(d, rows + j, 6);
         }
+        LB_UNROLL
         for (int32_t i = 0; i < high + 2; i++) {
             transform_input(rows + 6 * i, 1, o, 1);
+            LB_UNROLL
             for (int32_t j = 0; j < 6; j++)
                 _mm256_store_si256((__m256i *)(void *)(v + (6 * i + j) * step_of_point + c), o[j]);
         }
     }
 }
 
+LB_INLINE void load_tile(const int high, const lb_conv3x3_s8_params *p, const int8_t *x, tile t, ptrdiff_t depth, ptrdiff_t step_of_point,
+                         int16_t *v) {
+    const int32_t top = t.row - p->pad_h, left = t.column - p->pad_w;
+    const int8_t *image = x + (ptrdiff_t)t.image * p->in_h * p->in_w * p->in_c;
+    if (top >= 0 && left >= 0 && top + high + 2 <= p->in_h && left + 6 <= p->in_w && p->in_c == depth) {
+        const int8_t *from = image + ((ptrdiff_t)top * p->in_w + left) * p->in_c;
+        transform_tile(high, 1, p, from, NULL, depth, step_of_point, v);
+        return;
+    }
+    pixels seen;
+    find(high, p, image, top, left, &seen);
+    transform_tile(high, 0, p, NULL, &seen, depth, step_of_point, v);
+}
+
+/* Four neighbours of a row for 8 channels: what the transform gives, divided, and the bias. */
+LB_INLINE void four_pixels(const int high, const __m256i *columns, __m256i start, __m256i y[4]) {
+    const __m256i inverse = _mm256_set1_epi32(high == 4 ? 0x38E38E39 : (int32_t)0xAAAAAAAB); /* of 9, of 3 */
+    transform_output(columns, 1, y, 1);
+    LB_UNROLL
+    for (int j = 0; j < 4; j++)
+        y[j] = _mm256_add_epi32(_mm256_srai_epi32(_mm256_mullo_epi32(y[j], inverse), high == 4 ? 6 : 4), start);
+}
+
 /* The outputs of one tile for 16 channels, of which `width` exist; m has point q at m + q * step. */
 LB_INLINE void store_tile(const int high, const lb_conv3x3_s8_params *p, const __m256i *m, ptrdiff_t step_of_point, tile t,
                           const __m256i start[2], const __m256 multiplier[2], const lb_clamp16 *clamp, int8_t *out, int32_t width) {
-    const __m256i inverse = _mm256_set1_epi32(high == 4 ? 0x38E38E39 : (int32_t)0xAAAAAAAB); /* of 9, of 3 */
-    const int shift = high == 4 ? 6 : 4;
-    __m256i y[2][16];
-    for (int half = 0; half < 2; half++) {
-        __m256i columns[24];
+    __m256i columns[2][24];
+    for (int half = 0; half < 2; half++)
         for (int j = 0; j < 6; j++)
             if (high == 4)
-                transform_output(m + j * step_of_point + half, 6 * step_of_point, columns + j, 6);
+                transform_output(m + j * step_of_point + half, 6 * step_of_point, columns[half] + j, 6);
             else
-                transform_output2(m + j * step_of_point + half, 6 * step_of_point, columns + j, 6);
-        for (int i = 0; i < high; i++)
-            transform_output(columns + 6 * i, 1, y[half] + 4 * i, 1);
-    }
-    for (int32_t i = 0; i < high && t.row + i < p->out_h; i++)
-        for (int32_t j = 0; j < 4 && t.column + j < p->out_w; j++) {
-            const __m256i y0 = _mm256_srai_epi32(_mm256_mullo_epi32(y[0][4 * i + j], inverse), shift);
-            const __m256i y1 = _mm256_srai_epi32(_mm256_mullo_epi32(y[1][4 * i + j], inverse), shift);
-            const ptrdiff_t pixel = ((ptrdiff_t)t.image * p->out_h + t.row + i) * p->out_w + t.column + j;
-            const __m128i q =
-                lb_requantize16(_mm256_add_epi32(y0, start[0]), _mm256_add_epi32(y1, start[1]), multiplier[0], multiplier[1], clamp);
-            lb_store_bytes(out + pixel * p->out_stride, q, width);
+                transform_output2(m + j * step_of_point + half, 6 * step_of_point, columns[half] + j, 6);
+    const int32_t wide = p->out_w - t.column < 4 ? p->out_w - t.column : 4;
+    out += (((ptrdiff_t)t.image * p->out_h + t.row) * p->out_w + t.column) * p->out_stride;
+    for (int32_t i = 0; i < high && t.row + i < p->out_h; i++, out += (ptrdiff_t)p->out_w * p->out_stride) {
+        __m256i below[4], above[4];
+        four_pixels(high, columns[0] + 6 * i, start[0], below);
+        four_pixels(high, columns[1] + 6 * i, start[1], above);
+        __m128i q[4];
+        LB_UNROLL
+        for (int j = 0; j < 4; j += 2) {
+            const __m256i a[2] = {below[j], above[j]}, b[2] = {below[j + 1], above[j + 1]};
+            const __m256i bytes = lb_requantize32(a, b, multiplier[0], multiplier[1], clamp);
+            q[j] = _mm256_castsi256_si128(bytes), q[j + 1] = _mm256_extracti128_si256(bytes, 1);
         }
+        if (wide == 4 && width == PANEL)
+            LB_UNROLL
+        for (int j = 0; j < 4; j++)
+            _mm_storeu_si128((__m128i *)(void *)(out + j * p->out_stride), q[j]);
+        else for (int32_t j = 0; j < wide; j++) lb_store_bytes(out + j * p->out_stride, q[j], width);
+    }
 }
 
 static void load_tile4(const lb_conv3x3_s8_params *p, const int8_t *x, tile t, ptrdiff_t depth, ptrdiff_t step_of_point, int16_t *v) {
@@ -204,7 +249,7 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
         const int32_t left = item % parts * p->block_columns,
                       right = p->out_c - left < p->block_columns ? p->out_c : left + p->block_columns;
         const int32_t first = item / parts * p->block, count = (int32_t)(tiles - first < p->block ? tiles - first : p->block);
-        const int32_t groups = (count + TILE - 1) / TILE;
+        const int32_t groups = (count + TILE - 1) / TILE, least = count / groups, larger = count % groups; /* of about equal size */
         const ptrdiff_t v_step = count * depth, m_step = 2 * (ptrdiff_t)count;
         for (int32_t t = 0; t < count && (item == begin || left == 0); t++)
             (p->tile_h == 4 ? load_tile4 : load_tile2)(p, x, tile_at(p, first + t), depth, v_step, v + t * depth);
@@ -218,15 +263,15 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
             const __m256i start[2] = {_mm256_load_si256((const __m256i *)(const void *)b),
                                       _mm256_load_si256((const __m256i *)(const void *)(b + 8))};
             const __m256 scale[2] = {_mm256_load_ps(f), _mm256_load_ps(f + 8)};
+            const ptrdiff_t step = 4 * PANEL / groups;
             for (int q = 0; q < points; q++, u += depth * PANEL) {
                 const int16_t *from = v + q * v_step;
                 __m256i *to = m + q * m_step;
                 const char *ask =
                     (const char *)(n + PANEL >= right && q + 1 == points ? u : u + depth * PANEL); /* nothing is behind the last */
-                const ptrdiff_t step = 4 * PANEL / groups;
-                for (int32_t g = 0, t = 0, next; g < groups; g++, t = next) { /* of about equal size */
-                    next = (int32_t)((int64_t)count * (g + 1) / groups);
-                    multiplied[next - t](from + t * depth, depth, u, ask, step, to + 2 * t);
+                for (int32_t g = 0, many; g < groups; g++, from += many * depth, to += 2 * many) {
+                    many = least + (g < larger);
+                    multiplied[many](from, depth, u, ask, step, to);
                     ask += step * depth / 2;
                 }
             }
