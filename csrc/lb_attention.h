@@ -47,6 +47,17 @@ static inline float lb_attention_factor(const lb_attention_s8_params *p, int64_t
     return lb_f32_div(p->multiplier, lb_f32_from_s64(total ? total : 1));
 }
 
+/* In the place of scores, the largest of which is `top`, the bits of their probabilities, which are integers; gives their sum. */
+static inline int64_t lb_attention_shares(float *scores, int32_t keys, float top) {
+    int64_t total = 0;
+    for (int32_t j = 0; j < keys; j++) {
+        const int32_t share = lb_round_clamp(lb_f32_mul(LB_ONE, lb_exp(lb_f32_sub(scores[j], top))), 0, 0, 1 << 20);
+        scores[j] = lb_f32_of_bits((uint32_t)share);
+        total += share;
+    }
+    return total;
+}
+
 /* `bytes` of an element are a constant where this is called, so that a compiler leaves out the other width. scratch holds a score, then the
  * bits of a probability, which is an integer, for each key. */
 static inline void lb_attention_ref(const lb_attention_s8_params *p, int32_t bytes, const void *q, const void *k, const void *v,
@@ -67,12 +78,7 @@ static inline void lb_attention_ref(const lb_attention_s8_params *p, int32_t byt
                 scores[j] = lb_masked(p, mask, at, lb_f32_mul(lb_f32_from_s64(acc), p->score_scale));
                 top = lb_f32_less(top, scores[j]) ? scores[j] : top;
             }
-            int64_t total = 0;
-            for (int32_t j = 0; j < keys; j++) {
-                const int32_t share = lb_round_clamp(lb_f32_mul(LB_ONE, lb_exp(lb_f32_sub(scores[j], top))), 0, 0, 1 << 20);
-                scores[j] = lb_f32_of_bits((uint32_t)share);
-                total += share;
-            }
+            const int64_t total = lb_attention_shares(scores, keys, top);
             const float factor = lb_attention_factor(p, total);
             for (int32_t f = 0; f < p->values; f++) {
                 int64_t acc = 0;

@@ -41,7 +41,7 @@ SPEED = """
 ## Instructions per inference
 
 In millions, counted by QEMU. A core's own kernels (`armdsp`: SMLAD and friends; `mve`: vectors) beside portable C (`ref`) on the same core.
-Convolutions, linear and recurrent layers have them; attention, norms and softmax are portable C everywhere.
+Convolutions, linear and recurrent layers have them, and attention (`armdsp`, also on the Cortex-M55); norms are portable C everywhere.
 
 | network | multiply-adds | """
 

@@ -17,8 +17,8 @@
  * ceil(rows / block_rows), those of one head one after the other.
  *
  * scratch, aligned to 64: with K = keys, E = features, V = values rounded up to 16 and B = bytes of an element of q,
- * 24 * K * B + 4 * K * (E + V) * B + 24 * (E + 2 * K) bytes; `ref` takes 4 * keys. The caller proves that sums stay below 2^52 and keys <=
- * 8192, and with 8 bits that those of q * k stay below 2^31. */
+ * 24 * K * B + 4 * K * (E + V) * B + 24 * (E + 2 * K) bytes; `ref` and armdsp take 4 * keys. The caller proves that sums stay below 2^52
+ * and keys <= 8192, and with 8 bits that those of q * k stay below 2^31. */
 typedef struct {
     int32_t q_stride[3];
     int32_t k_stride[3];

@@ -15,7 +15,16 @@ from lowbit.runtime.kernel_table import kernel_of, parse_contracts, parse_isas, 
 CSRC = Path(__file__).parents[2] / "csrc"
 PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights
 # those that test contracts of microcontrollers
-TESTS = ("test_kernels.c", "test_layers.c", "test_images.c", "test_wide.c", "test_conv_wide.c", "test_rnn.c", "test_int4.c")
+TESTS = (
+    "test_kernels.c",
+    "test_layers.c",
+    "test_images.c",
+    "test_wide.c",
+    "test_conv_wide.c",
+    "test_rnn.c",
+    "test_int4.c",
+    "test_attention.c",
+)
 OTHERS = """\
 #include "test_support.h"
 #include <malloc.h>

@@ -97,7 +97,7 @@ def attention(node: Node, ctx: Context) -> list[Call] | None:
         ctx.kernel(f"attention_{width}"),
         item_bytes(q) * (24 * wide["keys"] + panels) + 24 * (wide["features"] + 2 * wide["keys"]),
     )
-    scratch = Scratch(4 * keys if kernel.isa == "ref" else size)
+    scratch = Scratch(4 * keys if kernel.isa in ("ref", "armdsp") else size)
     args += [args[0] if mask is None else ctx.argument(mask), written, scratch]
     macs = batch * heads * rows * keys * (features + values)
     return [Call(kernel, fields, tuple(args), batch * heads * -(-rows // block), macs / 30.0)]
