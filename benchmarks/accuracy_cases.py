@@ -1,7 +1,7 @@
 """The networks of benchmarks/accuracy.py with their data: seeded zoo networks, public trained ones, the demo network.
 
 Public networks and data are fetched by name into the cache (see zoo/fetch.py); what a case is fed with is as real as the packages allow:
-photographs of scikit-image and scikit-learn, handwritten digits, rendered lines of text, sentences of speeches, voiced sounds.
+photographs of scikit-image and scikit-learn, handwritten digits, printed lines of text, sentences of speeches, voiced sounds.
 """
 
 from __future__ import annotations
@@ -133,6 +133,29 @@ def drawn(text: str, height: int, width: int, rng: np.random.Generator) -> NDArr
     return np.ascontiguousarray(np.clip(x, 0, 1).transpose(2, 0, 1))
 
 
+def typefaces() -> list[Path]:
+    """36 faces of four families, upright and slanted, thin to heavy (PyPI packages of fonts under the SIL Open Font License)."""
+    families = ("font-source-sans-pro", "0.0.1"), ("font-source-serif-pro", "0.0.1"), ("font-caladea", "0.0.2"), ("font-manrope", "0.0.2")
+    return [file for name, version in families for file in sorted(pypi(name, version).rglob("*.ttf"))]
+
+
+def printed(count: int, height: int, width: int, seed: int) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Lines of whole words, black on white, each in another face: the words, and (3, H, W) in -1 … 1 with zeros behind the line's end."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    rng, text, faces = np.random.default_rng(seed), " ".join(sentences()).split(), typefaces()
+    for i in range(count):
+        font = ImageFont.truetype(str(faces[i % len(faces)]), int(height * rng.uniform(0.62, 0.78)))
+        start = int(rng.integers(0, len(text) - 20))
+        fits = [n for n in range(1, 16) if font.getlength(" ".join(text[start : start + n])) <= width - 16]
+        line = " ".join(text[start : start + max(fits, default=1)])
+        image = Image.new("RGB", (min(width, int(font.getlength(line)) + 16), height), (255, 255, 255))
+        ImageDraw.Draw(image).text((8, height // 2), line, (0, 0, 0), font, anchor="lm")
+        x = np.zeros((3, height, width), np.float32)
+        x[:, :, : image.width] = np.asarray(image, np.float32).transpose(2, 0, 1) / 127.5 - 1
+        yield line, x
+
+
 def words(count: int, length: int, seed: int) -> list[str]:
     """Pieces of about `length` characters out of the sentences."""
     rng, text = np.random.default_rng(seed), " ".join(sentences())
@@ -196,14 +219,13 @@ def zoo_case(name: str) -> Case:
 
 
 def ocr_rec() -> Case:
-    rng = np.random.default_rng(1)
-    lines = words(40, 24, 2)
     import onnx
 
     path = fetched.ocr("rec")
     characters = {p.key: p.value for p in onnx.load(str(path)).metadata_props}["character"].split("\n")
-    samples = [{"x": drawn(t, 48, 320, rng)[None] * 2 - 1} for t in lines]
-    return of_file("ocr-rec", path, samples, 20, right=spelled([*characters, " "], lines[20:]))
+    lines = list(printed(36 + 144, 48, 320, 1))  # each face once to calibrate, four times to test
+    samples = [{"x": x[None]} for _, x in lines]
+    return of_file("ocr-rec", path, samples, 36, right=spelled([*characters, " "], [text for text, _ in lines[36:]]))
 
 
 def ocr_cls() -> Case:
