@@ -15,6 +15,7 @@ from lowbit.accuracy.goal import Goal, GuardStep
 from lowbit.ir.build import Builder
 from lowbit.ir.file import load, save
 from lowbit.ir.graph import Graph
+from lowbit.ops.op import get_op
 from lowbit.pipeline import guarded
 from lowbit.types import TensorType
 
@@ -75,6 +76,18 @@ def test_a_guarded_quantize_holds_less_than_twice_the_network(monkeypatch: pytes
     kept = " ".join(step.what for step in told if step.kept)
     assert "equalized" in kept and "errors cancel" in kept  # the steps that hold other weights beside the network's
     assert found.graph.parameter_bytes < peak < graph.parameter_bytes  # and the network itself, which the caller holds
+
+
+def test_weights_are_made_real_without_a_second_copy() -> None:
+    """A table of embeddings is the largest constant of a language model: with a copy beside it the guard passed twice the network."""
+    table, scales = np.ones((4096, 256), np.int8), np.full(4096, 0.5, np.float32)
+    tracemalloc.start()
+    try:
+        (real,) = get_op("dequantize_linear").run([table, scales, np.zeros(4096, np.int8)], {"axis": 0, "block_size": 0, "to": "float32"})
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert real.nbytes <= peak < 1.2 * real.nbytes
 
 
 def test_files_are_safetensors_that_the_formats_own_library_reads(tmp_path: Path) -> None:

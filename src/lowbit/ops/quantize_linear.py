@@ -77,11 +77,11 @@ def infer_dequantize(
 
 
 def dequantize(q: Array, scale: Array, zero_point: Array | None = None, *, axis: int, block_size: int, to: str = "float32") -> Array:
-    s = spread(scale, q.shape, axis, block_size).astype(np.float32)
+    s = spread(scale, q.shape, axis, block_size).astype(np.float32, copy=False)
     zp = np.zeros((), np.int32) if zero_point is None else spread(zero_point, q.shape, axis, block_size)
     if q.dtype.kind not in "iu":
         return ((q.astype(np.float32) - zp.astype(np.float32)) * s).astype(dtype(to).numpy)
-    return dequantize_with(q, s, zp).astype(dtype(to).numpy)
+    return dequantize_with(q, s, zp).astype(dtype(to).numpy, copy=False)  # tables have hundreds of megabytes
 
 
 def infer_dynamic(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
