@@ -21,7 +21,7 @@ from lowbit.runtime.session import Session
 from lowbit.types import TensorType
 
 Way = Callable[[], object]
-METHODS = ("pairs", "bins", "nibbles", "plain", "light", "near")  # csrc/lb_weights_avx2.h
+METHODS = ("pairs", "bins", "nibbles", "plain", "light", "near", "alone", "alone light")  # csrc/lb_weights_avx2.h
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,10 @@ static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, c
         lb_halve_row(a, k, out, s->low + i * s->stride);
     else if (method == LB_NEAR)
         lb_near_row(s, i, a, k, x_zero);
+    else if (method == LB_ALONE)
+        lb_alone_row((lb_alone *)(void *)out, a, k, x_zero, 4 * LB_ALONE_COLUMNS, 0);
+    else if (method == LB_ALONE_LIGHT)
+        lb_alone_row((lb_alone *)(void *)out, a, k, -128, 4 * LB_ALONE_COLUMNS, 1);
     else
         s->pairs[i] = lb_pack_row(a, k, 0, 0, (int16_t *)(void *)out);
 }
@@ -82,10 +86,16 @@ typedef struct {
 
 static inline lb_eight lb_eight_at(const lb_product *p, ptrdiff_t n, ptrdiff_t right) {
     const ptrdiff_t width = right - n < 0 ? 0 : right - n < 8 ? right - n : 8;
-    const int32_t zero = p->method == LB_NEAR ? 0 : p->x_zero + (p->method == LB_PAIRS || p->method == LB_PLAIN ? 0 : 128);
+    const int32_t zero =
+        p->method == LB_NEAR || p->method == LB_ALONE ? 0 : p->x_zero + (p->method == LB_PAIRS || p->method == LB_PLAIN ? 0 : 128);
     __m256i bias = _mm256_setzero_si256(), m = bias;
-    memcpy(&bias, p->bias + (width ? n : 0), 4 * (size_t)width);
-    memcpy(&m, p->multiplier + (width ? n : 0), 4 * (size_t)width);
+    if (width == 8) {
+        bias = _mm256_loadu_si256((const __m256i *)(const void *)(p->bias + n));
+        m = _mm256_castps_si256(_mm256_loadu_ps(p->multiplier + n));
+    } else {
+        memcpy(&bias, p->bias + (width ? n : 0), 4 * (size_t)width);
+        memcpy(&m, p->multiplier + (width ? n : 0), 4 * (size_t)width);
+    }
     const __m256i sums = _mm256_load_si256((const __m256i *)(const void *)(lb_weight_sums(p->packed) + n));
     const __m256i added = _mm256_load_si256((const __m256i *)(const void *)(lb_weight_added(p->packed, p->n) + n));
     const __m256i start = _mm256_sub_epi32(_mm256_add_epi32(bias, added), _mm256_mullo_epi32(sums, _mm256_set1_epi32(zero)));
@@ -116,7 +126,7 @@ LB_INLINE void lb_finish(const lb_product *p, ptrdiff_t row, ptrdiff_t n, const 
 
 /* Results of `rows` rows: 16 columns from n on, of any kind. Bytes of full panels are made of two rows at a time. */
 static __attribute__((noinline)) void lb_finish_any(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[][2],
-                                                    const lb_eight e[2]) {
+                                                    const lb_eight *e) {
     int r = 0;
     if (p->to == LB_TO_S8 && e[1].width == 8)
         for (; r + 2 <= rows; r += 2) {
@@ -131,6 +141,15 @@ static __attribute__((noinline)) void lb_finish_any(const int rows, const lb_pro
 
 /* The same, where what most layers need is at hand: the end of a short product takes as long as its middle. */
 LB_INLINE void lb_finish16(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, __m256i c[][2], const lb_eight e[2]) {
+    if (p->to == LB_TO_F32 && e[1].width == 8) {
+        float *out = (float *)p->out + row * p->out_stride + n;
+        LB_UNROLL
+        for (int r = 0; r < rows; r++, out += p->out_stride) {
+            _mm256_storeu_ps(out, _mm256_mul_ps(_mm256_cvtepi32_ps(c[r][0]), e[0].m));
+            _mm256_storeu_ps(out + 8, _mm256_mul_ps(_mm256_cvtepi32_ps(c[r][1]), e[1].m));
+        }
+        return;
+    }
     if (!e[0].bare) {
         __m256i copy[LB_PLAIN_ROWS][2]; /* c itself stays in registers */
         LB_UNROLL
@@ -183,6 +202,13 @@ typedef struct {
     const char *next; /* weights that are multiplied after this panel, or NULL */
     ptrdiff_t bytes;  /* of them */
 } lb_panel_work;
+
+/* 16 columns from n on. */
+LB_INLINE lb_panel_work lb_panel_work_at(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t n, ptrdiff_t right) {
+    lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right), lb_eight_at(p, n + 8, right)}, NULL, 0};
+    t.e[0].bare &= t.e[1].bare && t.e[1].width == 8 && p->to == LB_TO_S8;
+    return t;
+}
 
 /* Weights come from far away where a layer has many of them: with tile i of `tiles` a part of the next panel is asked for, so that it is
  * near when its time comes. */
@@ -314,6 +340,36 @@ static inline void lb_near_panel(const lb_panel_work *t, ptrdiff_t rows, const u
     }
 }
 
+/* 16 columns, or 32: one panel or two. */
+LB_INLINE void lb_alone_columns(const int panels, const int light, const lb_panel_work t[], ptrdiff_t rows, const uint8_t *w) {
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        __m256i c[LB_ALONE_MOST];
+        lb_alone_products(2 * panels, light, (const lb_alone *)(const void *)(t->s->a + i * t->s->stride), w, c);
+        for (int panel = 0; panel < panels; panel++) {
+            const lb_panel_work *own = t + panel;
+            __m256i sums[1][2] = {{_mm256_add_epi32(c[2 * panel], own->e[0].start), _mm256_add_epi32(c[2 * panel + 1], own->e[1].start)}};
+            lb_finish16(1, own->p, own->first + i, own->n, sums, own->e);
+        }
+    }
+}
+
+/* Panels of 32 columns, of which a part of the columns may begin or end in the middle of one. */
+LB_INLINE void lb_alone_multiply(const int light, const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
+                                 ptrdiff_t right) {
+    const uint8_t *own = (const uint8_t *)p->packed + lb_weights_front(p->n);
+    for (ptrdiff_t n = left, columns; n < right; n += columns) {
+        const uint8_t *w = own + n / LB_ALONE_COLUMNS * LB_ALONE_COLUMNS * lb_round_up(p->k, LB_ALONE_STEP) + n % LB_ALONE_COLUMNS * 4;
+        lb_panel_work t[2];
+        columns = n % LB_ALONE_COLUMNS || right - n <= LB_PANEL ? LB_PANEL : LB_ALONE_COLUMNS;
+        for (int i = 0; i < columns / LB_PANEL; i++)
+            t[i] = lb_panel_work_at(p, s, first, n + i * LB_PANEL, right);
+        if (columns == LB_ALONE_COLUMNS)
+            lb_alone_columns(2, light, t, rows, w);
+        else
+            lb_alone_columns(1, light, t, rows, w);
+    }
+}
+
 LB_INLINE void lb_bins_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const lb_bin_panel *panel) {
     __m256i c[LB_BIN_ROWS];
     LB_UNROLL
@@ -429,6 +485,13 @@ static inline void lb_light_panel(const lb_panel_work *t, ptrdiff_t rows, const 
 static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
     const char *own = (const char *)p->packed + lb_weights_front(p->n);
     const ptrdiff_t columns = p->method == LB_BINS ? LB_BIN_COLUMNS : LB_PANEL;
+    if (p->method == LB_ALONE || p->method == LB_ALONE_LIGHT) {
+        if (p->method == LB_ALONE)
+            lb_alone_multiply(0, p, s, first, rows, left, right);
+        else
+            lb_alone_multiply(1, p, s, first, rows, left, right);
+        return;
+    }
     if (p->method == LB_NEAR)
         lb_near_fill(s, rows, p->k, p->x_zero);
     for (ptrdiff_t n = left; n < right; n += columns) {

@@ -1,114 +1,58 @@
-/* Recurrent layers on AVX2: products of a state with panels of 16 units, by magnitudes and signs.
- *
- * With s = -1 where h < 0 and else 0, h * w = |h| * ((w ^ s) - s), and the sum of |h| * s is the same for all units. |h| is at most 128 and
- * a byte of w ^ s within -128 ... 127: vpmaddubsw adds two products that fit int16 for every state and weight. Weights are read once a
- * step, and in turn forwards and backwards: what was read last is still in the second-level cache.
- * Gates come when all sums of a step are there: eight units then need not wait for each other. */
+/* Recurrent layers on AVX2: products of a state with panels of eight units, as in lb_alone_avx2.h. Weights are read once a step, and in
+ * turn forwards and backwards: what was read last is still in the second-level cache. Gates come when all sums of a step are there: eight
+ * units then need not wait for each other. */
 #ifndef LB_RNN_AVX2_H
 #define LB_RNN_AVX2_H
 
+#include "lb_alone_avx2.h"
 #include "lb_rnn.h"
 
-#include <immintrin.h>
-#include <string.h>
-
-#define LB_INLINE static inline __attribute__((always_inline))
-
-enum { LB_UNITS = 16 };
+enum { LB_UNITS = 8 };
 
 /* What a row of the batch has of scratch; `wide` is hidden rounded up to 64. */
 typedef struct {
-    int8_t *h, *magnitude; /* bytes that meet the weights, `wide` each; h is s in the end */
-    float *kept;           /* `wide` floats (or integers) between the two halves of a step, twice */
+    int8_t *h;   /* `wide` bytes, where the state is not bytes before */
+    float *kept; /* `wide` floats (or integers) between the two halves of a step, twice */
     float *scale;
-    int32_t *negative; /* the sum of |h| where h < 0 */
-    int32_t *sums;     /* of panels: gates x 16 each */
+    int32_t *sums;  /* of panels: gates x LB_UNITS each */
+    lb_alone *form; /* the state as it meets the weights */
 } lb_rnn_row;
 
 static inline lb_rnn_row lb_rnn_row_at(void *scratch, int32_t hidden, int32_t b) {
     const ptrdiff_t wide = ((ptrdiff_t)hidden + 63) / 64 * 64;
-    int8_t *at = (int8_t *)scratch + b * 32 * wide;
-    return (lb_rnn_row){at,
-                        at + wide,
-                        (float *)(void *)(at + 4 * wide),
-                        (float *)(void *)(at + 2 * wide),
-                        (int32_t *)(void *)(at + 3 * wide),
-                        (int32_t *)(void *)(at + 16 * wide)};
+    int8_t *at = (int8_t *)scratch + b * 40 * wide;
+    return (lb_rnn_row){at, (float *)(void *)(at + 4 * wide), (float *)(void *)(at + wide), (int32_t *)(void *)(at + 12 * wide),
+                        (lb_alone *)(void *)(at + 28 * wide)};
 }
 
-/* Bytes of a panel of 16 units. */
+/* Bytes of a panel. */
 static inline ptrdiff_t lb_panel_bytes(int32_t hidden, int gates) {
-    return gates * LB_UNITS * (4 + ((ptrdiff_t)hidden + 3) / 4 * 4);
+    return gates * LB_UNITS * (((ptrdiff_t)hidden + LB_ALONE_STEP - 1) / LB_ALONE_STEP * LB_ALONE_STEP);
 }
 
+/* How many there are in a direction: two for every 16 units. */
 static inline int32_t lb_panels(int32_t hidden) {
-    return (hidden + LB_UNITS - 1) / LB_UNITS;
+    return (hidden + 15) / 16 * 2;
 }
 
-/* n bytes in row.h become magnitudes and signs, with zeros behind them up to a multiple of 32. */
-static inline void lb_rnn_magnitudes(const lb_rnn_row *row, int32_t n) {
-    const int32_t end = (n + 31) / 32 * 32;
-    const __m256i zero = _mm256_setzero_si256();
-    __m256i sum = zero;
-    memset(row->h + n, 0, (size_t)(end - n));
-    for (int32_t i = 0; i < end; i += 32) {
-        __m256i *h = (__m256i *)(void *)(row->h + i);
-        const __m256i v = _mm256_load_si256(h), magnitude = _mm256_abs_epi8(v), s = _mm256_cmpgt_epi8(zero, v);
-        sum = _mm256_add_epi64(sum, _mm256_sad_epu8(_mm256_and_si256(magnitude, s), zero));
-        _mm256_store_si256((__m256i *)(void *)(row->magnitude + i), magnitude);
-        _mm256_store_si256(h, s);
-    }
-    const __m128i half = _mm_add_epi64(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    *row->negative = _mm_cvtsi128_si32(_mm_add_epi64(half, _mm_unpackhi_epi64(half, half)));
-}
-
-typedef int32_t __attribute__((may_alias)) lb_quad;
-
-/* acc += |h| * (w ^ s) for four k of 16 units. In assembly, so that the chains of both halves run beside each other. */
-LB_INLINE void lb_rnn_step(__m256i acc[2], const __m256i *w, __m256i s, __m256i magnitude, __m256i ones) {
-    __m256i t, u;
-    __asm__("vpxor %[w0], %[s], %[t]\n\t"
-            "vpxor %[w1], %[s], %[u]\n\t"
-            "vpmaddubsw %[t], %[m], %[t]\n\t"
-            "vpmaddubsw %[u], %[m], %[u]\n\t"
-            "vpmaddwd %[t], %[ones], %[t]\n\t"
-            "vpmaddwd %[u], %[ones], %[u]\n\t"
-            "vpaddd %[t], %[c0], %[c0]\n\t"
-            "vpaddd %[u], %[c1], %[c1]"
-            : [c0] "+x"(acc[0]), [c1] "+x"(acc[1]), [t] "=&x"(t), [u] "=&x"(u)
-            : [w0] "m"(w[0]), [w1] "m"(w[1]), [s] "x"(s), [m] "x"(magnitude), [ones] "x"(ones));
-}
-
-/* sums (gates x 16) = the start of a panel + its products with a row. */
-LB_INLINE void lb_rnn_sums(const int gates, const void *panel, const lb_rnn_row *row, int32_t hidden, int32_t *sums) {
-    const __m256i *w = panel;
-    const __m256i ones = _mm256_set1_epi16(1), negative = _mm256_set1_epi32(*row->negative);
-    __m256i acc[4][2];
-    for (int i = 0; i < gates; i++)
-        for (int half = 0; half < 2; half++)
-            acc[i][half] = _mm256_add_epi32(_mm256_load_si256(w + 2 * i + half), negative);
-    w += 2 * gates;
-    for (int32_t k = 0; k < hidden; k += 4, w += 2 * gates) {
-        const __m256i s = _mm256_set1_epi32(*(const lb_quad *)(const void *)(row->h + k));
-        const __m256i magnitude = _mm256_set1_epi32(*(const lb_quad *)(const void *)(row->magnitude + k));
-        for (int i = 0; i < gates; i++)
-            lb_rnn_step(acc[i], w + 2 * i, s, magnitude, ones);
-    }
-    for (int i = 0; i < gates; i++)
-        for (int half = 0; half < 2; half++)
-            _mm256_store_si256((__m256i *)(void *)(sums + LB_UNITS * i + 8 * half), acc[i][half]);
+/* row.form = the state of so many bytes, for panels of so many gates. */
+static inline void lb_rnn_form(const lb_rnn_row *row, const int8_t *state, int32_t hidden, int32_t zero, int gates) {
+    lb_alone_row(row->form, state, hidden, zero, (uint32_t)gates * 4 * LB_UNITS, 0);
 }
 
 /* The sums of an item's units and all rows of the batch. `panels` are those of the direction. */
 LB_INLINE void lb_rnn_products(const int gates, const lb_lstm_s8_params *p, const char *panels, const lb_units *u, int32_t step,
                                void *scratch) {
     const ptrdiff_t bytes = lb_panel_bytes(p->hidden, gates);
-    const int32_t first = u->first / LB_UNITS, count = lb_panels(u->last) - first;
+    const int32_t first = u->first / LB_UNITS, count = (u->last + LB_UNITS - 1) / LB_UNITS - first;
     for (int32_t turn = 0; turn < count; turn++) {
         const int32_t panel = step % 2 ? first + count - 1 - turn : first + turn;
         for (int32_t b = 0; b < p->batch; b++) {
             const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, b);
-            lb_rnn_sums(gates, panels + panel * bytes, &row, p->hidden, row.sums + panel * gates * LB_UNITS);
+            __m256i c[LB_ALONE_MOST], *sums = (__m256i *)(void *)(row.sums + panel * gates * LB_UNITS);
+            lb_alone_products(gates, 0, row.form, (const uint8_t *)panels + panel * bytes, c);
+            for (int i = 0; i < gates; i++)
+                _mm256_store_si256(sums + i, c[i]);
         }
     }
 }
@@ -170,7 +114,7 @@ LB_INLINE void lb_write_bytes(const lb_eight *u, int8_t *to, __m256i v) {
 
 /* fl32(sum) * scale for one of the `gates` of panels. */
 LB_INLINE __m256 lb_scaled(const lb_eight *u, const int32_t *sums, int gates, int gate, __m256 scale) {
-    const ptrdiff_t at = u->first / LB_UNITS * LB_UNITS * gates + gate * LB_UNITS + u->first % LB_UNITS;
+    const ptrdiff_t at = u->first * gates + gate * LB_UNITS;
     return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_load_si256((const __m256i *)(const void *)(sums + at))), scale);
 }
 

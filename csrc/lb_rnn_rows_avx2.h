@@ -7,8 +7,8 @@
 
 #include <float.h>
 
-/* Floats as int8 into row.h, with magnitudes, and their scale. */
-static inline void lb_rnn_quantize(const lb_rnn_row *row, const float *x, int32_t n) {
+/* row.form = floats as int8, by their scale, for panels of so many gates. */
+static inline void lb_rnn_quantize(const lb_rnn_row *row, const float *x, int32_t n, int gates) {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     __m256 most = _mm256_setzero_ps();
     int32_t i = 0;
@@ -35,7 +35,7 @@ static inline void lb_rnn_quantize(const lb_rnn_row *row, const float *x, int32_
         const lb_eight e = lb_eight_at(i, n);
         lb_write_bytes(&e, row->h, lb_round8(_mm256_div_ps(lb_read(&e, x), s), lo, hi));
     }
-    lb_rnn_magnitudes(row, n);
+    lb_rnn_form(row, row->h, n, 0, gates);
 }
 
 /* px * (x_scale * w_scale) + bias, for a gate whose rows begin at the pointers. */

@@ -1,22 +1,25 @@
-/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Six methods, each exact; linear_s8_pack chooses one for a layer:
+/* Weights of linear_s8 and conv_s8 as AVX2 wants them. Each is exact; linear_s8_pack chooses one for a layer:
  *
  *   pairs    Winograd's inner product of 1968 on int16, as in lb_gemm_s8_avx2.h: for weights of any kind, and many rows
  *   plain    int16 by vpmaddwd: for rows so short that what happens before and behind the products takes longer
  *   bins     bytes by vpmaddubsw, where the weights are such that sums of int16 hold: lb_bins_avx2.h
  *   near     bytes by vpmaddubsw, where activations are such that they hold: lb_near_avx2.h, for weights of any kind, and many rows
- *   nibbles  bytes by vpmaddubsw, activations in halves: for few rows, because every weight is read once and as a byte
+ *   alone    the same for each row by itself: lb_alone_avx2.h, for few rows, because every weight is read once and as a byte;
+ *            and its form for activations near -128
+ *   nibbles  bytes by vpmaddubsw, activations in halves: for rows of light that are not
  *   light    bytes by vpmaddubsw, where the activations are such that sums of int16 hold: lb_light_avx2.h
  *
  * Packed: a head of 64 bytes; for each column, n rounded up to 16, the sum of its weights; for each column what the method adds to
  * every accumulator; then from a multiple of 64 on the method's own. Activations stand as they are for pairs and plain, less their
- * zero point for near, plus 128 for the others: a column's accumulator begins with bias + added - (zero point, or 0, or it plus 128) *
- * sum, modulo 2^32. */
+ * zero point for near and the first alone, plus 128 for the others: a column's accumulator begins with bias + added - (zero point, or 0, or
+ * it plus 128) * sum, modulo 2^32. */
 #ifndef LB_WEIGHTS_AVX2_H
 #define LB_WEIGHTS_AVX2_H
 
+#include "lb_alone_avx2.h"
 #include "lb_gemm_s8_avx2.h"
 
-typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES, LB_PLAIN, LB_LIGHT, LB_NEAR } lb_method;
+typedef enum { LB_PAIRS, LB_BINS, LB_NIBBLES, LB_PLAIN, LB_LIGHT, LB_NEAR, LB_ALONE, LB_ALONE_LIGHT } lb_method;
 
 typedef struct {
     int32_t method;
@@ -25,7 +28,15 @@ typedef struct {
 
 _Static_assert(sizeof(lb_weights_head) == 64, "what follows is aligned");
 
-enum { LB_BIN_COLUMNS = 8, LB_BIN_MOST = 5, LB_BIN_ROWS = 6, LB_BIN_CHUNK = 1024, LB_NIBBLE_STEP = 32 };
+enum {
+    LB_BIN_COLUMNS = 8,
+    LB_BIN_MOST = 5,
+    LB_BIN_ROWS = 6,
+    LB_BIN_CHUNK = 1024,
+    LB_NIBBLE_STEP = 32,
+    LB_ALONE_COLUMNS = 32,
+    LB_ALONE_ROWS = 4
+};
 
 /* Eight columns of bins and LB_BIN_CHUNK of k: groups take their quads from no further, so that what they read is near. */
 typedef struct {
@@ -72,7 +83,7 @@ static inline ptrdiff_t lb_bin_chunks(int32_t k) {
 /* The most bytes that any method takes: bins are used only where they fit. */
 static inline ptrdiff_t lb_weights_bytes(int32_t k, int32_t n) {
     const ptrdiff_t columns = lb_round_up(n, LB_PANEL);
-    const ptrdiff_t pairs = 2 * columns * lb_round_up(k, LB_STEP), nibbles = columns * lb_round_up(k, LB_NIBBLE_STEP);
+    const ptrdiff_t pairs = 2 * columns * lb_round_up(k, LB_STEP), nibbles = columns * lb_round_up(k, LB_NIBBLE_STEP); /* alone: as pairs */
     return lb_weights_front(n) + (pairs > nibbles ? pairs : nibbles);
 }
 
@@ -124,6 +135,8 @@ static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
         return 2 * lb_round_up(k, 2); /* rows of even length one behind the other, as they came */
     if (method == LB_LIGHT)
         return 64 * ((2 * lb_round_up(k, LB_NIBBLE_STEP) / 64 + 1) | 1); /* zeros, and what is cut off: as much again at most */
+    if (method >= LB_ALONE)
+        return lb_round_up(lb_alone_bytes(k), 64);
     const ptrdiff_t fours = 80 * lb_near_most(k, 4), threes = 64 * lb_near_most(k, 3);
     const ptrdiff_t bytes = method == LB_PAIRS  ? 2 * lb_round_up(k, LB_STEP)
                             : method == LB_NEAR ? (fours > threes ? fours : threes) + LB_NEAR_ROWS * 8 * (ptrdiff_t)lb_near_rest_most(k)
@@ -133,7 +146,8 @@ static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
 
 static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method method) {
     const ptrdiff_t words = lb_round_up(k, LB_STEP) / (method == LB_LIGHT ? 2 : 1); /* of a row, in the cache */
-    const ptrdiff_t rows = lb_block_rows(m, words), stride = lb_row_stride(k, method), staged = lb_round_up(k, 32) + 32;
+    const ptrdiff_t block = lb_block_rows(m, words), rows = method >= LB_ALONE && block > LB_ALONE_ROWS ? LB_ALONE_ROWS : block;
+    const ptrdiff_t stride = lb_row_stride(k, method), staged = lb_round_up(k, 32) + 32;
     const ptrdiff_t tiles = method == LB_NEAR ? (rows + LB_NEAR_ROWS - 1) / LB_NEAR_ROWS : rows;
     const ptrdiff_t part = tiles * stride, numbers = lb_round_up(4 * rows, 64);
     const ptrdiff_t depth = lb_round_up(k, LB_NIBBLE_STEP), loads = lb_round_up(depth, 64), sums = 4 * LB_PANEL * rows;
@@ -141,6 +155,7 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
     const ptrdiff_t chunks = (ptrdiff_t)sizeof(lb_light_chunk) * (depth / LB_LIGHT_CHUNK + 1);
     const ptrdiff_t bytes = method == LB_PAIRS   ? part + numbers + 4 * LB_PANEL * rows
                             : method == LB_BINS  ? part
+                            : method >= LB_ALONE ? part
                             : method == LB_PLAIN ? part + 64
                             : method == LB_LIGHT ? part + sums + loads + items + chunks
                             : method == LB_NEAR
@@ -171,7 +186,7 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
 
 static inline ptrdiff_t lb_rows_bytes(int32_t m, int32_t k) {
     ptrdiff_t most = 0;
-    for (lb_method method = LB_PAIRS; method <= LB_NEAR; method++) {
+    for (lb_method method = LB_PAIRS; method <= LB_ALONE_LIGHT; method++) {
         const ptrdiff_t bytes = lb_rows_at(0, m, k, method).bytes;
         most = bytes > most ? bytes : most;
     }

@@ -16,7 +16,7 @@ static float x_scale[MAX_TIME * MAX_BATCH];
 static int8_t weights[MAX_ROWS * MAX_HIDDEN];
 static int8_t x[MAX_TIME * MAX_BATCH * MAX_INPUTS], w[MAX_ROWS * MAX_INPUTS];
 static int16_t table[513];
-static _Alignas(64) unsigned char packed[MAX_ROWS * 4 * (MAX_HIDDEN + 64)], scratch[MAX_BATCH * 32 * 128];
+static _Alignas(64) unsigned char packed[MAX_ROWS * 4 * (MAX_HIDDEN + 64)], scratch[MAX_BATCH * 40 * 128];
 static float states[2][STATES]; /* h0 and c0 of any type */
 
 static float real(float most) {
@@ -70,20 +70,13 @@ static lb_lstm_s8_params geometry(int32_t gates, int dynamic) {
 /* Panels of the gates first ... first + count - 1 of every unit. */
 static unsigned char *pack_gates(const lb_lstm_s8_params *p, unsigned char *to, int32_t direction, int32_t gates, int32_t first,
                                  int32_t count) {
-    const int32_t n = p->hidden, depth = (n + 3) / 4 * 4;
-    for (int32_t unit = 0; unit < n; unit += 16) {
-        for (int32_t i = 0; i < count * 16; i++, to += 4) {
-            int32_t start = 0;
-            for (int32_t k = 0; k < n && unit + i % 16 < n; k++)
-                start -= p->h_zero * weights[((direction * gates + first + i / 16) * n + unit + i % 16) * n + k];
-            memcpy(to, &start, 4);
-        }
+    const int32_t n = p->hidden, depth = (n + 15) / 16 * 16;
+    for (int32_t unit = 0; unit < depth; unit += 8)
         for (int32_t k = 0; k < depth; k += 4)
-            for (int32_t i = 0; i < count * 64; i++) {
-                const int32_t own = unit + i / 4 % 16, row = (direction * gates + first + i / 64) * n + own, at = k + i % 4;
-                *to++ = (unsigned char)(own < n && at < n ? weights[row * n + at] : 0);
+            for (int32_t i = 0; i < count * 32; i++) {
+                const int32_t own = unit + i / 4 % 8, row = (direction * gates + first + i / 32) * n + own, at = k + i % 4;
+                *to++ = (unsigned char)((own < n && at < n ? weights[row * n + at] : 0) + 128);
             }
-    }
     return to;
 }
 

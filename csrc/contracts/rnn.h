@@ -23,13 +23,13 @@
  * Item: `block` units of a direction, directions * ceil(hidden / block) of them. They are independent in a single step. So block >=
  * hidden where steps > 1, and where a GRU is not linear_before_reset: an item is then a whole direction.
  *
- * scratch, aligned to 64: batch * 32 * (hidden rounded up to 64) bytes; `ref`, armdsp and mve take none for lstm_s8 and lstm_s16,
+ * scratch, aligned to 64: batch * 40 * (hidden rounded up to 64) bytes; `ref`, armdsp and mve take none for lstm_s8 and lstm_s16,
  * 2 * hidden for gru_s8 and gru_s16.
  *
- * Other instruction sets than those take 8-bit weights in panels of 16 units, what does not exist is 0: for each
- * panel -h_zero * (sum of weights), (gates, 16) of int32 (h_zero is 0 in *_rows_s8), then (k / 4, gates, 16, 4) of int8, where k is
- * hidden rounded up to 4 and the last axis is the input. Directions one behind the other. A GRU that is not linear_before_reset
- * has all panels of the gates z and r, then all of h. Aligned to 64. */
+ * Other instruction sets than those take 8-bit weights plus 128, in panels of eight units, of which there are two for every 16 units; what
+ * does not exist is 128: (k / 4, gates, 8, 4), where k is hidden rounded up to 16 and the last axis is the input. Directions one behind
+ * the other. A GRU that is not linear_before_reset has all panels of the gates z and r, then all of h. Aligned to 64. */
+
 /* ---- lstm_x_s8, gru_x_s8: lstm_s8 and gru_s8 where memory is dear
  *
  * They make px themselves, unit by unit: rows of `inputs` elements of x, time * batch of them, and weights w, (rows, inputs), give

@@ -73,7 +73,7 @@ void lb_gru_rows_s8__avx2(const lb_gru_rows_s8_params *p, const float *px, const
                     const lb_moment at = lb_moment_of(p, u.direction, step, i);
                     const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
                     const float *reset = row.kept + (n + 63) / 64 * 64;
-                    lb_rnn_quantize(&row, phase ? reset : step ? y + at.before : h0 + at.state, p->hidden);
+                    lb_rnn_quantize(&row, phase ? reset : step ? y + at.before : h0 + at.state, p->hidden, lb_gru_gates(p, phase));
                 }
                 lb_gru_products(p, r, &u, step, phase, scratch);
                 for (int32_t i = 0; i < p->batch; i++) {

@@ -86,8 +86,7 @@ void lb_gru_s8__avx2(const lb_gru_s8_params *p, const float *px, const float *bi
                     const lb_moment at = lb_moment_of(p, u.direction, step, i);
                     const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
                     const int8_t *reset = (const int8_t *)(row.kept + (n + 63) / 64 * 64);
-                    memcpy(row.h, phase ? reset : step ? y + at.before : h0 + at.state, (size_t)n);
-                    lb_rnn_magnitudes(&row, p->hidden);
+                    lb_rnn_form(&row, phase ? reset : step ? y + at.before : h0 + at.state, p->hidden, p->h_zero, lb_gru_gates(p, phase));
                 }
                 lb_gru_products(p, r, &u, step, phase, scratch);
                 for (int32_t i = 0; i < p->batch; i++) {

@@ -70,6 +70,20 @@ static ptrdiff_t pack_nibbles(const lb_linear_s8_pack_params *p, const int8_t *w
     return front + bytes;
 }
 
+static ptrdiff_t pack_alone(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
+    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_ALONE_STEP);
+    const ptrdiff_t bytes = lb_round_up(p->n, LB_ALONE_COLUMNS) * depth;
+    memset(lb_weight_added(packed, p->n), 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
+    const int8_t flip = p->light == 1 ? 0 : -128;
+    memset(packed + front, flip, (size_t)bytes);
+    for (int32_t j = 0; j < p->n; j++) {
+        char *column = packed + front + j / LB_ALONE_COLUMNS * LB_ALONE_COLUMNS * depth + j % LB_ALONE_COLUMNS * 4;
+        for (int32_t i = 0; i < p->k; i++)
+            column[i / 4 * 4 * LB_ALONE_COLUMNS + i % 4] = (char)(w[(ptrdiff_t)j * p->k + i] ^ flip);
+    }
+    return front + bytes;
+}
+
 static ptrdiff_t pack_near(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
     const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_STEP), bytes = lb_round_up(p->n, LB_PANEL) * depth;
     memset(lb_weight_added(packed, p->n), 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
@@ -101,11 +115,11 @@ static ptrdiff_t pack_pairs(const lb_linear_s8_pack_params *p, const int8_t *w, 
 }
 
 void lb_linear_s8_pack__avx2(const lb_linear_s8_pack_params *p, const int8_t *w, void *packed, int64_t *used, void *scratch) {
-    lb_weights_head head = {.method = LB_NIBBLES};
+    lb_weights_head head = {.method = p->light == 1 ? LB_ALONE_LIGHT : LB_ALONE};
     const int64_t panels = lb_bin_panels(p->n), pairs = pairs_cost(p, panels), near = near_cost(p, panels);
     const int is_near = p->light == 2 && near < pairs;
     if (p->rows < FEW_ROWS)
-        used[0] = pack_nibbles(p, w, packed);
+        used[0] = pack_alone(p, w, packed);
     else if (p->light == 1 && p->k > SHORT_LIGHT) {
         head.method = LB_LIGHT;
         used[0] = pack_nibbles(p, w, packed);

@@ -38,7 +38,7 @@ void lb_lstm_rows_s8__avx2(const lb_lstm_rows_s8_params *p, const float *px, con
             for (int32_t i = 0; i < p->batch; i++) {
                 const lb_moment at = lb_moment_of(p, u.direction, step, i);
                 const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                lb_rnn_quantize(&row, step ? y + at.before : h0 + at.state, p->hidden);
+                lb_rnn_quantize(&row, step ? y + at.before : h0 + at.state, p->hidden, 4);
             }
             lb_rnn_products(4, p, panels, &u, step, scratch);
             for (int32_t i = 0; i < p->batch; i++) {

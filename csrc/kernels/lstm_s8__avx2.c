@@ -43,8 +43,7 @@ void lb_lstm_s8__avx2(const lb_lstm_s8_params *p, const float *px, const float *
             for (int32_t i = 0; i < p->batch; i++) {
                 const lb_moment at = lb_moment_of(p, u.direction, step, i);
                 const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                memcpy(row.h, step ? y + at.before : h0 + at.state, (size_t)n);
-                lb_rnn_magnitudes(&row, p->hidden);
+                lb_rnn_form(&row, step ? y + at.before : h0 + at.state, p->hidden, p->h_zero, 4);
             }
             lb_rnn_products(4, p, panels, &u, step, scratch);
             for (int32_t i = 0; i < p->batch; i++) {

@@ -98,9 +98,9 @@ def light_of(node: Node) -> int:
 def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int, int]:
     """The layout of the weights by name, and what packing is told to get it: a number of rows, and where most activations are."""
     light = light_of(node)
-    many = ("rows", "light rows", "near rows")[light]
-    layouts = {"few rows": (min(rows, FEW_ROWS - 1), 0), many: (max(rows, FEW_ROWS), light)}
-    layout = ctx.choose(node, "layout", tuple(layouts), "few rows" if rows < FEW_ROWS else many)
+    few, many = ("few light rows" if light == 1 else "few rows"), ("rows", "light rows", "near rows")[light]
+    layouts = {few: (min(rows, FEW_ROWS - 1), light), many: (max(rows, FEW_ROWS), light)}
+    layout = ctx.choose(node, "layout", tuple(layouts), few if rows < FEW_ROWS else many)
     return (layout, *layouts[layout])
 
 

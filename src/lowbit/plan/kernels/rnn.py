@@ -20,31 +20,28 @@ from lowbit.plan.plan import Param
 from lowbit.runtime import native
 from lowbit.types import Array, TensorType
 
-UNITS = 16  # that kernels do at once
+UNITS = 16  # that threads take at a time, and weights are padded to
 CHIPS = ("ref", "armdsp", "mve")  # instruction sets of machines with little memory
 MACS_PER_NS = 50.0
 STEP_WORTH = 4_000.0  # nanoseconds of a step's product that pay for meeting the other threads behind it
 F32 = np.float32
 
 
-def panels(rows: Array, h_zero: int) -> bytes:
-    """Recurrent weights of some gates (gates, hidden, hidden) as contracts/rnn.h says: panels of 16 units, each behind its start values."""
+def panels(rows: Array) -> bytes:
+    """Recurrent weights of some gates (gates, hidden, hidden) as contracts/rnn.h says: plus 128, in panels of eight units."""
     gates, hidden, _ = rows.shape
-    count, depth = -(-hidden // UNITS), -(-hidden // 4)
-    full = np.zeros((gates, count * UNITS, depth * 4), np.int8)
+    count, depth = 2 * -(-hidden // UNITS), -(-hidden // UNITS) * UNITS
+    full = np.zeros((gates, depth, depth), np.int8)
     full[:, :hidden, :hidden] = rows
-    start = -h_zero * full.sum(axis=2, dtype=np.int32)
-    starts = start.reshape(gates, count, UNITS).transpose(1, 0, 2).reshape(count, -1)
-    quads = full.reshape(gates, count, UNITS, depth, 4).transpose(1, 3, 0, 2, 4).reshape(count, -1)
-    both = np.concatenate([np.ascontiguousarray(starts, np.int32).view(np.uint8), np.ascontiguousarray(quads).view(np.uint8)], axis=1)
-    return both.tobytes()
+    quads = full.reshape(gates, count, UNITS // 2, depth // 4, 4).transpose(1, 3, 0, 2, 4)
+    return (np.ascontiguousarray(quads).view(np.uint8) ^ 128).tobytes()
 
 
-def pack(r: Array, gates: int, h_zero: int, apart: bool) -> Array:
+def pack(r: Array, gates: int, apart: bool) -> Array:
     """Recurrent weights (directions, gates · hidden, hidden) for the kernels; `apart`: the last gate behind the others."""
     hidden = r.shape[2]
     cuts = (slice(0, gates - 1), slice(gates - 1, gates)) if apart else (slice(0, gates),)
-    whole = b"".join(panels(d.reshape(gates, hidden, hidden)[cut], h_zero) for d in r for cut in cuts)
+    whole = b"".join(panels(d.reshape(gates, hidden, hidden)[cut]) for d in r for cut in cuts)
     out = aligned(len(whole))
     out[:] = np.frombuffer(whole, np.uint8)
     return out
@@ -110,7 +107,7 @@ def recurrence(
     block = -(-whole // (UNITS * shares)) * UNITS
     items = g["directions"] * -(-hidden // block)
     small = kernel.isa in PLAIN and "rows" not in node.op  # it keeps nothing but r * h of a GRU
-    scratch = Scratch((2 * hidden if gates == 3 else 0) if small else batch * 32 * (-(-hidden // 64) * 64))
+    scratch = Scratch((2 * hidden if gates == 3 else 0) if small else batch * 40 * (-(-hidden // 64) * 64))
     spans = [(0, g["time"])] if shares == 1 else [(t, 1) for t in range(g["time"])]
     given = node.inputs[0]
     inner = hidden + (int(given.shape[-1]) if given is not None and "inputs" in fields else 0)
@@ -128,7 +125,7 @@ def rows_of(data: Array | None, like: Array) -> Data:
     return Data(np.zeros(like.shape, F32) if data is None else np.ascontiguousarray(data, F32))
 
 
-def recurrent_weights(node: Node, ctx: Context, value: Value, contract: str, gates: int, zero: int) -> tuple[native.Kernel, Data] | None:
+def recurrent_weights(node: Node, ctx: Context, value: Value, contract: str, gates: int) -> tuple[native.Kernel, Data] | None:
     """The kernel, and the weights as it wants them."""
     r = ctx.constant(value)
     if r is None or (r.dtype != np.int8 and not contract.endswith("s16")):
@@ -139,7 +136,7 @@ def recurrent_weights(node: Node, ctx: Context, value: Value, contract: str, gat
     if kernel.isa in PLAIN:
         return kernel, Data(r)
     apart = gates == 3 and not node.attrs["linear_before_reset"]
-    return kernel, ctx.once(value, "rnn", str(zero), str(apart), make=lambda: pack(r, gates, zero, apart))
+    return kernel, ctx.once(value, "rnn", str(apart), make=lambda: pack(r, gates, apart))
 
 
 def fits(node: Node, wide: bool) -> bool:
@@ -171,7 +168,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
         kind = "s16"
         before, h0 = widened(ctx, h0, f"{node.output.name}:first")
         outputs, behind = narrowed(ctx, node)
-    found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_{'x_' if from_inputs(node, ctx) else ''}{kind}", gates, a["h_zero"])
+    found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_{'x_' if from_inputs(node, ctx) else ''}{kind}", gates)
     if found is None:
         return None
     kernel, weights = found
@@ -234,7 +231,7 @@ def dynamic(node: Node, ctx: Context) -> list[Call] | None:
     if w_scales is None or r_scales is None:
         return None
     assert rv is not None and x_scale is not None
-    found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_s8", gates, 0)
+    found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_s8", gates)
     products = input_products(node, ctx, np.ones(1, F32), 0, int(node.attrs["bound_x"]))  # type: ignore[arg-type]
     if found is None or products is None:
         return None
