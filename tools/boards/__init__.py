@@ -22,7 +22,7 @@ from lowbit.codegen.boards import BOARDS, FOLDER
 from lowbit.codegen.targets import EXACT, TARGETS, WARNINGS
 
 HERE = Path(__file__).parent
-SECONDS = 300  # after which a program hangs
+SECONDS = 900  # after which a program hangs: a minute of work, on a machine that may be busy
 USER = {t.name: t.emulator for t in TARGETS.values() if t.emulator is not None}  # programs of Linux
 
 
