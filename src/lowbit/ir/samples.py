@@ -34,6 +34,8 @@ def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
         try:
             sample = check_inputs(graph, as_sample(graph, given))
         except LowbitError as e:
+            if isinstance(data, np.ndarray) and e.hint is None:  # an array is an iterable, too: of its rows
+                e.hint = "an array is taken as its rows: [x[i : i + 1] for i in range(len(x))], or [x] where it is one sample"
             raise e.at(f"sample {i}") from None
         yield sample
 
