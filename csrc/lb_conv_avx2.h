@@ -62,7 +62,7 @@ static inline void lb_conv_avx2(const lb_conv_s8_params *p, const int8_t *x, con
             const int32_t rows = last - at < s.rows ? last - at : (int32_t)s.rows;
             for (int32_t i = 0; i < rows; i++)
                 lb_put_row(&s, method, i, lb_window(p, x, at + i, g * depth, bytes), k, p->x_zero);
-            lb_rows_are_there(&s, method, rows, k);
+            lb_rows_are_there(&s, method, rows, k, p->x_zero);
             lb_multiply(&product, &s, at, rows, 0, n);
         }
     }

@@ -22,7 +22,7 @@ static inline void lb_linear_avx2(const lb_linear_s8_params *p, const int8_t *x,
             else if (ready != at) {
                 for (int32_t i = 0; i < rows; i++)
                     lb_put_row(&s, method, i, x + (ptrdiff_t)(at + i) * p->k, p->k, p->x_zero);
-                lb_rows_are_there(&s, method, rows, p->k);
+                lb_rows_are_there(&s, method, rows, p->k, p->x_zero);
             }
             ready = at;
             lb_multiply(&product, &s, at, rows, b.left, b.right);

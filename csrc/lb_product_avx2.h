@@ -71,9 +71,11 @@ static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, c
 }
 
 /* When all rows of a block are there, before they are multiplied. */
-static inline void lb_rows_are_there(const lb_rows *s, lb_method method, ptrdiff_t rows, int32_t k) {
+static inline void lb_rows_are_there(const lb_rows *s, lb_method method, ptrdiff_t rows, int32_t k, int32_t x_zero) {
     if (method == LB_LIGHT)
         lb_light_schedule(s, rows, k);
+    else if (method == LB_NEAR) /* once: what was cut off its rows is gone when a tile is made */
+        lb_near_fill(s, rows, k, x_zero);
 }
 
 /* What the accumulators of eight columns begin with, and the multipliers of their results. */
@@ -492,8 +494,6 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
             lb_alone_multiply(1, p, s, first, rows, left, right);
         return;
     }
-    if (p->method == LB_NEAR)
-        lb_near_fill(s, rows, p->k, p->x_zero);
     for (ptrdiff_t n = left; n < right; n += columns) {
         lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right)}, NULL, 0};
         if (p->method == LB_BINS) {

@@ -226,8 +226,9 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
         check_linear(ref, k, element, random_int(1, 13), longer[i % COUNT(longer)], random_int(1, 31), 0);
     /* so many columns that activations near their zero point are brought into a form of their own: all that fit, some, hardly any */
     static const int32_t deep[] = {129, 144, 163, 200, 259, 513}, spreads[] = {2, 40, 60, 80, 110, 255};
-    for (int32_t i = 0; i < COUNT(deep) * COUNT(spreads); i++)
-        check_linear(ref, k, element, random_int(4, 11), deep[i % COUNT(deep)], random_int(250, MAX_CHANNELS), spreads[i / COUNT(deep)]);
+    for (int32_t i = 0; i < 3 * COUNT(deep) * COUNT(spreads); i++)
+        check_linear(ref, k, element, random_int(4, 11), deep[i % COUNT(deep)], random_int(250, MAX_CHANNELS),
+                     spreads[i / COUNT(deep) % COUNT(spreads)]);
 }
 
 void test_linear_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {
