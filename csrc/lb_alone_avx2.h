@@ -39,7 +39,8 @@ typedef struct {
 /* A row: groups in the order of their weights, which then come from far away in one stream. Or in halves: for each group of upper ones one
  * of lower ones, `less` is taken away from the sums. */
 typedef struct {
-    int32_t groups, halves, most, less;
+    int32_t groups, halves, most;
+    uint32_t less; /* modulo 2^32, as the sums are until it is gone */
     lb_alone_group group[];
 } lb_alone;
 
@@ -154,7 +155,7 @@ static inline void lb_alone_halves(lb_alone *row, const int8_t *a, int32_t k, in
     _mm256_storeu_si256((__m256i *)(void *)lanes, sum);
     row->less = 0;
     for (int i = 0; i < 8; i++)
-        row->less += light ? 0 : 128 * lanes[i];
+        row->less += light ? 0 : 128 * (uint32_t)lanes[i];
 }
 
 /* k activations as groups. From quad to quad there are `step` bytes in a panel. Light ones have the zero point -128. */
@@ -288,7 +289,7 @@ LB_INLINE void lb_alone_half_steps(const int vectors, const int light, const lb_
     const lb_alone_group *g = row->group;
     LB_UNROLL
     for (int i = 0; i < vectors; i++)
-        c[i] = _mm256_set1_epi32(-row->less);
+        c[i] = _mm256_set1_epi32((int32_t)(0 - row->less));
     for (const lb_alone_group *end = g + 2 * row->halves; g < end; g += 2) {
         __m256i s[LB_ALONE_MOST][2];
         LB_UNROLL

@@ -156,7 +156,7 @@ LB_INLINE int lb_light_fitting(const lb_light_left *left, uint32_t load) {
  * every end of a loop that the processor does not foresee costs as much as several quads: a few quads that are alone are joined by zeros,
  * which every row has at `zero`. */
 static inline void lb_light_group(lb_light_left *left, uint32_t zero, lb_light_chunk *chunk, lb_light_item *out) {
-    lb_light_item twos[LB_LIGHT_ITEMS], ones[LB_LIGHT_ITEMS], *start = out;
+    lb_light_item twos[LB_LIGHT_ITEMS + LB_LIGHT_ALONE], ones[LB_LIGHT_ITEMS], *start = out;
     uint32_t two = 0, one = 0;
     while (left->there) {
         const uint32_t a = lb_light_take(left, 63 - __builtin_clzll(left->there));

@@ -58,6 +58,13 @@ def test_scales_that_are_no_whole_numbers_and_extreme_bytes() -> None:
     agrees(graph, inputs([x]))
 
 
+def test_a_resize_to_the_same_size_is_a_requantize() -> None:
+    x = side(np.random.default_rng(6), (1, 8, 6, 6), "int8", 0.02)
+    graph = lowered(bracketed("resize", [x], [params("int8", 0.03)], **attributes("linear", "half_pixel", (1, 8, 6, 6))))
+    assert [n.op for n in graph.nodes] == ["requantize"]
+    agrees(graph, inputs([x]))
+
+
 def test_weights_that_do_not_fit_are_left_to_the_interpreter() -> None:
     x = side(np.random.default_rng(3), (1, 2, 6, 6), "int8", 0.02)
     overshooting = attributes("cubic", "half_pixel", (1, 2, 12, 12), cubic_coeff_a=-60.0)

@@ -108,3 +108,13 @@ def test_a_file_of_another_tool_with_uint8_activations_runs_natively(tmp_path: P
     session = lowbit.compile(lowbit.load(path))
     assert session.backend == "native"
     assert same(session.run(feed), run(lower(graph).graph, feed))
+
+
+@pytest.mark.parametrize("name", ["demo", "transformer"])
+def test_a_report_measures_uint8_as_it_does_int8(name: str) -> None:
+    g, feed = float_graph(name)
+    reports = [lowbit.compare(g, lowbit.quantize(g, [feed], recipe=r, guard=False), [feed]) for r in ("int8", "uint8")]
+    for one, two in zip(*(r.layers for r in reports), strict=True):
+        assert (one.layer, one.kind, one.became) == (two.layer, two.kind, two.became)
+        for a, b in ((one.local_db, two.local_db), (one.accumulated_db, two.accumulated_db)):
+            assert (a is None) == (b is None) and (a is None or abs(a - b) < 6 or min(a, b) > 60), one.layer

@@ -84,8 +84,10 @@ static ptrdiff_t pack_alone(const lb_linear_s8_pack_params *p, const int8_t *w, 
     return front + bytes;
 }
 
+/* A group of three quads at the end of a panel may read two quads of the next one, and so behind the last. */
 static ptrdiff_t pack_near(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
-    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_STEP), bytes = lb_round_up(p->n, LB_PANEL) * depth;
+    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_STEP), behind = 2 * 4 * LB_PANEL;
+    const ptrdiff_t bytes = lb_round_up(p->n, LB_PANEL) * depth + (depth ? behind : 0);
     memset(lb_weight_added(packed, p->n), 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
     memset(packed + front, 128, (size_t)bytes);
     for (int32_t j = 0; j < p->n; j++) {

@@ -14,6 +14,7 @@ import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.ops.op import Op, register
+from lowbit.ops.q_elementwise import requantize_call
 from lowbit.ops.q_matmul import need_integers, requantized
 from lowbit.ops.quant import Call, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.ops.resize import Scales, coordinates, interpolation_matrix
@@ -120,6 +121,8 @@ def lower(
         raise NotLowered("it crops (tf_crop_and_resize): integers have no interpolation with a value beyond the edge")
     (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
     axes = tuple(i for i, (n, s, f) in enumerate(zip(x.type.shape, sizes, scales, strict=True)) if n != s or f not in (None, 1.0))
+    if not axes and result.params is not None:
+        return requantize_call(Ref(0), x, result)  # nothing is interpolated
     narrow = x.params.dtype.bits <= 8 and result.params is not None and result.params.dtype.bits <= 8
     # else the finest weights (at most 20 bits) whose products over all axes fit int64 beside 17 bits and a cubic's overshoot
     fraction = 11 if narrow else min(20, 40 // max(len(axes), 1))

@@ -17,6 +17,7 @@ from lowbit.dims import Dim
 from lowbit.ir.graph import SCALED, STAYS_FLOAT, Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import BRACKETS, Lowered, bracket_params, lower
+from lowbit.lower.signed import signed
 from lowbit.quant_params import QUANT_DTYPES, QuantParams, dequantize
 from lowbit.report.inspection import node_macs
 from lowbit.types import Array
@@ -108,6 +109,7 @@ def summary(layers: Iterable[tuple[str, Kind, str]]) -> str:
 
 def coverage(graph: Graph, quantized: Graph) -> Coverage:
     """What every layer of `graph` became in `quantized`."""
+    quantized = signed(quantized)  # as it runs: uint8 is int8 there
     lowered, editor = lower(quantized), Editor(quantized)
     seen = find_values(graph, editor, lowered.graph)
     reasons = {(i.layer, i.op): i.because for i in lowered.islands}
