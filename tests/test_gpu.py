@@ -11,8 +11,12 @@ import pytest
 
 pytest.importorskip("triton", reason="the extra gpu is not installed: Triton's wheel has 290 MB, which the checks do not fetch")
 
-from lowbit.torch import kernels
-from lowbit.torch.gpu import ptx
+import torch
+from torch import nn
+
+from lowbit.lower import lower
+from lowbit.torch import Linear, kernels
+from lowbit.torch.gpu import ptx, table
 
 AMPERE = "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32"
 
@@ -62,3 +66,18 @@ def test_quantized_tensors_on_a_gpu_find_these_kernels() -> None:
     for op in ("quantize", "dequantize", "matmul", "linear", "linear_rows", "linear_static", "weight_only"):
         found = kernels.find("cuda", op)
         assert found is not None and found.__module__ == "lowbit.torch.gpu.table"
+
+
+@pytest.mark.parametrize(("k", "taken"), [(66_300, True), (66_400, False)])  # 255 * 127 * 66,312 is below 2**31
+@pytest.mark.parametrize("reals", [False, True])
+def test_static_layers_whose_sums_may_leave_32_bits_are_not_taken(k: int, taken: bool, reals: bool) -> None:
+    layer = nn.Linear(k, 2)
+    with torch.no_grad():
+        layer.weight.copy_(torch.where(torch.arange(k) % 2 == 0, 1.0, -1.0))  # 127 and -127
+    q = Linear.from_float(layer).start_calibration().eval()
+    q(torch.rand(1, k))  # the zero point is -128: differences reach 255
+    q.finish_calibration()
+    if reals:
+        q.output_params = None
+    graph = lower(q.layer()).graph
+    assert (table.StaticLayer.of(graph, torch.device("cpu")) is not None) == taken

@@ -102,7 +102,7 @@ def linear_rows(x: Tensor, weight: QTensor, bias: Tensor | None = None) -> Tenso
 @kernel("cuda", "linear_static")
 def linear_static(x: Tensor, weight: QTensor, graph: Graph) -> Tensor | None:
     """A static layer by its lowered graph: quantize, multiply and requantize in one kernel, then dequantize. Its constants are on the
-    device once, beside the weight; None where the graph is another than of int8."""
+    device once, beside the weight; None where the graph is another than of int8 with sums in 32 bits."""
     layer = weight.__dict__.get("_static")
     if layer is None or layer.graph is not graph or layer.weight.device != x.device:
         layer = StaticLayer.of(graph, x.device)
@@ -136,6 +136,8 @@ class StaticLayer:
         to = "int8" if len(ops) == 3 else "float32"
         if w is None or m is None or scale is None or zero is None or zero.dtype != np.int8 or node.attrs["to"] != to or w.dtype != np.int8:
             return None
+        if integers(node, "bound")["bound"] >= 2**31 or (bias is not None and bias.dtype != np.int32):
+            return None  # the kernel sums in 32 bits
 
         def there(a: Array) -> Tensor:
             return torch.from_numpy(np.array(a)).to(device)
