@@ -19,6 +19,7 @@ from torch import nn  # noqa: E402
 import lowbit.torch as lt  # noqa: E402
 from lowbit import CalibratedQuantRule, FloatRule, PerAxis  # noqa: E402
 from lowbit.torch import quantize, quantize_int8  # noqa: E402
+from lowbit.torch.layer import mark  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +87,60 @@ def test_numbers_copied_into_a_quantized_tensor_are_seen_by_all_that_share_its_m
     want = F.conv2d(x, other)
     assert torch.equal(F.conv2d(x, w), want) and torch.equal(F.conv2d(x, alias), want)
     assert w.quant_params == alias.quant_params == alias.detach().quant_params == other.quant_params
+
+
+@pytest.mark.parametrize("recipe", ["int8-dynamic", "int4-weights"])
+def test_numbers_copied_in_inference_mode_are_the_ones_that_are_multiplied(recipe: str) -> None:
+    with torch.inference_mode():  # tensors that are made here have no versions
+        m, other = (lt.quantize_(nn.Sequential(nn.Linear(32, 16, bias=False)).eval(), recipe) for _ in range(2))
+        x = torch.randn(3, 32)
+        before, want = m(x), other(x)
+        for mine, theirs in zip(m.parameters(), other.parameters(), strict=True):
+            mine.copy_(theirs)
+        assert torch.equal(m(x), want) and not torch.equal(want, before)
+        m.load_state_dict(lt.quantize_(nn.Sequential(nn.Linear(32, 16, bias=False)).eval(), recipe).state_dict())
+        assert not torch.equal(m(x), want)
+
+
+def test_in_inference_mode_all_that_share_memory_see_what_is_copied_into_it() -> None:
+    with torch.inference_mode():
+        w, other = (quantize(s * torch.randn(4, 8), "int8", granularity=PerAxis(0)) for s in (1, 5))
+        x, alias, turned = quantize_int8(torch.randn(2, 8)), w.detach(), w.t()
+        F.linear(x, alias), alias.quant_params, turned.quant_params
+        w.copy_(other)
+        assert torch.equal(F.linear(x, alias), F.linear(x, other)) and torch.equal(x @ turned, F.linear(x, other))
+        assert alias.quant_params == other.quant_params and turned.quant_params == other.t().quant_params
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_converted_model_of_inference_mode_notices_what_is_copied_into_it(inference: bool) -> None:
+    with torch.inference_mode(inference):
+        m, other = converted(), converted()
+    with torch.inference_mode():
+        x = torch.randn(3, 8)
+        before = m(x)
+        m[0].weight.copy_(other[0].weight)
+        with pytest.warns(LowbitWarning, match="'0.weight' has other numbers"):
+            after = m(x)
+        assert not torch.equal(after, before)
+
+
+def test_a_bias_on_another_device_is_not_copied_to_be_compared(monkeypatch: Any) -> None:
+    q = lt.modules.Linear(8, 4, device="meta")
+    bias, copied = q.bias, []
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda t: copied.append(t) or torch.zeros(t.shape))
+    first = mark(bias)
+    assert mark(bias) == first and not copied
+    with torch.no_grad():
+        bias.add_(1)
+    assert mark(bias) != first and mark(nn.Parameter(bias.detach())) != mark(bias) and not copied
+
+
+def test_a_bias_of_inference_mode_on_another_device_is_compared_by_its_numbers(monkeypatch: Any) -> None:
+    with torch.inference_mode():  # no version tells what is written into it
+        bias = torch.zeros(4, device="meta")
+        monkeypatch.setattr(torch.Tensor, "cpu", lambda t: torch.arange(4.0))
+        assert mark(bias) == torch.arange(4.0).numpy().tobytes()
 
 
 def test_data_of_a_quantized_tensor_cannot_be_exchanged() -> None:

@@ -19,7 +19,7 @@ from lowbit.errors import QuantError, ShapeError
 from lowbit.qarray import views
 from lowbit.quant_params import QuantParams
 from lowbit.torch import kernels
-from lowbit.torch.params import PACKED, Layout, packed
+from lowbit.torch.params import PACKED, Layout, packed, wrote
 from lowbit.torch.qtensor import QTensor
 
 aten = torch.ops.aten
@@ -245,8 +245,7 @@ def _copy(q: QTensor, source: Any, non_blocking: bool = False) -> QTensor:
         raise QuantError(f"copy_ of {found} into a QTensor of {q._layout} {tuple(q.shape)}, which does not change", hint=_HINT)
     for mine, theirs in zip((q._data, q._scale, q._zero_point), (source._data, source._scale, source._zero_point), strict=True):
         mine.copy_(theirs, non_blocking)
-        if not mine.is_inference():
-            torch.autograd.graph.increment_version(mine)  # below autograd nobody counts, and others of the same memory look at it
+        wrote(mine)
     q._known = None
     for made in ("_compiled", "_right", "_static"):  # by kernels, from the numbers that were there
         q.__dict__.pop(made, None)

@@ -25,6 +25,7 @@ from lowbit.quant_params import PerBlock, QuantParams
 from lowbit.runtime.session import Session
 from lowbit.torch.params import version
 from lowbit.torch.qtensor import QTensor
+from lowbit.torch.watch import parts
 from lowbit.types import Array, TensorType
 
 Given = QTensor | Tensor | None
@@ -113,16 +114,19 @@ class Layer:
 
 
 def mark(x: QTensor | Tensor) -> Any:
-    """What is equal as long as a constant has the same numbers. Floats are biases, small enough to be compared by their bytes."""
+    """What is equal as long as a constant has the same numbers. Floats are biases, small enough to be compared by their bytes; on
+    another device that would wait for it in every call, so there they are what was written last, if torch counts that."""
     if isinstance(x, QTensor):
         data = x._data  # what writes into a QTensor (copy_) writes all of it
         return id(data), version(data)
+    if x.device.type != "cpu" and not x.is_inference():
+        return id(x), version(x), x.data_ptr()
     return x.detach().cpu().numpy().tobytes()
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A session, the marks of the constants it was made from, and the integers, so that no others get their place in memory."""
+    """A session, the marks of the constants it was made from, and their tensors, so that no others get their place in memory."""
 
     session: Session
     marks: list[Any]
@@ -178,7 +182,7 @@ class Compiled:
         with self._lock:
             found = self._made.pop(key, None)
             if found is None or found.marks != marks:
-                kept = tuple(t for q in given if isinstance(q, QTensor) for t in (q._data, q._scale, q._zero_point))
+                kept = tuple(t for x in given for t in parts(x))
                 found = _Made(session(graph()), marks, kept)
             self._made[key] = found  # the last one now
             self._last = key, found

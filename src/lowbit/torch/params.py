@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,9 +62,20 @@ def as_params(layout: Layout, scale: Tensor, zero_point: Tensor) -> QuantParams:
     return QuantParams(layout.dtype, *numbers, layout.scheme, layout.granularity)
 
 
+_WRITES = itertools.count(1)
+
+
 def version(t: Tensor) -> int:
-    """How often the tensor's memory has been written; tensors made in inference mode do not count."""
-    return -1 if t.is_inference() else t._version
+    """What changes when the tensor's memory is written; tensors made in inference mode do not count, but `wrote` does for them."""
+    return -getattr(t.untyped_storage(), "_lowbit_write", 0) - 1 if t.is_inference() else t._version
+
+
+def wrote(t: Tensor) -> None:
+    """All that share the tensor's memory have another version: below autograd nobody counts, and others look at it."""
+    if t.is_inference():
+        t.untyped_storage()._lowbit_write = next(_WRITES)  # type: ignore[attr-defined]
+    else:
+        torch.autograd.graph.increment_version(t)
 
 
 def spread(x: Tensor, layout: Layout, shape: Sequence[int]) -> Tensor:
