@@ -140,3 +140,31 @@ def test_a_table_from_8_to_16_bits() -> None:
     b = Builder()
     v = b.input("x", TensorType(x.shape, "int8"))
     assert agrees(b, b.add("q_table", v, b.constant(np.arange(256, dtype=np.int16) * 100 - 9000)), {"x": x})
+
+
+@pytest.mark.parametrize("kinds", [("int16", "int8"), ("int8", "int16")])
+@pytest.mark.parametrize(
+    "window",
+    [
+        # kernel, stride, pads, whether padding counts
+        ((2, 2), (2, 2), (0, 0, 0, 0), False),
+        ((3, 2), (2, 1), (1, 0, 2, 1), True),
+        ((3, 3), (1, 2), (1, 1, 1, 1), False),
+        ((4,), (3,), (2, 1), True),
+    ],
+)
+def test_average_pools_between_8_and_16_bits(window: tuple[Any, ...], kinds: tuple[str, str], tmp_path: Path) -> None:
+    kernel, stride, pads, padding_counts = window
+    (given, to), b = kinds, Builder()
+    x = image(given, 2, 19, *((9, 7) if len(kernel) == 2 else (23,)))
+    v = b.input("x", TensorType(x.shape, given))
+    i = np.iinfo(to)
+    geometry = {"kernel": kernel, "stride": stride, "pads": pads, "dilation": (1,) * len(kernel), "ceil_mode": False}
+    ends = {"x_zero": -7, "y_zero": 3, "multiplier": 0.011 if to == "int8" else 800.5, "lo": i.min + 5, "hi": i.max, "to": to}
+    y = b.add("q_avg_pool", v, **geometry, count_include_pad=padding_counts, **ends)
+    assert agrees(b, y, {"x": x})
+    graph = b.finish({"y": y})
+    (want,) = run(graph, {"x": x}).values()
+    assert want.min() == i.min + 5 and want.max() == i.max and len(np.unique(want)) > 100
+    lowbit.emit_c(graph, tmp_path / "c", target="portable", samples=[{"x": x}], vectors=1, measure=False)
+    assert selftest(tmp_path / "c", tmp_path / "selftest").startswith("model: 0 of ")

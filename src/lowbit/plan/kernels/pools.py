@@ -1,4 +1,4 @@
-"""Pools and reductions over an image: max_pool_s8, avg_pool_s8."""
+"""Pools and reductions over an image: max_pool_s8, avg_pool_s8, the same of 16 bits, and averages from one width to the other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Scratch, ints, lowers, short
 from lowbit.plan.kernels.mixed import total
 from lowbit.plan.kernels.products import two_spatial
+from lowbit.plan.kernels.wide import narrowed, widened
 from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
 
@@ -34,14 +35,14 @@ def max_pool(node: Node, ctx: Context) -> list[Call] | None:
     return [Call(ctx.kernel(f"max_pool_{short(x)}"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], cost(fields))]
 
 
-def average(ctx: Context, node: Node, x: Value, fields: dict[str, Param]) -> list[Call] | None:
+def average(ctx: Context, node: Node, x: Value, out: Value, fields: dict[str, Param]) -> list[Call] | None:
     multiplier = float(node.attrs["multiplier"])  # type: ignore[arg-type]
     area = int(fields["kernel_h"]) * int(fields["kernel_w"])  # type: ignore[arg-type]
-    if short(x, node.output) not in ("s8", "s16") or not np.isfinite(multiplier) or area >= 1 << 15:
+    if short(x, out) not in ("s8", "s16") or not np.isfinite(multiplier) or area >= 1 << 15:
         return None
     full = {**fields, "multiplier": multiplier, **ints(node, "x_zero", "y_zero", "lo", "hi")}
     items = int(fields["batch"]) * int(fields["out_h"])  # type: ignore[arg-type]
-    args = (ctx.argument(x), node.output, Scratch(4 * int(fields["channels"])))  # type: ignore[arg-type]
+    args = (ctx.argument(x), out, Scratch(4 * int(fields["channels"])))  # type: ignore[arg-type]
     return [Call(ctx.kernel(f"avg_pool_{short(x)}"), full, args, items, cost(full))]
 
 
@@ -57,7 +58,13 @@ def avg_pool(node: Node, ctx: Context) -> list[Call] | None:
     if not node.attrs["count_include_pad"]:
         top = left = bottom = right = 0
     counts = {"count_h0": top, "count_h1": bottom, "count_w0": left, "count_w1": right}
-    return average(ctx, node, x, {**g, **kernel_of(node), **counts, "channels": channels, "out_stride": channels})
+    before, behind, out = list[Call](), list[Call](), node.output
+    if short(x, out) == "s8_s16":
+        before, x = widened(ctx, x, f"{out.name}:wide")
+    elif short(x, out) == "s16_s8":  # a mean of 16 bits that lo and hi keep within 8
+        (out,), behind = narrowed(ctx, node)
+    found = average(ctx, node, x, out, {**g, **kernel_of(node), **counts, "channels": channels, "out_stride": channels})
+    return None if found is None else [*before, *found, *behind]
 
 
 def whole(x: Value, axes: Any) -> dict[str, int] | None:
@@ -82,7 +89,7 @@ def mean(node: Node, ctx: Context) -> list[Call] | None:
     if fields is None:
         return None
     count = np.float32(fields["in_w"])
-    found = average(ctx, node, x, {**fields, "count_h0": 0, "count_h1": 0, "count_w0": 0, "count_w1": 0})
+    found = average(ctx, node, x, node.output, {**fields, "count_h0": 0, "count_h1": 0, "count_w0": 0, "count_w1": 0})
     if found is None and count > 0:
         return total(node, ctx, float(np.float32(node.attrs["multiplier"]) / count))  # type: ignore[arg-type]
     return found

@@ -15,7 +15,7 @@ from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, Scratch, aligned, lowers, short
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.kernels.products import PLAIN
-from lowbit.plan.kernels.wide import widened
+from lowbit.plan.kernels.wide import narrowed, widened
 from lowbit.plan.plan import Param
 from lowbit.runtime import native
 from lowbit.types import Array, TensorType
@@ -167,7 +167,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     if kind == "s8" and rv.type.dtype.name == "int16":  # its state is kept in 16 bits, within the range of 8
         kind = "s16"
         before, h0 = widened(ctx, h0, f"{node.output.name}:first")
-        outputs, behind = narrowed(ctx, node)
+        outputs, behind = narrowed(ctx, node, 2)
     found = recurrent_weights(node, ctx, rv, f"{node.op[2:]}_{'x_' if from_inputs(node, ctx) else ''}{kind}", gates)
     if found is None:
         return None
@@ -207,16 +207,6 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
             calls = [*calls, replace(copied, macs=0)]
         args += [rows_of(ctx.constant(node.input(8)), scales), ctx.argument(table), ctx.argument(h0), *outputs[:2], state]
     return [*recurrence(node, ctx, kernel, gates, fields, args, [*before, *calls]), *behind]
-
-
-def narrowed(ctx: Context, node: Node) -> tuple[tuple[Value, ...], list[Call]]:
-    """The node's outputs with y and h in 16 bits, and the calls that bring these to 8."""
-    wide = [Value(f"{o.name}:wide", o.type.with_dtype("int16")) for o in node.outputs[:2]]
-    fields: dict[str, Param] = {"multiplier": 1.0, "x_zero": 0, "y_zero": 0, "lo": -128, "hi": 127}
-    kernel = ctx.kernel("requantize_s16_s8")
-    sizes = [int(o.type.size) for o in node.outputs[:2]]
-    calls = [Call(kernel, fields, (v, o), n, n * 0.1, macs=0) for v, o, n in zip(wide, node.outputs[:2], sizes, strict=True)]
-    return (*wide, *node.outputs[2:]), calls
 
 
 @lowers("q_lstm_rows", "q_gru_rows")

@@ -28,6 +28,16 @@ def widened(ctx: Context, x: Value, name: str) -> tuple[list[Call], Value]:
     return [Call(ctx.kernel("requantize_s8_s16"), fields, (ctx.argument(x), wide), n, n * 0.1, macs=0)], wide
 
 
+def narrowed(ctx: Context, node: Node, count: int = 1) -> tuple[tuple[Value, ...], list[Call]]:
+    """The node's outputs with the first ones in 16 bits, and the calls that bring these, within the range of 8, to 8."""
+    narrow = node.outputs[:count]
+    wide = [Value(f"{o.name}:wide", o.type.with_dtype("int16")) for o in narrow]
+    fields: dict[str, Param] = {"multiplier": 1.0, "x_zero": 0, "y_zero": 0, "lo": -128, "hi": 127}
+    kernel, sizes = ctx.kernel("requantize_s16_s8"), [int(o.type.size) for o in narrow]
+    calls = [Call(kernel, fields, (v, o), n, n * 0.1, macs=0) for v, o, n in zip(wide, narrow, sizes, strict=True)]
+    return (*wide, *node.outputs[count:]), calls
+
+
 def weights_of(node: Node, ctx: Context) -> Array | None:
     """Weights that these kernels multiply with what the node reads: exact sums of 64 bits, finite multipliers."""
     w, m, x = ctx.constant(node.inputs[1]), ctx.constant(node.inputs[2]), short(node.inputs[0])
