@@ -12,7 +12,7 @@ import pytest
 
 import lowbit
 from lowbit.cli import main
-from lowbit.errors import GraphError, LowbitWarning
+from lowbit.errors import CalibrationError, GraphError, LowbitWarning
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.quantization.rules import CalibratedQuantRule, FloatRule
@@ -159,3 +159,18 @@ def test_what_the_command_line_advises_against_nan_it_can_do(here: Path, capsys:
         assert "ignore_nonfinite" not in error
     line = "calibrate {0}/net.lowbit --data {0}/nan.npz {0}/fine.npz --ignore-nonfinite -o {0}/r.json --json"
     assert json.loads(said(here, capsys, line)[0])["taps"] > 0
+
+
+@pytest.mark.parametrize("bad", [[5], [15], [9, 7]])
+@pytest.mark.parametrize("value", [float("nan"), 3e38])
+def test_calibrate_and_quantize_call_a_bad_sample_by_the_same_number(bad: list[int], value: float) -> None:
+    """Also one that is held back, and one behind others that are; NaN in an input, and numbers that a layer makes infinite."""
+    data = samples(16)
+    for i in bad if np.isnan(value) else bad[:1]:  # what becomes infinite inside is met in the order of the work
+        data[i]["x"][:] = value
+    errors = []
+    for guarded in (None, False, True):
+        with pytest.raises(CalibrationError) as e, np.errstate(over="ignore", invalid="ignore"):
+            lowbit.calibrate(network(), data) if guarded is None else lowbit.quantize(network(), data, guard=guarded)
+        errors.append(str(e.value).split(": ")[:2])
+    assert errors[0] == errors[1] == errors[2] and errors[0][0] == f"sample {min(bad) if np.isnan(value) else bad[0]}"

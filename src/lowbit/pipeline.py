@@ -252,6 +252,7 @@ def guarded(
     """
     from lowbit.accuracy.guard import guard
     from lowbit.accuracy.held import Kept
+    from lowbit.calibration.run import finite_inputs
 
     first = as_rules(rules)
     transform = QuantizationTransform([*first, *rules_of(recipe)])
@@ -259,7 +260,9 @@ def guarded(
         transform.check(graph)
     for name, text in transform.matcher.remarks(graph).items():
         warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=3)
-    samples = Kept(as_samples(graph, data), max(SMALL, graph.parameter_bytes // 4))
+    observed = transform.taps(graph).observed
+    looked_at = [v.name for v in graph.inputs if v.name in observed]
+    samples = Kept(finite_inputs(as_samples(graph, data), looked_at), max(SMALL, graph.parameter_bytes // 4))
     if not len(samples):
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     found = guard(

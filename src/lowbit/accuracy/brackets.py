@@ -10,12 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count as counting
 from itertools import islice
 
 import numpy as np
 
 from lowbit.calibration.run import need_finite
 from lowbit.calibration.spread import spread
+from lowbit.errors import LowbitError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import check_inputs, evaluate, last_uses, run_node
@@ -244,16 +246,27 @@ def decibels(relative: float) -> float:
     return float("inf") if relative == 0 else -10 * float(np.log10(relative))
 
 
-def measure(graph: Graph, quantized: Graph, samples: Iterable[Sample], executor: Executor | None = None, side_by_side: int = 1) -> Measured:
-    """The quantized graph's outputs and layers against the float graph's, on the samples; so many of them are in memory at a time."""
+def measure(
+    graph: Graph,
+    quantized: Graph,
+    samples: Iterable[Sample],
+    executor: Executor | None = None,
+    side_by_side: int = 1,
+    numbers: Iterable[int] | None = None,
+) -> Measured:
+    """The quantized graph's outputs and layers against the float graph's, on the samples; so many of them are in memory at a time.
+
+    `numbers` are what errors call the samples.
+    """
+    called = zip(numbers if numbers is not None else counting(), samples, strict=False)
     signal: dict[str, float] = {}
     noise: dict[str, float] = {}
     layers: dict[str, tuple[float, float]] = {}
     graphs = graph, quantized
     if executor is not None:
-        parts = (part for (part,) in spread(executor, graphs, measured, (([sample],) for sample in samples)))
+        parts = (part for (part,) in spread(executor, graphs, measured, (([pair],) for pair in called)))
     else:
-        parts = (part for group in groups(samples, side_by_side) for part in measured(*graphs, group))
+        parts = (part for group in groups(called, side_by_side) for part in measured(*graphs, group))
     for part in progress(parts, "guard: measuring", count(samples)):
         for k in part.signal:
             signal[k], noise[k] = signal.get(k, 0.0) + part.signal[k], noise.get(k, 0.0) + part.noise[k]
@@ -263,16 +276,16 @@ def measure(graph: Graph, quantized: Graph, samples: Iterable[Sample], executor:
     return Measured(signal, noise, layers)
 
 
-def groups(samples: Iterable[Sample], size: int) -> Iterator[list[Sample]]:
+def groups(samples: Iterable[tuple[int, Sample]], size: int) -> Iterator[list[tuple[int, Sample]]]:
     rest = iter(samples)
     while group := list(islice(rest, size)):
         yield group
 
 
-def measured(graph: Graph, quantized: Graph, samples: Sequence[Sample]) -> list[Measured]:
-    """Each sample alone; through both graphs side by side, so that no more than one layer of each is held at a time."""
-    both = Both.start(graph, quantized, samples)
-    layers: list[dict[str, tuple[float, float]]] = [{} for _ in samples]
+def measured(graph: Graph, quantized: Graph, called: Sequence[tuple[int, Sample]]) -> list[Measured]:
+    """Each sample (behind its number) alone; through both graphs side by side, so that no more than one layer of each is held at a time."""
+    both = Both.start(graph, quantized, [sample for _, sample in called])
+    layers: list[dict[str, tuple[float, float]]] = [{} for _ in called]
     for i, node in enumerate(both.nodes):
         both.step(i)
         for o in node.outputs if node.op not in BRACKETS else ():
@@ -282,9 +295,12 @@ def measured(graph: Graph, quantized: Graph, samples: Sequence[Sample]) -> list[
                     found[o.name] = s[""], n[""]
         both.free(i)
     results = []
-    for sample, pair, found, q, f in zip(samples, both.pairs, layers, both.rounded, both.plain, strict=True):
+    for (number, sample), pair, found, q, f in zip(called, both.pairs, layers, both.rounded, both.plain, strict=True):
         ends = [{name: env[v.name] for name, v in pair.quantized.outputs.items()} for env in (f, q)]
-        need_finite(pair.float, sample, ends[0])
+        try:
+            need_finite(pair.float, sample, ends[0])
+        except LowbitError as e:
+            raise e.at(f"sample {number}") from None
         results.append(Measured(*noise_of(*ends), found))
     return results
 

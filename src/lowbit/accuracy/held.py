@@ -55,21 +55,26 @@ class Picked(Sequence[Sample]):
     def __init__(self, samples: Sequence[Sample], which: Iterable[int]) -> None:
         self._samples, self._which = samples, tuple(which)
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What the samples are in the other sequence: errors call them so."""
+        return self._which
+
     def __len__(self) -> int:
         return len(self._which)
 
     @overload
     def __getitem__(self, i: int) -> Sample: ...
     @overload
-    def __getitem__(self, i: slice) -> Sequence[Sample]: ...
-    def __getitem__(self, i: int | slice) -> Sample | Sequence[Sample]:
+    def __getitem__(self, i: slice) -> Picked: ...
+    def __getitem__(self, i: int | slice) -> Sample | Picked:
         return Picked(self._samples, self._which[i]) if isinstance(i, slice) else self._samples[self._which[i]]
 
     def __iter__(self) -> Iterator[Sample]:
         return (self._samples[i] for i in self._which)
 
 
-def split(samples: Sequence[Sample], measured: int = MEASURED) -> tuple[Sequence[Sample], Sequence[Sample]]:
+def split(samples: Sequence[Sample], measured: int = MEASURED) -> tuple[Picked, Picked]:
     """Samples to calibrate with and samples to measure with. One sample alone has to be both."""
     count = len(samples)
     if count < HELD_BACK:

@@ -113,7 +113,14 @@ class Workshop:
         best = self.best and (id(self.best.graph), self.best.method)
         self._records = {k: v for k, v in self._records.items() if k in (key, best)}
         if key not in self._records:
-            seen = calibrate(state.graph, self.calibration, self.seen(state.graph), method=state.method, executor=self.executor)
+            seen = calibrate(
+                state.graph,
+                self.calibration,
+                self.seen(state.graph),
+                method=state.method,
+                executor=self.executor,
+                numbers=self.calibration.numbers,
+            )
             self._records[key] = ClippedRecord(seen.taps)
         return self._records[key].at(state.clipped)
 
@@ -177,7 +184,7 @@ class Workshop:
         return solid(graph) if graph.parameter_bytes <= SMALL else graph
 
     def measure(self, state: State) -> Measured:
-        return measure(state.graph, self.make(state), self.held, self.executor, self.room)
+        return measure(state.graph, self.make(state), self.held, self.executor, self.room, self.held.numbers)
 
     def _side_by_side(self) -> list[Sample]:
         """Samples for rounding: those of calibration's that fit into memory beside each other, and that there is time for."""

@@ -31,19 +31,27 @@ def calibrate(
     *,
     method: str = "minmax",
     executor: Executor | None = None,
+    numbers: Sequence[int] | None = None,
     **options: Any,
 ) -> CalibrationRecord:
     """What the taps (default: every float value that a node computes, and the float inputs) held while running over `data`.
 
     `executor` spreads the samples over processes or machines; the record is the same, bit for bit, as without one, on CPUs
-    of one kind: NumPy sums floats in an order that depends on the CPU.
+    of one kind: NumPy sums floats in an order that depends on the CPU. `numbers` are what errors call the samples, where they are some
+    of the user's; 0, 1, 2 … if not given.
     """
     with one_thread():
-        return _calibrate(graph, data, taps, method, executor, options)
+        return _calibrate(graph, data, taps, method, executor, numbers, options)
 
 
 def _calibrate(
-    graph: Graph, data: Iterable[Any], taps: Iterable[str] | None, method: str, executor: Executor | None, options: dict[str, Any]
+    graph: Graph,
+    data: Iterable[Any],
+    taps: Iterable[str] | None,
+    method: str,
+    executor: Executor | None,
+    numbers: Sequence[int] | None,
+    options: dict[str, Any],
 ) -> CalibrationRecord:
     names = list(taps) if taps is not None else float_values(graph)
     known = set(graph.values) | set(inner_names(graph))
@@ -62,9 +70,9 @@ def _calibrate(
 
     samples = counted(as_samples(graph, data))
     if executor is None:
-        total = observe(graph, progress(samples, "calibrating", total_samples), names, method, options)
+        total = observe(graph, progress(samples, "calibrating", total_samples), names, method, options, numbers)
     else:
-        tasks = ((first, held, names, method, options) for first, held in chunks(samples))
+        tasks = ((_called(numbers, first, held), held, names, method, options) for first, held in chunks(samples))
         parts = spread(executor, (graph,), observe_chunk, tasks)
         total = observe(graph, (), names, method, options)
         for part in progress(_steps(parts), "calibrating", total_samples):
@@ -74,6 +82,12 @@ def _calibrate(
     if not something and names:
         warn_of_zeros(4)
     return total
+
+
+def _called(numbers: Sequence[int] | None, first: int, held: Sequence[Sample]) -> Sequence[int]:
+    """The numbers of a chunk's samples."""
+    end = first + len(held)
+    return range(first, end) if numbers is None else numbers[first:end]
 
 
 def _steps(parts: Iterator[tuple[int, CalibrationRecord]]) -> Iterator[CalibrationRecord | None]:
@@ -94,9 +108,14 @@ def float_values(graph: Graph) -> list[str]:
 
 
 def observe(
-    graph: Graph, samples: Iterable[Sample], names: Sequence[str], method: str, options: Mapping[str, Any], first: int = 0
+    graph: Graph,
+    samples: Iterable[Sample],
+    names: Sequence[str],
+    method: str,
+    options: Mapping[str, Any],
+    numbers: Sequence[int] | None = None,
 ) -> CalibrationRecord:
-    """The record of some samples; `first` is the number of the first one, for errors."""
+    """The record of some samples; errors call them by their numbers."""
     observers: dict[str, Observer] = {n: make_observer(method, **options) for n in names}
     inside = any(n not in graph.values for n in names)
 
@@ -108,10 +127,9 @@ def observe(
             observer.observe(array)
         except LowbitError as e:
             producer = graph.producers.get(name) or inner_names(graph).get(name)
-            where = producer.where if producer is not None else f"input {name!r}"
-            raise CalibrationError(e.message, where=where, hint=f"clean the data, or {IGNORE} to leave them out") from e
+            raise _refused(e, producer.where if producer is not None else f"input {name!r}") from e
 
-    for index, sample in enumerate(samples, first):
+    for index, sample in enumerate(samples):
         try:
             for v in graph.inputs:
                 see(v.name, sample[v.name])
@@ -119,8 +137,24 @@ def observe(
             if not options.get("ignore_nonfinite"):
                 need_finite(graph, sample, made)
         except LowbitError as e:
-            raise e.at(f"sample {index}") from None
+            raise e.at(f"sample {index if numbers is None else numbers[index]}") from None
     return CalibrationRecord(observers)
+
+
+def _refused(e: LowbitError, where: str) -> CalibrationError:
+    """What an observer refused, with the place in the network."""
+    return CalibrationError(e.message, where=where, hint=f"clean the data, or {IGNORE} to leave them out")
+
+
+def finite_inputs(samples: Iterable[Sample], names: Sequence[str]) -> Iterator[Sample]:
+    """The samples; the first with NaN or infinities in one of these inputs is the error that calibration with all of them gives."""
+    for index, sample in enumerate(samples):
+        for name in names:
+            try:
+                make_observer("minmax").observe(sample[name])
+            except LowbitError as e:
+                raise _refused(e, f"input {name!r}").at(f"sample {index}") from None
+        yield sample
 
 
 def need_finite(graph: Graph, sample: Sample, made: Mapping[str, Array]) -> None:
@@ -176,7 +210,7 @@ def chunks(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
 
 
 def observe_chunk(
-    graph: Graph, first: int, samples: Sequence[Sample], names: Sequence[str], method: str, options: Mapping[str, Any]
+    graph: Graph, numbers: Sequence[int], samples: Sequence[Sample], names: Sequence[str], method: str, options: Mapping[str, Any]
 ) -> tuple[int, CalibrationRecord]:
     """A worker's task: how many samples it has seen, and their record."""
-    return len(samples), observe(graph, samples, names, method, options, first)
+    return len(samples), observe(graph, samples, names, method, options, numbers)
