@@ -14,7 +14,8 @@ import lowbit
 from lowbit.calibration import METHODS
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.cli import main
-from lowbit.errors import LowbitError, QuantError
+from lowbit.dims import symbol
+from lowbit.errors import InputError, LowbitError, QuantError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.types import TensorType
@@ -165,3 +166,59 @@ def test_a_record_that_was_changed_by_hand_gives_no_traceback(method: str) -> No
         except LowbitError:
             refused += 1
     assert refused > 10
+
+
+def two_inputs() -> Graph:
+    b = Builder("two")
+    x, meta = (b.input(name, TensorType((symbol("batch"), n), "float32")) for name, n in (("x", 6), ("meta", 4)))
+    return b.finish({"y": b.add("add", b.add("linear", x, b.constant(np.ones((4, 6), np.float32)), name="fc"), meta, name="sum")})
+
+
+@pytest.mark.parametrize(
+    ("arrays", "made"),
+    [
+        ({"image": (8, 6), "meta": (8, 4)}, 'x=np.load("b.npz")["image"], meta=np.load("b.npz")["meta"]'),
+        ({"x": (8, 2, 3), "meta": (8, 4)}, 'x=np.load("b.npz")["x"].reshape(-1, 6), meta=np.load("b.npz")["meta"]'),
+        ({"x": (8, 6), "meta": (8, 2, 2)}, 'x=np.load("b.npz")["x"], meta=np.load("b.npz")["meta"].reshape(-1, 4)'),
+    ],
+)
+def test_the_line_that_makes_data_fit_carries_all_inputs_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arrays: dict[str, tuple[int, ...]], made: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    two_inputs().save("two.lowbit")
+    rng = np.random.default_rng(0)
+    np.savez("b.npz", **{name: rng.standard_normal(shape).astype(np.float32) for name, shape in arrays.items()})  # type: ignore[arg-type]
+    assert main(["calibrate", "two.lowbit", "--data", "b.npz", "-o", "r.json"]) == 1
+    line = capsys.readouterr().err.partition("Try: ")[2].strip()
+    assert line == f'np.savez("samples.npz", {made})'
+    exec(line, {"np": np})
+    assert main(["calibrate", "two.lowbit", "--data", "samples.npz", "-o", "r.json"]) == 0
+
+
+@pytest.mark.parametrize("name", ["int", "while", "Int"])
+def test_a_keyword_of_c_as_a_name_is_said_to_be_one(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main(["emit-c", str(home / "small.lowbit"), "-o", str(tmp_path / "c"), "--name", name]) == 2
+    said = capsys.readouterr().err
+    assert f"--name {name!r} cannot be used: {name.lower()} is a keyword of C" in said and f"Try: --name {name}_net" in said
+    with pytest.raises(InputError, match=f"name '{name}' cannot be used: {name.lower()} is a keyword of C"):
+        lowbit.emit_c(network(), None, name=name, measure=False)
+
+
+def test_main_is_no_name_of_a_network() -> None:
+    with pytest.raises(InputError, match="name 'main' cannot be used: main is where a program begins"):
+        lowbit.emit_c(network(), None, name="main", measure=False)
+
+
+def test_an_input_that_was_forgotten_is_said_not_to_be_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    two_inputs().save("two.lowbit")
+    np.save("x.npy", np.zeros((3, 6), np.float32))
+    assert main(["run", "two.lowbit", "--input", "x=x.npy"]) == 1
+    said = capsys.readouterr().err
+    assert "input 'meta' is not given, and for made-up data float32[batch, 4] has open dimensions" in said
+    assert "Try: --input meta=FILE.npy, or --shapes batch=3 to run on made-up data" in said
+    assert main(["run", "two.lowbit", "--input", "x=x.npy", "--shapes", "batch=3"]) == 0
+    assert "random numbers for meta" in capsys.readouterr().out

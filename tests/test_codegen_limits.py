@@ -206,3 +206,16 @@ def test_without_floats_vectors_give_way_to_kernels_that_round_in_integers() -> 
         isas = {p.rpartition("__")[2][:-2] for p in emitted.files if p.startswith("kernels/") and p.endswith(".c")}
         assert isas <= kernels and TARGETS[target].isas is not None and TARGETS[target].isas[0] not in isas
         assert (emitted.ref_macs == emitted.macs) == (target != "cortex-m55")
+
+
+def test_flash_that_a_table_of_16_bits_takes_is_not_to_be_had_from_narrower_weights() -> None:
+    b = Builder("wide")
+    x = b.input("x", TensorType((1, 8), "int16"))
+    table = b.constant(np.arange(-(1 << 15), 1 << 15, dtype=np.int16), name="table")
+    graph = b.finish({"y": b.add("q_table", x, table, name="act")})
+    with pytest.raises(DoesNotFit, match="this layer has most, 131,") as flash:
+        lowbit.emit_c(graph, None, fits=(1 << 20, 1000), measure=False)
+    assert flash.value.where == "q_table 'act'"
+    assert flash.value.hint == (
+        "a rule that gives this layer 8 bits (its table of 16 bits has 65,536 entries), or quantize without the guard (--no-guard)"
+    )

@@ -99,9 +99,9 @@ def cut(file: Path, inputs: dict[str, TensorType], batch: int) -> Iterator[Part]
         has = ", ".join(f"{name} {header}" for name, header in found.items()) or "no arrays"
         rest = {k: h for k, h in found.items() if k not in inputs}
         needed = f"input {missing[0]!r} ({inputs[missing[0]]}) is missing, it has {has}"
-        raise InputError(needed, where=str(file), hint=_remade(file, {n: inputs[n] for n in missing}, rest))
+        raise InputError(needed, where=str(file), hint=_remade(file, {n: inputs[n] for n in missing}, rest, inputs, found))
     for name, t in inputs.items():
-        _check(file, name, found[name], t)
+        _check(file, name, t, inputs, found)
     cuts = {name: list(pieces(found[name].shape, t, batch, f"{file}: {name}")) for name, t in inputs.items()}
     counts = {name: len(c) for name, c in cuts.items()}
     if len(set(counts.values())) > 1:
@@ -136,13 +136,14 @@ class Header:
         return f"{self.dtype}{list(self.shape)}"
 
 
-def _check(file: Path, name: str, header: Header, t: TensorType) -> None:
+def _check(file: Path, name: str, t: TensorType, inputs: dict[str, TensorType], found: dict[str, Header]) -> None:
     """An error, before anything runs, where the array cannot hold samples of the type; with a line of Python that would make it fit."""
+    header = found[name]
     if _fits(header.shape, t) and header.dtype == t.dtype.numpy:
         return
     wrong = f"{header} given, {t} is needed" + ("" if _fits(header.shape, t) else " (any number of rows, or one axis more)")
     kind = InputError if _fits(header.shape, t) else ShapeError
-    raise kind(wrong, where=f"{file}: {name}", hint=_remade(file, {name: t}, {name: header}))
+    raise kind(wrong, where=f"{file}: {name}", hint=_remade(file, {name: t}, {name: header}, inputs, found))
 
 
 def _fits(shape: tuple[int, ...], t: TensorType) -> bool:
@@ -153,11 +154,19 @@ def _fits(shape: tuple[int, ...], t: TensorType) -> bool:
     return all(not isinstance(b, int) or a == b for a, b in list(whole)[1 if len(shape) == t.rank else 0 :])
 
 
-def _remade(file: Path, inputs: dict[str, TensorType], headers: dict[str, Header]) -> str:
-    """A line of Python that makes arrays for these inputs from those of the file, if it can be told how; else what is needed."""
+def _remade(
+    file: Path, inputs: dict[str, TensorType], headers: dict[str, Header], every: dict[str, TensorType], found: dict[str, Header]
+) -> str:
+    """A line of Python that makes arrays for these inputs from those of the file, if it can be told how; else what is needed.
+
+    Of `every` input of the network, the others that are `found` in the file are carried along, made to fit if they have to be.
+    """
     made = {}
+    others = {n for n in every if n not in inputs and n in found}
+    inputs = {n: t for n, t in every.items() if n in inputs or n in others}
+    headers = headers | {n: found[n] for n in others}
     for name, t in inputs.items():
-        named = {name: headers[name]} if name in headers else headers
+        named = {name: headers[name]} if name in headers else {k: h for k, h in headers.items() if k not in others}
         ways = [f"{_loaded(file, k)}{way}" for k, h in named.items() if (way := _way(h, t)) is not None]
         if len(ways) != 1:
             return f"arrays named {', '.join(f'{n}: {t}' for n, t in inputs.items())}"

@@ -10,6 +10,7 @@ from lowbit.cli.common import UsageError, add_model_arguments, load_model, print
 from lowbit.codegen import TARGETS
 from lowbit.codegen.boards import FOLDER
 from lowbit.codegen.folder import check_folder
+from lowbit.codegen.names import reserved
 from lowbit.codegen.readme import portable_share
 from lowbit.frames import streaming
 from lowbit.ir.graph import Graph
@@ -97,6 +98,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*", args.name):
         raise UsageError(f"--name {args.name!r} is no C identifier of letters, digits and single underscores", hint="--name model")
+    kept_by_c = reserved(args.name)
+    if kept_by_c is not None:
+        raise UsageError(f"--name {args.name!r} cannot be used: {kept_by_c}", hint=f"--name {args.name}_net")
     check_folder(path(args.out, "the path of a folder"))
     graph, kept = streamed(args)
     done = emit_c(

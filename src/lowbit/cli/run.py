@@ -39,6 +39,7 @@ def main(args: argparse.Namespace) -> None:
         raise UsageError(f"a .npy holds one array, the network has {len(graph.outputs)} outputs", where=args.out, hint="--out FILE.npz")
     arrays = read_inputs(graph, args.input)
     random = [v.name for v in graph.inputs if v.name not in arrays]
+    need_given(graph, arrays)
     rng = np.random.default_rng(args.seed)
     arrays |= {v.name: random_array(v.name, v.type, rng) for v in graph.inputs if v.name in random}
     session = compile(graph)
@@ -98,6 +99,19 @@ def read_inputs(graph: Graph, specs: list[str]) -> dict[str, Array]:
     if stray:
         raise InputError(f"there is no input named {stray[0]!r}", where=graph.name, hint=f"the inputs are {', '.join(names)}")
     return arrays
+
+
+def need_given(graph: Graph, arrays: dict[str, Array]) -> None:
+    """An error where some inputs are given and one with open dimensions is not: it was forgotten, more likely than not."""
+    sizes = {str(d): n for v in graph.inputs if v.name in arrays for d, n in zip(v.shape, arrays[v.name].shape, strict=False)}
+    for v in graph.inputs if arrays else ():
+        if v.name not in arrays and not v.type.is_static:
+            shapes = " ".join(f"--shapes {s}={sizes.get(s, 1)}" for s in sorted(v.type.symbols))
+            raise InputError(
+                f"input {v.name!r} is not given, and for made-up data {v.type} has open dimensions",
+                where=graph.name,
+                hint=f"--input {v.name}=FILE.npy, or {shapes} to run on made-up data",
+            )
 
 
 def member(file: Any, name: str, path: str) -> Array:

@@ -17,7 +17,7 @@ from lowbit.codegen import boards, boundary, building, data, model, readme
 from lowbit.codegen.copies import computes_in_floats, copies
 from lowbit.codegen.folder import MANIFEST, check_folder, write_folder
 from lowbit.codegen.measure import IN_INTEGERS, Measured, measure
-from lowbit.codegen.names import Names, identifier, unusable
+from lowbit.codegen.names import identifier, unusable
 from lowbit.codegen.project import Project
 from lowbit.codegen.targets import CTarget, target
 from lowbit.errors import InputError, LowbitError, ShapeError, UnsupportedOp
@@ -113,7 +113,7 @@ def emit(
     if folder is not None:
         folder = needed(folder, "the path of a folder")
         check_folder(folder)
-    if name != identifier(name) or name != Names().new(name):
+    if name != identifier(name) or not name[0].isalpha():
         raise InputError(f"name {name!r} is no C identifier of letters, digits and single underscores", hint='name="model" (--name)')
     refuse_name(name, unusable(name))
     if graph.symbols:
@@ -308,11 +308,14 @@ def short_of_flash(e: EmittedC, p: Project, flash: int) -> DoesNotFit | None:
     what = "flash" if e.flash_bytes is not None else "flash for the weights alone"
     heavy = max(p.calls, key=lambda call: readme.layer_bytes(p, call)[0], default=None)
     most = f"; this layer has most, {readme.layer_bytes(p, heavy)[0]:,}" if heavy is not None else ""
-    packed = any("_w4_" in k for k in p.kernels)
+    if heavy is not None and heavy.contract.name == "table_s16":  # of a layer that reads 16 bits: other weights do not make it smaller
+        less = "a rule that gives this layer 8 bits (its table of 16 bits has 65,536 entries), or quantize without the guard (--no-guard)"
+    else:
+        less = "a narrower network" if any("_w4_" in k for k in p.kernels) else "recipe w4a8, or a narrower network"
     return DoesNotFit(
         f"{code:,} bytes of {what} are needed, {flash:,} are there{most}",
         where=heavy.where if heavy is not None else None,
-        hint="a narrower network" if packed else "recipe w4a8, or a narrower network",
+        hint=less,
     )
 
 

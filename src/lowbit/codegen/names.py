@@ -24,6 +24,14 @@ HEADERS = frozenset(
 TARGETS = frozenset(["all", "clean", "edit_cache", "help", "install", "package", "package_source", "preinstall", "rebuild_cache", "test"])
 
 
+def reserved(name: str) -> str | None:
+    """Why C keeps the name, which is an identifier, for itself; None if it does not."""
+    small = name.lower()
+    if small == "main":
+        return "main is where a program begins"
+    return f"{small} is a keyword of C" if small in KEYWORDS else None
+
+
 def unusable(name: str) -> str | None:
     """Why a project cannot have the name, which is an identifier; None if it can. Letter case tells no two files apart everywhere.
 
@@ -31,6 +39,8 @@ def unusable(name: str) -> str | None:
     (None, "Weights.c, Weights.h would be in the way of the project's weights.c, weights.h")
     """
     small = name.lower()
+    if reserved(name) is not None:
+        return reserved(name)
     if small in FILES:
         return f"{name}.c, {name}.h would be in the way of the project's {small}.c{f', {small}.h' if small == 'weights' else ''}"
     if small == "lb" or small.startswith("lb_"):
