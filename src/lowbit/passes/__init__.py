@@ -13,6 +13,7 @@ from lowbit.passes.cancel_transposes import cancel_transposes
 from lowbit.passes.common_subexpressions import common_subexpressions
 from lowbit.passes.drop_dead import drop_dead
 from lowbit.passes.drop_identities import drop_identities
+from lowbit.passes.even_pools import even_pools
 from lowbit.passes.fold_affine import fold_affine
 from lowbit.passes.fold_batchnorm import fold_batchnorm
 from lowbit.passes.fold_constants import fold_constants
@@ -41,6 +42,7 @@ PASSES: tuple[Pass, ...] = (
     fuse_attention,
     fold_batchnorm,
     fold_affine,
+    even_pools,
     fold_pads,
     fold_movement,
     pass_linear,
