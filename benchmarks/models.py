@@ -169,7 +169,7 @@ def machine(args: argparse.Namespace) -> dict[str, Any]:
 
     hw = Hardware.detect()
     versions = {name: PEERS[name].version for name in args.against}
-    found = {"cpu": hw.cpu, "cpus": hw.usable_cpus, "isa": native.isas()[-1], "load": hw.load}
+    found = {"cpu": hw.cpu, "cpus": hw.usable_cpus, "isa": native.best("linear_s8").isa, "load": hw.load}
     return found | {"python": platform.python_version(), "peers": versions}
 
 
