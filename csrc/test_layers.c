@@ -94,19 +94,23 @@ static void fill_weights(int32_t n, int32_t k) {
         }
 }
 
-enum { BEHIND = 64, PAGE = 1 << 12 }; /* bytes that stay as they are; of memory that may be closed */
+enum { BEHIND = 64 }; /* bytes that stay as they are */
 
-/* Bytes right before memory that nobody may read: loads in assembly go unseen by sanitizers. One block at a time. */
-static size_t walled_bytes;
+#ifdef __linux__
+enum { PAGE = 1 << 12 };
+static size_t walled_bytes; /* of the one block that is behind a wall */
+#endif
 
+/* Bytes right before memory that nobody may read, where there is such a thing: loads in assembly go unseen by sanitizers. */
 static void *walled(const void *from, size_t bytes) {
     const size_t used = (bytes + 63) / 64 * 64;
 #ifdef __linux__
-    walled_bytes = (used + PAGE - 1) / PAGE * PAGE + PAGE;
-    char *map = mmap(NULL, walled_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED || mprotect(map + walled_bytes - PAGE, PAGE, PROT_NONE))
+    const size_t all = (used + PAGE - 1) / PAGE * PAGE + PAGE;
+    char *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED || mprotect(map + all - PAGE, PAGE, PROT_NONE))
         abort();
-    char *to = map + walled_bytes - PAGE - used;
+    char *to = map + all - PAGE - used;
+    walled_bytes = all;
 #else
     char *to = aligned_alloc(64, used + (used ? 0 : 64));
     if (!to)
@@ -119,8 +123,7 @@ static void *walled(const void *from, size_t bytes) {
 static void free_packed(void *weights) {
 #ifdef __linux__
     if (walled_bytes) {
-        char *const page = (char *)weights - (uintptr_t)weights % PAGE;
-        munmap(page, walled_bytes);
+        munmap((char *)weights - (uintptr_t)weights % PAGE, walled_bytes);
         walled_bytes = 0;
         return;
     }
