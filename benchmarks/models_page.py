@@ -44,7 +44,7 @@ Times are of one machine: what counts is the ratio.
 """
 
 FOOT = """
-ResNet-50 moves between 0.79 and 0.83 from run to run. The LSTM has a head of 10,000 words: half of its time is one product of 35 rows (87
+ResNet-50 moves between 0.79 and 0.83 from run to run. By `session.profile`, the LSTM has half of its time in a head of 10,000 words (87
 GMAC/s), the rest input products and a recurrence that reads 1 MB of weights at each of 70 steps (57 GMAC/s, what the second-level cache
 gives); 0.60 would take 116 GMAC/s over all. DS-CNN's 1×1 layers of 64 channels are at the peak of the loop of pairs.
 """

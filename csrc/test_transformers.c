@@ -35,25 +35,6 @@ static void fill(void) {
     }
 }
 
-/* Zero point, lo and hi of an output of `bytes`. */
-static void clamp_of(int32_t bytes, int32_t *zero, int32_t *lo, int32_t *hi) {
-    const int32_t half = bytes == 1 ? 128 : bytes == 2 ? 32768 : 0;
-    *lo = half ? random_int(-half, 0) : 0, *hi = half ? random_int(0, half - 1) : 0;
-    if (random_int(0, 1))
-        *lo = -half, *hi = half ? half - 1 : 0;
-    *zero = half ? random_int(*lo, *hi) : 0;
-}
-
-static int32_t width(void) {
-    return 1 << random_int(0, 2);
-}
-
-static int32_t pick(const int32_t *from, int32_t count) {
-    return from[random_int(0, count - 1)];
-}
-
-#define PICK(list) pick(list, (int32_t)(sizeof list / sizeof *list))
-
 /* ---- norms -----------------------------------------------------------------------------------------------------------------------------
  */
 
