@@ -2,7 +2,7 @@
 
 A node is lowered when every input its QuantSpec names comes from a dequantize with constant parameters, and its result goes to one
 quantize (through a relu or clip that its clamp can hold). The op's own `lower` says what to put in its place; this file knows no op by
-name but the brackets, and fill, which is a constant of any shape.
+name but the brackets, fill, which is a constant of any shape, and cast, which stands before a layer that a rule keeps float.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def lower(graph: Graph) -> Lowered:
     for node in editor.nodes():
         if node.op == "quantize_linear":
             _lower_boundary(editor, node)
+        elif node.op == "cast" and node.inputs[0] is not None and node.inputs[0].type == node.output.type:
+            editor.replace(node.output, node.inputs[0])  # it kept a layer float, as its rule says: that is done
     return Lowered(share_constants(editor.done()), tuple(islands), tuple(weights_only))
 
 

@@ -54,6 +54,7 @@ class QuantNode:
     output: DType | None = None  # of the result, where it is another one than that of the operands
     weight_scale: tuple[float, ...] | None = None  # of the weights, where the user gave them: one for all, or one for each channel
     offsets: bool = False  # whether each block of weights has an offset beside its scale
+    free: bool = False  # float for want of a rule or a form, not because a rule says so: integers beside it may still take it in
 
     @property
     def result(self) -> DType | None:
@@ -264,7 +265,7 @@ class WeightOnlyRule(QuantRule):
 
 @dataclass(frozen=True)
 class FloatRule(QuantRule):
-    """The layer stays float."""
+    """The layer stays float, whatever its op: nothing beside it takes it in, a relu behind a convolution neither."""
 
     @property
     def mode(self) -> Mode:
@@ -372,4 +373,4 @@ def in_blocks(node: Node, decided: QuantNode, spec: QuantSpec) -> QuantNode:
 
 
 def _float(because: str) -> QuantNode:
-    return QuantNode("float", None, None, "tensor", "asymmetric", "symmetric_restricted", because)
+    return QuantNode("float", None, None, "tensor", "asymmetric", "symmetric_restricted", because, free=True)

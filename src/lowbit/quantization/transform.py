@@ -21,7 +21,7 @@ from lowbit.dtypes import DType, dtype
 from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value, need_graph
 from lowbit.ir.rewrite import Editor
-from lowbit.ops.quant import QUANTIZABLE, State
+from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, power_of_two, rounded_for, weight_params, widened
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
@@ -133,9 +133,40 @@ class _Apply:
             except LowbitError as e:
                 raise e.at(node.where) from None
         for node in self.graph.nodes:
-            if node.op == "gather" and self.decisions[node.output.name].mode == "float":
+            decided = self.decisions[node.output.name]
+            if node.op == "gather" and decided.mode == "float" and decided.free:
                 self.looked_up(node)
+            elif decided.mode == "float" and not decided.free:
+                self.keep_float(node)
         return self.editor.done()
+
+    def keep_float(self, node: Node) -> None:
+        """A cast to float before a layer that a rule keeps so, where lowering would take it for integers: it leaves with the lowering.
+
+        That is where integers may stand before all it reads, or where it is a clamp that the layer before it could hold. The mark is an
+        op, so that it travels with the graph into every file.
+        """
+        now = self.current(node)
+        read = [v for i in QUANTIZABLE[node.op].spec.positions(len(now.inputs)) if (v := now.inputs[i]) is not None]
+        if (read and all(map(self.may_be_integers, read))) or (is_clamp(node.op) and self.may_hold(read[0])):
+            kept = self.editor.add("cast", read[0], name=node.name, out=f"{node.output.name}:float", to=read[0].type.dtype.name)
+            self.editor.set_inputs(now, [kept if v == read[0] else v for v in now.inputs])
+
+    def may_be_integers(self, value: Value) -> bool:
+        """Whether lowering may find integers with parameters behind a value: a bracket's, or those of one that were moved."""
+        before = self.editor.producer(value)
+        return before is not None and (
+            before.op == "dequantize_linear" or (self.may_be_lowered(before) and QUANTIZABLE[before.op].spec.output == "same")
+        )
+
+    def may_hold(self, value: Value) -> bool:
+        """Whether the layer that makes the value may take a clamp behind it into its own."""
+        before = self.editor.producer(value)
+        return before is not None and self.may_be_lowered(before) and QUANTIZABLE[before.op].spec.fuses_clip
+
+    def may_be_lowered(self, node: Node) -> bool:
+        decided = self.decisions.get(node.output.name)
+        return decided is not None and node.op in QUANTIZABLE and (decided.mode == "static" or decided.free)
 
     def tap_params(self, name: str, tap: Tap) -> QuantParams:
         group = self.taps.groups[name]
