@@ -143,8 +143,8 @@ def test_an_interrupt_cancels_what_has_not_begun() -> None:
 @pytest.mark.parametrize(
     ("bad", "named"),
     [
-        (np.full((1, 8), -np.inf, np.float32), "sample 11: input 'x'"),
-        (np.full((1, 8), 3e38, np.float32), "sample 11: linear 'fc1'"),
+        (np.full((1, 8), -np.inf, np.float32), "batch 11: input 'x'"),
+        (np.full((1, 8), 3e38, np.float32), "batch 11: linear 'fc1'"),
     ],
 )
 def test_values_that_are_not_finite_name_sample_and_layer(pool: Executor, processes: bool, bad: Array, named: str) -> None:
@@ -160,10 +160,10 @@ def test_values_that_are_not_finite_name_sample_and_layer(pool: Executor, proces
     ("data", "kind", "text"),
     [
         ([], CalibrationError, "there is no data to calibrate with"),
-        ([{"z": np.zeros((1, 8), np.float32)}], InputError, "sample 0: mlp: input 'x' is missing"),
-        ([{"x": np.zeros((1, 8))}], InputError, "sample 0: input 'x': float64 given, float32 needed"),
-        ([{"x": np.zeros((1, 7), np.float32)}], ShapeError, "sample 0: input 'x'"),
-        ([(np.zeros((1, 8), np.float32),) * 2], CalibrationError, "sample 0: 2 arrays given, the network has 1 inputs"),
+        ([{"z": np.zeros((1, 8), np.float32)}], InputError, "batch 0: mlp: input 'x' is missing"),
+        ([{"x": np.zeros((1, 8))}], InputError, "batch 0: input 'x': float64 given, float32 needed"),
+        ([{"x": np.zeros((1, 7), np.float32)}], ShapeError, "batch 0: input 'x'"),
+        ([(np.zeros((1, 8), np.float32),) * 2], CalibrationError, "batch 0: 2 arrays given, the network has 1 inputs"),
         ([{"x": np.zeros((0, 8), np.float32)}], CalibrationError, "no values seen"),
     ],
 )

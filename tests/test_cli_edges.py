@@ -222,7 +222,7 @@ def test_a_layer_that_makes_no_finite_numbers_is_named_though_no_tap_looks(value
     rules = [lowbit.FloatRule("second"), lowbit.CalibratedQuantRule(".*")]
     with pytest.raises(CalibrationError) as e:
         lowbit.calibrate(network(second=value), DATA, rules=rules)
-    assert str(e.value).startswith("sample 0: linear 'second': output 'y' holds ") and "which begin here" in str(e.value)
+    assert str(e.value).startswith("batch 0: linear 'second': output 'y' holds ") and "which begin here" in str(e.value)
     assert "ignore_nonfinite=True" in str(e.value)
     assert len(lowbit.calibrate(network(second=value), DATA, rules=rules, ignore_nonfinite=True))
 
@@ -234,13 +234,13 @@ def test_the_first_of_many_layers_is_named_and_not_the_last() -> None:
     for i in range(5):
         y = b.add("linear", y, b.constant(np.eye(6, dtype=np.float32)), name=f"layer {i}")
     g = b.finish({"y": y})
-    with pytest.raises(CalibrationError, match="sample 0: log 'log of what may be negative': output 'y' holds NaN, which begin here"):
+    with pytest.raises(CalibrationError, match="batch 0: log 'log of what may be negative': output 'y' holds NaN, which begin here"):
         lowbit.calibrate(g, DATA, rules=[lowbit.DynamicQuantRule(".*")])
 
 
 def test_an_input_that_is_not_finite_is_named_as_such() -> None:
     bad = [np.full((2, 6), np.nan, np.float32)]
-    with pytest.raises(CalibrationError, match="sample 0: input 'x': output 'y' holds NaN"):
+    with pytest.raises(CalibrationError, match="batch 0: input 'x': output 'y' holds NaN"):
         lowbit.calibrate(network(), bad, rules=[lowbit.DynamicQuantRule(".*")])
 
 

@@ -76,7 +76,7 @@ Q = "quantize net.lowbit --no-guard -o out.lowbit "
         (Q + "--data cut.data.npz", "cut.data.npz: not a readable .npy or .npz file", "what np.save or np.savez wrote, whole"),
         (Q + "--data empty", "empty: there is no .npy or .npz file in this folder", "what np.save or np.savez wrote"),
         (Q + "--data none.npz", "none.npz: there are no samples in it", "arrays with one row or more"),
-        (Q + "--data nan.npz", "sample 2: input 'x': 6 NaN of 12 values", "clean the data"),
+        (Q + "--data nan.npz", "batch 2: input 'x': 6 NaN of 12 values", "clean the data"),
         (Q + "--record no.json", "no.json: not a calibration record (there is no such file)", "what lowbit calibrate"),
         (Q + "--record cut.record.json", "cut.record.json: not a calibration record", "what lowbit calibrate"),
         (Q + "--record list.json", "list.json: not a calibration record (no object with version and taps)", "what lowbit calibrate"),
@@ -90,7 +90,7 @@ Q = "quantize net.lowbit --no-guard -o out.lowbit "
         ("verify flipped.lowbit", "flipped.lowbit: ", "write it anew"),
         (
             "compare net.lowbit small.lowbit --data nan.npz",
-            "sample 2: input 'x': output 'y' of the float network has NaN",
+            "batch 2: input 'x': output 'y' of the float network has NaN",
             "data without NaN",
         ),
         ("export small.lowbit -o out.onnx --opset 5", "opset 5 asked for", "leave it out"),
@@ -222,3 +222,16 @@ def test_an_input_that_was_forgotten_is_said_not_to_be_given(
     assert "Try: --input meta=FILE.npy, or --shapes batch=3 to run on made-up data" in said
     assert main(["run", "two.lowbit", "--input", "x=x.npy", "--shapes", "batch=3"]) == 0
     assert "random numbers for meta" in capsys.readouterr().out
+
+
+def test_batches_are_called_batches_and_rows_are_counted(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(home)
+    assert main(["calibrate", "net.lowbit", "--data", "data.npz", "-o", "counted.json"]) == 0
+    assert "over 4 batches (8 rows) (minmax)" in capsys.readouterr().out
+    assert main(["calibrate", "net.lowbit", "--data", "data.npz", "-o", "counted.json", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["batches"], told["rows"]) == (4, 8)
+    assert main(["compare", "net.lowbit", "small.lowbit", "--data", "data.npz"]) == 0
+    assert "4 batches; " in capsys.readouterr().out

@@ -97,7 +97,7 @@ def test_verify_is_fine_with_data_or_random_numbers(folder: Path, tmp_path: Path
     said = ran(capsys, folder, f"verify {tmp_path}/q.lowbit --data {{0}}/x.npy --layers")
     assert "x:int8" in said and "reference: integer interpreter" in said
     told = json.loads(ran(capsys, folder, f"verify {tmp_path}/q.lowbit --shapes batch=2 --random 3 --json"))
-    assert (told["ok"], told["samples"]) == (True, 3)
+    assert (told["ok"], told["batches"]) == (True, 3)
     assert main(["verify", f"{tmp_path}/q.lowbit"]) == 1
     assert "--shapes batch=1" in capsys.readouterr().err
 
@@ -178,7 +178,7 @@ def test_mistakes_are_said_and_the_old_file_stays(
         ({"x": np.zeros((2, 5), np.float32)}, "d.npz: x: float32[2, 5] given, float32[batch, 6] is needed"),
         ({"x": np.zeros((6,), np.float32)}, "x: float32[6] given, float32[batch, 6] is needed (any number of rows, or one axis more)"),
         ({"x": np.zeros((0, 6), np.float32)}, "there are no samples in it"),
-        ({"x": np.full((1, 6), np.nan, np.float32)}, "sample 0: input 'x': "),
+        ({"x": np.full((1, 6), np.nan, np.float32)}, "batch 0: input 'x': "),
     ],
 )
 def test_data_that_does_not_fit_is_refused(
@@ -217,5 +217,5 @@ def test_samples_are_cut_along_the_first_axis() -> None:
     assert list(pieces((4, 3), fixed, 8, "")) == [(0, 2), (2, 4)]
     assert list(pieces((5, 3), open_, 2, "")) == [(0, 2), (2, 4), (4, 5)]
     assert list(pieces((2, 4, 3), open_, 2, "")) == [(0, None), (1, None)]
-    with pytest.raises(ShapeError, match="5 rows cannot be cut into samples of 2"):
+    with pytest.raises(ShapeError, match="5 rows cannot be cut into batches of 2"):
         list(pieces((5, 3), fixed, 8, "x"))

@@ -84,7 +84,7 @@ def test_outputs_are_measured_over_all_data_as_the_metrics_say(both: tuple[Graph
     assert y.same_argmax == (a.argmax(-1) == b.argmax(-1)).mean()
     assert index.sqnr_db is None
     assert index.equal == np.mean([np.mean(r["index"] == s["index"]) for r, s in zip(ours, theirs, strict=True)])
-    assert report.samples == 3
+    assert report.batches == 3
 
 
 def test_each_layer_is_measured_alone_and_along_the_way(both: tuple[Graph, Graph, Report]) -> None:
@@ -208,7 +208,7 @@ def test_graphs_and_data_that_do_not_fit_are_refused() -> None:
         compare(g, other, data())
     with pytest.raises(CalibrationError, match="there is no data to compare with"):
         compare(g, g, [])
-    with pytest.raises(InputError, match=r"sample 1: input 'x': float64 given"):
+    with pytest.raises(InputError, match=r"batch 1: input 'x': float64 given"):
         compare(g, g, [*data(1), np.zeros((2, 2, 6, 6))])
 
 

@@ -270,7 +270,7 @@ def test_the_report_tells_every_step_the_result_and_the_weakest_layers() -> None
     notes = found.graph.notes
     assert [notes[f"guard {i + 1}"] for i in range(len(found.steps))] == [str(s) for s in found.steps]
     weakest = min(found.layers, key=lambda k: found.layers[k])
-    assert notes["guard"].startswith(f"outputs {found.plain:.1f} → {found.reached:.1f} dB on samples held back from calibration")
+    assert notes["guard"].startswith(f"outputs {found.plain:.1f} → {found.reached:.1f} dB on batches held back from calibration")
     assert f"weakest layers: {weakest} {found.layers[weakest]:.1f} dB" in notes["guard"]
 
 

@@ -20,7 +20,7 @@ from lowbit.report.coverage import coverage
 from lowbit.report.verify import verify_backends
 from lowbit.types import Array, TensorType
 
-ZEROS = "every sample is zero in all of its inputs"
+ZEROS = "every batch is zero in all of its inputs"
 
 
 def network(outputs: bool = True) -> Graph:
@@ -73,11 +73,11 @@ def test_the_command_line_says_so_too(here: Path, capsys: pytest.CaptureFixture[
 
 
 def test_one_sample_is_not_said_to_be_held_back() -> None:
-    with pytest.warns(LowbitWarning, match="there is one sample, to calibrate and to measure with"):
+    with pytest.warns(LowbitWarning, match="there is one batch, to calibrate and to measure with"):
         q = lowbit.quantize(network(), samples(1))
-    assert " on the one sample there is, which is calibrated with, too" in q.notes["guard"]
+    assert " on the one batch there is, which is calibrated with, too" in q.notes["guard"]
     assert "held back" in lowbit.quantize(network(), samples(2)).notes["guard"]
-    assert ", over 1 sample\n" in str(lowbit.compare(network(), q, samples(1)))
+    assert ", over 1 batch\n" in str(lowbit.compare(network(), q, samples(1)))
 
 
 def test_rules_that_match_nothing_are_warned_of_by_every_verb(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +113,7 @@ def test_a_network_without_outputs_is_refused_before_any_work(here: Path, capsys
 def test_verifying_a_float_network_says_that_floats_are_compared(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = verify_backends(network(), samples(1))
     assert str(found).startswith(
-        "net: 1 sample, reference: interpreter\n  nothing in it is quantized: floats are compared, whose last bits are each backend's own\n"
+        "net: 1 batch, reference: interpreter\n  nothing in it is quantized: floats are compared, whose last bits are each backend's own\n"
     )
     assert "fake quantization" not in str(found) and (found.ok, found.to_dict()["reference"]) == (True, "interpreter")
     assert "nothing in it is quantized" in said(here, capsys, "verify {0}/net.lowbit")[0]
@@ -155,7 +155,7 @@ def test_compare_shows_the_widths_that_each_layer_reads_and_gives(here: Path, ca
 def test_what_the_command_line_advises_against_nan_it_can_do(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for verb in ("quantize {0}/net.lowbit -o {0}/q.lowbit", "calibrate {0}/net.lowbit -o {0}/r.json"):
         error = said(here, capsys, f"{verb} --data {{0}}/nan.npz", 1)[1]
-        assert "sample 0: input 'x'" in error and "Try: clean the data, or lowbit calibrate --ignore-nonfinite to leave them out" in error
+        assert "batch 0: input 'x'" in error and "Try: clean the data, or lowbit calibrate --ignore-nonfinite to leave them out" in error
         assert "ignore_nonfinite" not in error
     line = "calibrate {0}/net.lowbit --data {0}/nan.npz {0}/fine.npz --ignore-nonfinite -o {0}/r.json --json"
     assert json.loads(said(here, capsys, line)[0])["taps"] > 0
@@ -173,4 +173,4 @@ def test_calibrate_and_quantize_call_a_bad_sample_by_the_same_number(bad: list[i
         with pytest.raises(CalibrationError) as e, np.errstate(over="ignore", invalid="ignore"):
             lowbit.calibrate(network(), data) if guarded is None else lowbit.quantize(network(), data, guard=guarded)
         errors.append(str(e.value).split(": ")[:2])
-    assert errors[0] == errors[1] == errors[2] and errors[0][0] == f"sample {min(bad) if np.isnan(value) else bad[0]}"
+    assert errors[0] == errors[1] == errors[2] and errors[0][0] == f"batch {min(bad) if np.isnan(value) else bad[0]}"

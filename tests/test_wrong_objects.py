@@ -260,13 +260,13 @@ def test_the_usual_mistakes_are_told_what_to_write_instead(tmp_path: Path) -> No
             call(g, [X], executor=4)
         with refused("data is 5, a list .* is needed.\n  Try: data: an iterable of {input name: array}"):
             call(g, 5)
-        with refused("one sample alone is \\[sample\\]"):
+        with refused("one batch alone is \\[batch\\]"):
             call(g, {"x": X})
-        with refused(r"sample 0: input 'x': shape \(8\) given, .*\n  Try: an array is taken as its rows: \[x\[i : i \+ 1\]"):
+        with refused(r"batch 0: input 'x': shape \(8\) given, .*\n  Try: an array is taken as its rows: \[x\[i : i \+ 1\]"):
             call(g, X)
-        with refused(r"sample 0: input 'x' cannot become a NumPy array"):
+        with refused(r"batch 0: input 'x' cannot become a NumPy array"):
             call(g, [torch.zeros(2, 8, requires_grad=True)])
-        with refused(r"sample 1: input 'x' cannot become a NumPy array"):
+        with refused(r"batch 1: input 'x' cannot become a NumPy array"):
             call(g, [X, {"x": [[1.0], [1.0, 2.0]]}])
     with refused("data is None, a list .* is needed"):
         lowbit.calibrate(g, None)  # type: ignore[arg-type]

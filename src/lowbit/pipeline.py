@@ -272,7 +272,7 @@ def guarded(
         warn_of_zeros(2)
     if len(samples) == 1:
         found = replace(found, alone=True)
-        text = "there is one sample, to calibrate and to measure with: the guard cannot see what others would lose"
+        text = "there is one batch, to calibrate and to measure with: the guard cannot see what others would lose; data in several helps"
         warnings.warn(text, LowbitWarning, stacklevel=2)
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **found.told}))
 

@@ -300,7 +300,7 @@ def measured(graph: Graph, quantized: Graph, called: Sequence[tuple[int, Sample]
         try:
             need_finite(pair.float, sample, ends[0])
         except LowbitError as e:
-            raise e.at(f"sample {number}") from None
+            raise e.at(f"batch {number}") from None
         results.append(Measured(*noise_of(*ends), found))
     return results
 

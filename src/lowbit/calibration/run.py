@@ -137,7 +137,7 @@ def observe(
             if not options.get("ignore_nonfinite"):
                 need_finite(graph, sample, made)
         except LowbitError as e:
-            raise e.at(f"sample {index if numbers is None else numbers[index]}") from None
+            raise e.at(f"batch {index if numbers is None else numbers[index]}") from None
     return CalibrationRecord(observers)
 
 
@@ -153,7 +153,7 @@ def finite_inputs(samples: Iterable[Sample], names: Sequence[str]) -> Iterator[S
             try:
                 make_observer("minmax").observe(sample[name])
             except LowbitError as e:
-                raise _refused(e, f"input {name!r}").at(f"sample {index}") from None
+                raise _refused(e, f"input {name!r}").at(f"batch {index}") from None
         yield sample
 
 

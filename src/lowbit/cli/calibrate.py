@@ -68,9 +68,9 @@ def main(args: argparse.Namespace) -> None:
         )
     record.save(args.out)
     if args.json:
-        print_json({"written": args.out, "taps": len(record), "samples": len(data), "method": args.method})
+        print_json({"written": args.out, "taps": len(record), "batches": len(data), "rows": data.rows, "method": args.method})
         return
-    say(f"written: {args.out}, the ranges of {counted(len(record), 'value')} over {counted(len(data), 'sample')} ({args.method})")
+    say(f"written: {args.out}, the ranges of {counted(len(record), 'value')} over {data} ({args.method})")
     named = [f"--rules {args.rules}"] if args.rules else []
     same = " ".join([*named, f"--recipe {args.recipe or DEFAULT}"] if args.recipe or not named else named)
     say(f"next   lowbit quantize {args.model} --record {args.out} {same} -o model.lowbit")

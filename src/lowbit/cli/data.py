@@ -22,6 +22,7 @@ from lowbit.cli.common import whole
 from lowbit.errors import CalibrationError, FormatError, InputError, ShapeError
 from lowbit.files import unreadable
 from lowbit.ir.graph import Graph
+from lowbit.report.text import counted
 from lowbit.types import Array, TensorType
 
 BATCH = 8
@@ -40,9 +41,9 @@ def add_data_arguments(p: argparse.ArgumentParser, *, required: bool) -> None:
         help="samples: .npy or .npz files, or folders of them, cut along the first axis",
     )
     p.add_argument(
-        "--batch", type=whole(1), default=BATCH, metavar="N", help=f"samples at once, where the network leaves that open ({BATCH})"
+        "--batch", type=whole(1), default=BATCH, metavar="N", help=f"rows in a batch, where the network leaves that open ({BATCH})"
     )
-    p.add_argument("--limit", type=whole(1), default=None, metavar="N", help="stop after N parts of the data")
+    p.add_argument("--limit", type=whole(1), default=None, metavar="N", help="stop after N batches of the data")
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,15 @@ class FileData:
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the batches hold, along the first axis of the first input."""
+        first = [part.where[self.inputs[0]] for part in self.parts]
+        return sum(1 if b is None else b - a for a, b in first)
+
+    def __str__(self) -> str:
+        return f"{counted(len(self), 'batch')} ({counted(self.rows, 'row')})"
 
     def __iter__(self) -> Iterator[dict[str, Array]]:
         open_file, arrays = None, {}
@@ -106,7 +116,7 @@ def cut(file: Path, inputs: dict[str, TensorType], batch: int) -> Iterator[Part]
     counts = {name: len(c) for name, c in cuts.items()}
     if len(set(counts.values())) > 1:
         said = ", ".join(f"{n} for {name}" for name, n in counts.items())
-        raise ShapeError(f"it holds different numbers of samples: {said}", where=str(file), hint="as many rows of each input")
+        raise ShapeError(f"it holds different numbers of batches: {said}", where=str(file), hint="as many rows of each input")
     for row in zip(*cuts.values(), strict=True):
         yield Part(file, dict(zip(cuts, row, strict=True)))
 
@@ -121,7 +131,7 @@ def pieces(shape: tuple[int, ...], t: TensorType, batch: int, where: str) -> Ite
     first = t.shape[0]
     step = first if isinstance(first, int) else batch
     if isinstance(first, int) and (step == 0 or shape[0] % step):
-        raise ShapeError(f"{shape[0]} rows cannot be cut into samples of {step}", where=where, hint=f"{t} is needed")
+        raise ShapeError(f"{shape[0]} rows cannot be cut into batches of {step}", where=where, hint=f"{t} is needed")
     yield from ((i, min(i + step, shape[0])) for i in range(0, shape[0], step))
 
 

@@ -1,4 +1,4 @@
-"""Data for a graph: a sample is {input name: array}, however its maker spelled it."""
+"""Data for a graph: {input name: array}, however its maker spelled it. In code one such is a sample; to people, who count rows, a batch."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def as_sample(graph: Graph, sample: Any) -> dict[str, Array]:
 
 def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
     """The data as samples, one at a time. One whose names, dtypes or ranks do not fit the inputs is an error with its number."""
-    hint = "data: an iterable of {input name: array}, tuples or arrays; one sample alone is [sample]"
+    hint = "data: an iterable of {input name: array}, tuples or arrays; one batch alone is [batch]"
     for i, given in enumerate(items("data", data, hint)):
         try:
             sample = check_inputs(graph, as_sample(graph, given))
         except LowbitError as e:
             if isinstance(data, np.ndarray) and e.hint is None:  # an array is an iterable, too: of its rows
-                e.hint = "an array is taken as its rows: [x[i : i + 1] for i in range(len(x))], or [x] where it is one sample"
-            raise e.at(f"sample {i}") from None
+                e.hint = "an array is taken as its rows: [x[i : i + 1] for i in range(len(x))], or [x] where it is one batch"
+            raise e.at(f"batch {i}") from None
         yield sample
 
 
@@ -47,7 +47,7 @@ def says_something(graph: Graph, sample: Mapping[str, Array]) -> bool:
 
 
 def warn_of_zeros(stacklevel: int) -> None:
-    text = "every sample is zero in all of its inputs: no range that is learned from them means anything"
+    text = "every batch is zero in all of its inputs: no range that is learned from them means anything"
     warnings.warn(text, LowbitWarning, stacklevel=stacklevel + 1)
 
 

@@ -81,10 +81,10 @@ class Report:
     name: str
     layers: tuple[LayerRow, ...]
     outputs: tuple[OutputRow, ...]
-    samples: int
+    batches: int
     bytes_before: int
     bytes_after: int
-    float_ms: float  # of one sample, on average
+    float_ms: float  # of one batch, on average
     quantized_ms: float
     backend: str
     remarks: tuple[str, ...]
@@ -101,7 +101,7 @@ class Report:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of one sample."""
+        """Multiply-accumulates of one batch."""
         return sum(r.macs for r in self.layers)
 
     @property
@@ -135,7 +135,7 @@ class Report:
         lines += [self.proof] if self.proof else []
         for o in self.outputs:
             said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
-            lines.append(said + f"{o.equal:.1%} of elements equal, over {counted(self.samples, 'sample')}")
+            lines.append(said + f"{o.equal:.1%} of elements equal, over {counted(self.batches, 'batch')}")
         for r in self.layers:
             lines.append(
                 f"  {r.layer}  {r.op} → {r.now}{said_types(r)}  {decibels(r.local_db)} / {decibels(r.accumulated_db)}  {r.because}"
@@ -168,8 +168,8 @@ def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
         try:
             walk.add(sample)
         except LowbitError as e:
-            raise e.at(f"sample {i}") from None
-    if not walk.samples:
+            raise e.at(f"batch {i}") from None
+    if not walk.batches:
         raise CalibrationError("there is no data to compare with", hint="an iterable of {input name: array}, tuples or arrays")
     return walk.report()
 
@@ -184,7 +184,7 @@ class _Walk:
         self.accumulated = {v: Tally() for v in measured}
         self.outputs = {name: Tally() for name in graph.outputs}
         self.equal = {name: [0, 0] for name in graph.outputs}
-        self.samples = 0
+        self.batches = 0
         self.macs: dict[str, int] = {}
         self.float_seconds = self.quantized_seconds = 0.0
 
@@ -197,7 +197,7 @@ class _Walk:
         start = time.perf_counter()
         kept = evaluate(lowered, arrays, keep=dict.fromkeys(s.name for s in self.found.seen.values()))
         self.quantized_seconds += time.perf_counter() - start
-        self.samples += 1
+        self.batches += 1
         self._walk(bound, arrays, kept)
         if not self.macs:
             self.macs = {n.output.name: int(node_macs(n)) for n in bound.nodes}
@@ -271,11 +271,11 @@ class _Walk:
             self.graph.name,
             tuple(rows),
             tuple(outputs),
-            self.samples,
+            self.batches,
             self.found.bytes_before,
             self.found.bytes_after,
-            1000 * self.float_seconds / self.samples,
-            1000 * self.quantized_seconds / self.samples,
+            1000 * self.float_seconds / self.batches,
+            1000 * self.quantized_seconds / self.batches,
             BACKEND,
             self.found.remarks,
         )

@@ -45,7 +45,7 @@ def fragment(report: Report) -> str:
     cards = [
         (f"{r.integer_macs:.1%}", f"of {r.macs:,} MACs on integers"),
         (size(r.bytes_after), f"was {size(r.bytes_before)}, {smaller}"),
-        (f"{r.quantized_ms:.2f} ms", f"a sample; float {r.float_ms:.2f} ms ({r.backend})"),
+        (f"{r.quantized_ms:.2f} ms", f"a batch; float {r.float_ms:.2f} ms ({r.backend})"),
         *((decibels(o.sqnr_db) if o.sqnr_db is not None else f"{o.equal:.1%}", _output_text(o)) for o in r.outputs),
     ]
     parts = [f'<div class="lowbit"><style>{STYLE}</style><h1>{escape(r.name)}</h1><div class="dim">{escape(r.coverage)}</div>']
@@ -58,7 +58,7 @@ def fragment(report: Report) -> str:
     )
     parts.append(f"<table><thead><tr>{headings}</tr></thead><tbody>{''.join(map(_row, r.layers))}</tbody></table>")
     parts.append(
-        f'<p class="dim">{counted(r.samples, "sample")}. Local: the float layer fed with what the quantized network feeds it. '
+        f'<p class="dim">{counted(r.batches, "batch")}. Local: the float layer fed with what the quantized network feeds it. '
         "Accumulated: against the float network. Decibels of signal over noise; 6 dB are one bit.</p></div>"
     )
     return "".join(parts)

@@ -52,10 +52,11 @@ def plain(x: Any) -> Any:
 def counted(n: int, what: str) -> str:
     """A number of things.
 
-    >>> counted(1, "sample"), counted(1200, "sample")
-    ('1 sample', '1,200 samples')
+    >>> counted(1, "row"), counted(1200, "row"), counted(2, "batch")
+    ('1 row', '1,200 rows', '2 batches')
     """
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
+    many = "es" if what.endswith("ch") else "s"
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}{many}"
 
 
 def decibels(x: float | None) -> str:

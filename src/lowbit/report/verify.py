@@ -114,7 +114,7 @@ class Verification:
     """The results of every backend. `ok` when each exact one gave the reference's bits."""
 
     name: str
-    samples: int
+    batches: int
     results: tuple[BackendResult, ...]
     absent: tuple[str, ...]
     quantized: bool = True  # whether there are integers in it to compare
@@ -131,7 +131,7 @@ class Verification:
         return asdict(self) | {"reference": self.reference, "ok": self.ok}
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {counted(self.samples, 'sample')}, reference: {self.reference}"]
+        lines = [f"{self.name}: {counted(self.batches, 'batch')}, reference: {self.reference}"]
         if not self.quantized:
             lines.append("  nothing in it is quantized: floats are compared, whose last bits are each backend's own")
         for r in self.results:
@@ -196,7 +196,7 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
             rows.append(tallies[key])
         tallies[key].add(reference, other)
 
-    samples = 0
+    batches = 0
     for i, arrays in enumerate(progress(as_samples(quantized, data), "verifying", count(data))):
         try:
             binding: dict[str, int] = {}
@@ -211,7 +211,7 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
                     if name in got:
                         add(result, result.layers, name, reference[name], got[name])
             if not integers:
-                samples += 1
+                batches += 1
                 continue
             floats = evaluate(bind(quantized, binding), arrays)
             for name in integer.outputs:
@@ -219,12 +219,12 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
             for name, ints in fed_alike(bind(quantized, binding), arrays, {n: reference[n] for n in inside}):
                 add(fake, fake.layers, name, reference[name], ints)
         except LowbitError as e:
-            raise e.at(f"sample {i}") from None
-        samples += 1
-    if not samples:
+            raise e.at(f"batch {i}") from None
+        batches += 1
+    if not batches:
         raise CalibrationError("there is no data to verify with", hint="an iterable of {input name: array}, tuples or arrays")
     absent = tuple(b.name for b in BACKENDS.values() if b not in present)
-    return Verification(quantized.name, samples, (*(r for r, _ in runs), *([fake] if integers else [])), absent, integers)
+    return Verification(quantized.name, batches, (*(r for r, _ in runs), *([fake] if integers else [])), absent, integers)
 
 
 EXACT = {
