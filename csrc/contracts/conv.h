@@ -98,13 +98,15 @@ typedef void lb_stem_s8_fn(const lb_stem_s8_params *p, const int8_t *x, const vo
                            int8_t *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- dwconv_s8: convolution of each channel by itself, as conv_s8 with groups = in_c = out_c = channels. ------------------------------
- * Item: a row of the output, batch * out_h of them. `block` of its pixels are done at once.
+ * Item: a row of the output, batch * out_h of them. `block` of its pixels are done at once, or up to block_rows rows where they are short
+ * (block >= out_w).
  *
  * Weights are (kernel_h, kernel_w, channels) for `ref`, armdsp, mve and neon, which need no scratch. Others take the rows of a window in
  * pairs; its first row is the upper or the lower of one. They want, with c = channels rounded up to 32: c int32_t, the sums of each
  * channel's weights; then of int16_t (ceil(kernel_h / 2), kernel_w, c, 2) for windows that start in the upper row and (ceil((kernel_h + 1)
  * / 2), kernel_w, c, 2) for the others, where the last axis is the row of the pair. What does not exist is 0. Aligned to 64. scratch,
- * aligned to 64: 128 * (kernel_h / 2 + 1) * ((block - 1) * stride_w + (kernel_w - 1) * dilation_w + 1) bytes. */
+ * aligned to 64: 128 * (((block_rows - 1) * stride_h + kernel_h) / 2 + 1) * ((block - 1) * stride_w + (kernel_w - 1) * dilation_w + 1)
+ * bytes. */
 typedef struct {
     int32_t batch;
     int32_t in_h;
@@ -121,6 +123,7 @@ typedef struct {
     int32_t dilation_h;
     int32_t dilation_w;
     int32_t block;      /* >= 1 */
+    int32_t block_rows; /* >= 1 */
     int32_t out_stride; /* elements from pixel to pixel, >= channels */
     int32_t x_zero;
     int32_t y_zero;

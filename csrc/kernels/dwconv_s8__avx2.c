@@ -1,14 +1,17 @@
 /* Rows of the padded image are taken in pairs, 0 with 1, 2 with 3: the bytes of both, interleaved and widened, meet the weights of two rows
  * in one vpmaddwd, and a weight of 0 meets the row that a window does not have. Up to 32 channels at a time, a few pairs of rows are kept
  * in a ring, so that each is interleaved once for all windows that see it. Bytes are taken as x + 128 (widening is then an interleaving
- * with 0), padding is the zero point's, and what both add is taken off the bias. Sums are modulo 2^32. */
+ * with 0), padding is the zero point's, and what both add is taken off the bias. Sums are modulo 2^32.
+ *
+ * Rows of a small image are too short to be worth a loop each: the pixels of several are one list, for windows that start in the upper row
+ * of a pair and for the others. */
 #include "lb.h"
 #include "lb_madd_avx2.h"
 #include "lb_requantize_avx2.h"
 
 lb_dwconv_s8_fn lb_dwconv_s8__avx2;
 
-enum { BLOCK = 32, VECTORS = 4, ACROSS = 4, CACHED = 512 << 10 };
+enum { BLOCK = 32, VECTORS = 4, ACROSS = 4, CACHED = 512 << 10, LISTED = 256 };
 
 typedef struct {
     const int8_t *end; /* of the input */
@@ -21,6 +24,7 @@ typedef struct {
     _Alignas(32) float m[BLOCK];
     __m256 most;
     __m256i zero_point, lo;
+    int bare;            /* nothing that is above or below needs more than saturation */
     int8_t zeros[BLOCK]; /* the input's zero point */
 } state;
 
@@ -89,8 +93,9 @@ LB_INLINE __m256i sum6(const __m256i *a, const __m256i *b, const __m256i w[6], _
 }
 
 /* The sum of 8 channels times their multipliers, rounded; what is below the range is still to be clamped. */
-LB_INLINE __m256i rounded(const state *s, __m256i acc, __m256 m) {
-    return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(acc), m), s->most));
+LB_INLINE __m256i rounded(const state *s, const int bare, __m256i acc, __m256 m) {
+    const __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(acc), m);
+    return _mm256_cvtps_epi32(bare ? v : _mm256_min_ps(v, s->most));
 }
 
 /* 8 channels of `many` neighbouring pixels: clamped, in the order of memory. */
@@ -118,7 +123,7 @@ LB_INLINE void store(const state *s, const int many, __m256i w01, __m256i w23, i
 LB_INLINE void finish(const state *s, const int many, const __m256i acc[ACROSS], __m256 m, int8_t *out, ptrdiff_t step, int32_t width) {
     __m256i q[ACROSS];
     for (int i = 0; i < ACROSS; i++)
-        q[i] = i < many ? rounded(s, acc[i], m) : _mm256_setzero_si256();
+        q[i] = i < many ? rounded(s, 0, acc[i], m) : _mm256_setzero_si256();
     store(s, many, _mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]), out, step, width);
 }
 
@@ -172,13 +177,13 @@ static void row(const state *s, const window *t, int v, int32_t many, int8_t *ou
             for (o = 4; o + 2 <= many; before = o, o += 4) {
                 o = o + 4 <= many ? o : many - 4; /* some pixels come twice */
                 const __m256i *c = a + o * stride, *d = b + o * stride;
-                const __m256i q0 = rounded(s, acc[0], m);
+                const __m256i q0 = rounded(s, 0, acc[0], m);
                 acc[0] = sum6(c, d, w, start);
-                const __m256i q1 = rounded(s, acc[1], m), w01 = _mm256_packs_epi32(q0, q1);
+                const __m256i q1 = rounded(s, 0, acc[1], m), w01 = _mm256_packs_epi32(q0, q1);
                 acc[1] = sum6(c + stride, d + stride, w, start);
-                const __m256i q2 = rounded(s, acc[2], m);
+                const __m256i q2 = rounded(s, 0, acc[2], m);
                 acc[2] = sum6(c + 2 * stride, d + 2 * stride, w, start);
-                const __m256i q3 = rounded(s, acc[3], m), w23 = _mm256_packs_epi32(q2, q3);
+                const __m256i q3 = rounded(s, 0, acc[3], m), w23 = _mm256_packs_epi32(q2, q3);
                 acc[3] = sum6(c + 3 * stride, d + 3 * stride, w, start);
                 store(s, 4, w01, w23, out + before * step, step, width);
             }
@@ -196,41 +201,143 @@ static void row(const state *s, const window *t, int v, int32_t many, int8_t *ou
         any(s, 1, t, v, o * stride, start, m, out + o * step, step, width);
 }
 
-/* What belongs to the channels of a block: the bias without zero points, multipliers. */
-static void prepare(const lb_dwconv_s8_params *p, const int32_t *sums, const int32_t *bias, const float *multiplier, state *s) {
+/* A pixel of a list: where its window is, from the first vector of the ring on, and where it goes. */
+typedef struct {
+    uint32_t from, to; /* bytes */
+} pixel;
+
+/* The pixels of rows begin ... end - 1 whose windows start in the lower row of a pair, or in the upper. Gives how many. */
+static int32_t find(const lb_dwconv_s8_params *p, const state *s, int lower, int32_t begin, int32_t end, pixel *list) {
+    const int32_t first = begin * p->stride_h >> 1;
+    int32_t count = 0;
+    for (int32_t r = begin; r < end; r++) {
+        const int32_t top = r * p->stride_h;
+        if ((top & 1) != lower)
+            continue;
+        uint32_t from = (uint32_t)(((top >> 1) - first) * VECTORS * s->columns) * 32,
+                 to = (uint32_t)((r - begin) * p->out_w * p->out_stride);
+        for (int32_t o = 0; o < p->out_w; o++, from += 32 * (uint32_t)p->stride_w, to += (uint32_t)p->out_stride)
+            list[count++] = (pixel){from, to};
+    }
+    return count;
+}
+
+LB_INLINE __m256i listed(const char *ring, ptrdiff_t next, pixel at, const __m256i w[6], __m256i start) {
+    const char *a = ring + at.from;
+    return sum6((const __m256i *)(const void *)a, (const __m256i *)(const void *)(a + next), w, start);
+}
+
+/* 8 bytes of four pixels, anywhere. */
+LB_INLINE void scatter(const state *s, const int bare, __m256i w01, __m256i w23, int8_t *out, const pixel *list) {
+    __m256i bytes = _mm256_packs_epi16(_mm256_adds_epi16(w01, s->zero_point), _mm256_adds_epi16(w23, s->zero_point));
+    if (!bare)
+        bytes = _mm256_max_epi8(bytes, s->lo);
+    bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+    _mm_storel_epi64((__m128i *)(void *)(out + list[0].to), low);
+    _mm_storeh_pi((__m64 *)(void *)(out + list[1].to), _mm_castsi128_ps(low));
+    _mm_storel_epi64((__m128i *)(void *)(out + list[2].to), high);
+    _mm_storeh_pi((__m64 *)(void *)(out + list[3].to), _mm_castsi128_ps(high));
+}
+
+/* 8 channels of the pixels of a list, of which there are four at least. */
+LB_INLINE void pixels(const state *s, const int bare, int v, const int16_t *weights, ptrdiff_t step, const pixel *list, int32_t count,
+                      int8_t *out) {
+    const __m256i start = _mm256_load_si256((const __m256i *)(const void *)(s->start + 8 * v));
+    const __m256 m = _mm256_load_ps(s->m + 8 * v);
+    const char *ring = (const char *)(s->ring + (ptrdiff_t)v * s->columns);
+    const ptrdiff_t next = 32 * (ptrdiff_t)VECTORS * s->columns;
+    __m256i w[6], acc[ACROSS];
+    LB_UNROLL
+    for (int i = 0; i < 6; i++)
+        w[i] = _mm256_loadu_si256((const __m256i *)(const void *)(weights + 16 * v + i * step));
+    LB_UNROLL
+    for (int i = 0; i < ACROSS; i++)
+        acc[i] = listed(ring, next, list[i], w, start);
+    const pixel *end = list + count;
+    while (list + ACROSS < end) { /* as in row */
+        const pixel *now = end - list >= 2 * ACROSS ? list + ACROSS : end - ACROSS;
+        const __m256i q0 = rounded(s, bare, acc[0], m);
+        acc[0] = listed(ring, next, now[0], w, start);
+        const __m256i q1 = rounded(s, bare, acc[1], m), w01 = _mm256_packs_epi32(q0, q1);
+        acc[1] = listed(ring, next, now[1], w, start);
+        const __m256i q2 = rounded(s, bare, acc[2], m);
+        acc[2] = listed(ring, next, now[2], w, start);
+        const __m256i q3 = rounded(s, bare, acc[3], m), w23 = _mm256_packs_epi32(q2, q3);
+        acc[3] = listed(ring, next, now[3], w, start);
+        scatter(s, bare, w01, w23, out, list);
+        list = now;
+    }
+    const __m256i w01 = _mm256_packs_epi32(rounded(s, bare, acc[0], m), rounded(s, bare, acc[1], m));
+    scatter(s, bare, w01, _mm256_packs_epi32(rounded(s, bare, acc[2], m), rounded(s, bare, acc[3], m)), out, list);
+}
+
+/* As many as four at least: the last one again and again. */
+static int32_t filled(pixel *list, int32_t count) {
+    for (; count && count < ACROSS; count++)
+        list[count] = list[count - 1];
+    return count;
+}
+
+/* The block of channels from c on, and what belongs to it: the bias without zero points, multipliers. The last block is whole: some
+ * channels come twice. */
+static void choose(const lb_dwconv_s8_params *p, const int32_t *sums, const int32_t *bias, const float *multiplier, int32_t c, state *s) {
+    s->count = p->channels < BLOCK ? p->channels : BLOCK;
+    s->first = p->channels - c < s->count ? p->channels - s->count : c;
     memset(s->start, 0, sizeof s->start);
     memset(s->m, 0, sizeof s->m);
     memcpy(s->m, multiplier + s->first, sizeof *s->m * (size_t)s->count);
     for (int32_t i = 0; i < s->count; i++)
         s->start[i] = (int32_t)((uint32_t)bias[s->first + i] - (uint32_t)(p->x_zero + 128) * (uint32_t)sums[s->first + i]);
+    s->bare = p->lo == -128 && p->hi == 127;
+    for (int32_t i = 0; i < BLOCK; i++)
+        s->bare &= s->m[i] <= 0.5f;
+}
+
+/* Columns of the ring: `before` of padding, `width` of the image from column `from` on, and padding again. */
+typedef struct {
+    int32_t before, from, width;
+} span;
+
+static span span_of(const lb_dwconv_s8_params *p, const state *s, int32_t left) {
+    const int32_t at = left * p->stride_w - p->pad_w; /* column of the image that is the ring's first */
+    const int32_t before = at < 0 ? (-at < s->columns ? -at : s->columns) : 0, from = at < 0 ? 0 : at;
+    const int32_t rest = s->columns - before, inside = p->in_w > from ? p->in_w - from : 0;
+    return (span){before, from, rest < inside ? rest : inside};
+}
+
+static void pad(const lb_dwconv_s8_params *p, const state *s, span c) {
+    for (int32_t l = 0; l < s->row_pairs * VECTORS; l++) {
+        __m256i *to = s->ring + (ptrdiff_t)l * s->columns;
+        for (int32_t i = 0; i < c.before; i++)
+            to[i] = _mm256_set1_epi16((int16_t)(p->x_zero + 128));
+        for (int32_t i = c.before + c.width; i < s->columns; i++)
+            to[i] = _mm256_set1_epi16((int16_t)(p->x_zero + 128));
+    }
+}
+
+/* Two rows of an image, of which either may be outside, as a pair of the ring. */
+static void fetch(const lb_dwconv_s8_params *p, const state *s, span c, const int8_t *image, int32_t upper, int32_t lower, int32_t slot) {
+    const ptrdiff_t line = (ptrdiff_t)p->in_w * p->channels, first = (ptrdiff_t)c.from * p->channels + s->first;
+    const int8_t *a = upper >= 0 && upper < p->in_h ? image + upper * line + first : NULL;
+    const int8_t *b = lower >= 0 && lower < p->in_h ? image + lower * line + first : NULL;
+    interleave(p, s, a, b, c.width, s->ring + (ptrdiff_t)slot * VECTORS * s->columns + c.before);
 }
 
 /* Rows begin ... end - 1 of one image's output, pixels left ... right - 1 of them, the channels of a block. */
 static void rows(const lb_dwconv_s8_params *p, state *s, const int8_t *image, const int16_t *weights, int32_t begin, int32_t end,
                  int32_t left, int32_t right, int8_t *out) {
-    const ptrdiff_t wide = ((ptrdiff_t)p->channels + 31) / 32 * 32, line = (ptrdiff_t)p->in_w * p->channels;
-    const int32_t at = left * p->stride_w - p->pad_w; /* column of the image that is the ring's first */
-    const int32_t before = at < 0 ? (-at < s->columns ? -at : s->columns) : 0, from = at < 0 ? 0 : at;
-    const int32_t rest = s->columns - before, inside = p->in_w > from ? p->in_w - from : 0, width = rest < inside ? rest : inside;
+    const ptrdiff_t wide = ((ptrdiff_t)p->channels + 31) / 32 * 32;
+    const span c = span_of(p, s, left);
     const int in_turn = p->dilation_h == 1; /* pairs are shared by windows */
     int32_t ready = 0;                      /* the first pair that is not in the ring; none is */
-    for (int32_t l = 0; l < s->row_pairs * VECTORS; l++) {
-        __m256i *to = s->ring + (ptrdiff_t)l * s->columns;
-        for (int32_t i = 0; i < before; i++)
-            to[i] = _mm256_set1_epi16((int16_t)(p->x_zero + 128));
-        for (int32_t i = before + width; i < s->columns; i++)
-            to[i] = _mm256_set1_epi16((int16_t)(p->x_zero + 128));
-    }
+    pad(p, s, c);
     for (int32_t r = begin; r < end; r++) {
         const int32_t top = r * p->stride_h, lower = in_turn ? top & 1 : 0, first = in_turn ? top >> 1 : 0;
         const int32_t count = (p->kernel_h + lower + 1) / 2;
         for (int32_t k = in_turn && r > begin && ready > first ? ready : first; k < first + count; k++) {
-            const int8_t *pair[2];
-            for (int32_t i = 0; i < 2; i++) {
-                const int32_t y = (in_turn ? 2 * k + i : top + (2 * k + i) * p->dilation_h) - p->pad_h;
-                pair[i] = y >= 0 && y < p->in_h ? image + y * line + (ptrdiff_t)from * p->channels + s->first : NULL;
-            }
-            interleave(p, s, pair[0], pair[1], width, s->ring + (ptrdiff_t)(k % s->row_pairs) * VECTORS * s->columns + before);
+            const int32_t upper = in_turn ? 2 * k : top + 2 * k * p->dilation_h;
+            fetch(p, s, c, image, upper - p->pad_h, upper + p->dilation_h - p->pad_h, k % s->row_pairs);
         }
         ready = first + count;
         const ptrdiff_t others = (ptrdiff_t)((p->kernel_h + 1) / 2) * p->kernel_w * wide * 2;
@@ -247,6 +354,42 @@ static void rows(const lb_dwconv_s8_params *p, state *s, const int8_t *image, co
     }
 }
 
+/* Rows begin ... end - 1 of the outputs of all images by lists, some rows of one image at a time. */
+static void by_lists(const lb_dwconv_s8_params *p, state *s, const int8_t *x, const int32_t *sums, const int16_t *weights,
+                     const int32_t *bias, const float *multiplier, int8_t *out, int32_t begin, int32_t end) {
+    const ptrdiff_t wide = ((ptrdiff_t)p->channels + 31) / 32 * 32, others = (ptrdiff_t)((p->kernel_h + 1) / 2) * p->kernel_w * wide * 2;
+    const int32_t listed = LISTED / p->out_w, most = p->block_rows < listed ? p->block_rows : listed;
+    s->columns = (p->out_w - 1) * p->stride_w + p->kernel_w;
+    s->row_pairs = ((most - 1) * p->stride_h + p->kernel_h) / 2 + 1;
+    const span columns = span_of(p, s, 0);
+    pad(p, s, columns);
+    for (int32_t item = begin, many; item < end; item += many) {
+        const int32_t top = item % p->out_h, left = p->out_h - top, first = top * p->stride_h >> 1;
+        many = end - item < left ? end - item : left;
+        many = many < most ? many : most;
+        pixel lists[2][LISTED];
+        int32_t counts[2];
+        for (int lower = 0; lower < 2; lower++)
+            counts[lower] = filled(lists[lower], find(p, s, lower, top, top + many, lists[lower]));
+        const int8_t *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->channels;
+        const int32_t last = ((top + many - 1) * p->stride_h + p->kernel_h - 1) >> 1;
+        for (int32_t c = 0; c < p->channels; c += BLOCK) {
+            choose(p, sums, bias, multiplier, c, s);
+            for (int32_t k = first; k <= last; k++)
+                fetch(p, s, columns, image, 2 * k - p->pad_h, 2 * k + 1 - p->pad_h, k - first);
+            int8_t *to = out + (ptrdiff_t)item * p->out_w * p->out_stride + s->first;
+            for (int v = 0; 8 * v < s->count; v++)
+                for (int lower = 0; lower < 2; lower++) {
+                    const int16_t *own = weights + (lower ? others : 0) + 2 * (ptrdiff_t)s->first;
+                    if (counts[lower] && s->bare)
+                        pixels(s, 1, v, own, 2 * wide, lists[lower], counts[lower], to + 8 * v);
+                    else if (counts[lower])
+                        pixels(s, 0, v, own, 2 * wide, lists[lower], counts[lower], to + 8 * v);
+                }
+        }
+    }
+}
+
 void lb_dwconv_s8__avx2(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                         int8_t *out, void *scratch, int32_t begin, int32_t end) {
     const int32_t wide = (p->channels + 31) / 32 * 32, line = p->in_w * p->channels;
@@ -260,14 +403,18 @@ void lb_dwconv_s8__avx2(const lb_dwconv_s8_params *p, const int8_t *x, const voi
                .zero_point = _mm256_set1_epi16((int16_t)p->y_zero),
                .lo = _mm256_set1_epi8((char)p->lo)};
     memset(s.zeros, p->x_zero, sizeof s.zeros);
+    const int plain = p->kernel_h == 3 && p->kernel_w == 3 && p->dilation_h == 1 && p->dilation_w == 1;
+    const int whole = p->block >= p->out_w && (p->channels >= BLOCK || p->channels % 8 == 0);
+    if (p->block_rows > 1 && p->out_w <= LISTED / 2 && plain && whole) {
+        by_lists(p, &s, x, sums, weights, bias, multiplier, out, begin, end);
+        return;
+    }
     for (int32_t item = begin, many; item < end; item += many) {
         const int32_t image = item / p->out_h, top = item % p->out_h;
         many = end - item < p->out_h - top ? end - item : p->out_h - top;
         many = many < most ? many : most;
         for (int32_t c = 0; c < p->channels; c += BLOCK) {
-            s.count = p->channels < BLOCK ? p->channels : BLOCK;
-            s.first = p->channels - c < s.count ? p->channels - s.count : c; /* the last block is whole: some channels come twice */
-            prepare(p, sums, bias, multiplier, &s);
+            choose(p, sums, bias, multiplier, c, &s);
             for (int32_t left = 0; left < p->out_w; left += p->block) {
                 const int32_t right = p->out_w - left < p->block ? p->out_w : left + p->block;
                 s.columns = (right - left - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;

@@ -22,23 +22,42 @@ static strip strip_of(const lb_stem_s8_params *p, void *scratch) {
     return (strip){scratch, pitch, first, width, pitch - first - width};
 }
 
-/* One row; `from` is NULL outside of the image. */
+LB_INLINE void zeros(int16_t *to) {
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm256_setzero_si256());
+}
+
+/* 8 bytes less the zero point. */
+LB_INLINE void widen8(const int8_t *from, __m256i zero, int16_t *to) {
+    const __m128i v = _mm_cvtepi8_epi16(_mm_loadl_epi64((const __m128i *)(const void *)from));
+    _mm_storeu_si128((__m128i *)(void *)to, _mm_sub_epi16(v, _mm256_castsi256_si128(zero)));
+}
+
+/* One row; `from` is NULL outside of the image. What is written is written 16 at a time: there are as many behind the image at least, and
+ * what belongs to the image comes last. */
 static void widen(const strip *s, const int8_t *from, int32_t zero_point, int16_t *to) {
-    if (!from) {
-        memset(to, 0, 2 * (size_t)s->pitch);
+    const ptrdiff_t first = from ? s->first : s->pitch;
+    for (ptrdiff_t i = 0; i < first; i += 16)
+        zeros(to + i);
+    if (!from)
         return;
-    }
+    for (ptrdiff_t i = first + s->width; i < s->pitch - 16; i += 16)
+        zeros(to + i);
+    zeros(to + s->pitch - 16);
     const __m256i zero = _mm256_set1_epi16((int16_t)zero_point);
-    memset(to, 0, 2 * (size_t)s->first);
-    to += s->first;
+    to += first;
     ptrdiff_t i = 0;
     for (; i + 16 <= s->width; i += 16) {
         const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
         _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_sub_epi16(_mm256_cvtepi8_epi16(bytes), zero));
     }
+    if (s->width >= 8) { /* some come twice */
+        if (i + 8 < s->width)
+            widen8(from + i, zero, to + i);
+        widen8(from + s->width - 8, zero, to + s->width - 8);
+        return;
+    }
     for (; i < s->width; i++)
         to[i] = (int16_t)(from[i] - zero_point);
-    memset(to + i, 0, 2 * (size_t)s->last);
 }
 
 /* Where the pairs of a window are, row by row, in one list: a loop in a loop would end as often as the window has rows, which the processor
@@ -59,11 +78,13 @@ static void find(const lb_stem_s8_params *p, const strip *s, int32_t first, taps
 }
 
 /* Bytes of `many` pixels, 16 channels. */
-LB_INLINE void put(const int many, __m256i c[TILE][2], __m256 m0, __m256 m1, const lb_clamp16 *clamp, int8_t *out, ptrdiff_t stride,
-                   int32_t width) {
+LB_INLINE void put(const int many, const int bare, __m256i c[TILE][2], __m256 m0, __m256 m1, const lb_clamp16 *clamp, int8_t *out,
+                   ptrdiff_t stride, int32_t width) {
     LB_UNROLL
     for (int i = 0; i < many; i += 2) {
-        const __m256i bytes = lb_requantize32(c[i], c[i + 1 < many ? i + 1 : i], m0, m1, clamp);
+        const int other = i + 1 < many ? i + 1 : i;
+        const __m256i bytes =
+            bare ? lb_requantize32_bare(c[i], c[other], m0, m1, clamp->zero_point) : lb_requantize32(c[i], c[other], m0, m1, clamp);
         lb_store_bytes(out + i * stride, _mm256_castsi256_si128(bytes), width);
         if (i + 1 < many)
             lb_store_bytes(out + (i + 1) * stride, _mm256_extracti128_si256(bytes, 1), width);
@@ -75,16 +96,21 @@ LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s
                       const int32_t *bias, const float *multiplier, const lb_clamp16 *clamp, int8_t *out) {
     for (int32_t n = 0; n < p->out_c; n += PANEL) {
         const int32_t width = p->out_c - n < PANEL ? p->out_c - n : PANEL;
-        _Alignas(32) int32_t start[PANEL];
-        _Alignas(32) float m[PANEL];
-        lb_load16(bias + n, width, start);
-        lb_load16(multiplier + n, width, m);
-        __m256i c[TILE][2];
-        LB_UNROLL
-        for (int i = 0; i < many; i++) {
-            c[i][0] = _mm256_load_si256((const __m256i *)(const void *)start);
-            c[i][1] = _mm256_load_si256((const __m256i *)(const void *)(start + 8));
+        const int32_t *start = bias + n;
+        const float *m = multiplier + n;
+        _Alignas(32) int32_t last[PANEL];
+        _Alignas(32) float last_m[PANEL];
+        if (width < PANEL) {
+            lb_load16(start, width, last);
+            lb_load16(m, width, last_m);
+            start = last, m = last_m;
         }
+        __m256i c[TILE][2];
+        c[0][0] = _mm256_loadu_si256((const __m256i *)(const void *)start);
+        c[0][1] = _mm256_loadu_si256((const __m256i *)(const void *)(start + 8));
+        LB_UNROLL
+        for (int i = 1; i < many; i++)
+            c[i][0] = c[0][0], c[i][1] = c[0][1];
         for (int32_t first = 0; first < t->all; first += TAPS) {
             if (t->all > TAPS)
                 find(p, s, first, t);
@@ -97,11 +123,14 @@ LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s
                     lb_madd_pair(c[i], at[i] + *offset, w0, w1);
             }
         }
-        const __m256 m0 = _mm256_load_ps(m), m1 = _mm256_load_ps(m + 8);
-        if (width == PANEL)
-            put(many, c, m0, m1, clamp, out + n, p->out_stride, PANEL);
+        const __m256 m0 = _mm256_loadu_ps(m), m1 = _mm256_loadu_ps(m + 8), half = _mm256_set1_ps(0.5f);
+        const int large = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_max_ps(m0, m1), half, _CMP_GT_OQ));
+        if (width == PANEL && !large && p->lo == -128 && p->hi == 127)
+            put(many, 1, c, m0, m1, clamp, out + n, p->out_stride, PANEL);
+        else if (width == PANEL)
+            put(many, 0, c, m0, m1, clamp, out + n, p->out_stride, PANEL);
         else
-            put(many, c, m0, m1, clamp, out + n, p->out_stride, width);
+            put(many, 0, c, m0, m1, clamp, out + n, p->out_stride, width);
     }
 }
 

@@ -170,8 +170,11 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     most = max(8, (RING // pixel - edge) // g["stride_w"] + 1)
     parts = max(1, -(-g["out_w"] // most))
     block = max(1, -(-g["out_w"] // (4 * parts)) * 4)  # of about equal width
-    scratch = Scratch(0 if kernel.isa in PLAIN else pixel * ((block - 1) * g["stride_w"] + edge))
-    params: dict[str, Param] = {**g, "channels": channels, "block": block, "out_stride": channels, **clamp(node)}
+    columns, rows = (block - 1) * g["stride_w"] + edge, 1
+    if parts == 1 and kernel.isa not in PLAIN and (high, wide, g["dilation_h"], g["dilation_w"]) == (3, 3, 1, 1):
+        rows = max(1, min(g["out_h"], (2 * (RING // (128 * columns) - 1) - high) // g["stride_h"] + 1))
+    scratch = Scratch(0 if kernel.isa in PLAIN else 128 * (((rows - 1) * g["stride_h"] + high) // 2 + 1) * columns)
+    params: dict[str, Param] = {**g, "channels": channels, "block": block, "block_rows": rows, "out_stride": channels, **clamp(node)}
     items = g["batch"] * g["out_h"]
     x = node.inputs[0]
     assert x is not None
