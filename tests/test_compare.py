@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -373,6 +374,23 @@ def test_sessions_are_verified_for_every_instruction_set_of_this_machine() -> No
 def test_floats_that_have_no_order_of_additions_are_no_promise_that_is_broken(recipe: str) -> None:
     found = verify_backends(quantize(network(), recipe=recipe), data(2))
     assert found.ok and not any(r.exact for r in found.results if r.backend.startswith("native "))
+
+
+def test_float_layers_are_named_and_what_stands_before_them_is_still_held_to_its_bits(
+    both: tuple[Graph, Graph, Report], backends: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind the float sum and the head in float nothing is promised; the integers before them are."""
+    for value, broken in (("x:int8", True), ("y", False)):
+        monkeypatch.setattr(verify_module, "BACKENDS", {})
+        add_backend(replace(interpreter(value), floats=False))
+        found = verify_backends(both[1], data(2), layers=True)
+        assert found.ok is not broken and found.results[0].exact is False
+        assert found.floats == ("sum", "head")
+        why = next(line for line in str(found).splitlines() if line.startswith(f"  why copy{value} may differ: sum, "))
+        assert "compute in float, where the order of sums and the last bits are each backend's own" in why
+        assert ("compared here: not kept in x:int8)" if broken else "compared here: kept)") in why
+    outputs_only = verify_backends(both[1], data(1))
+    assert "(nothing that is compared here stands there)" in str(outputs_only)
 
 
 @pytest.mark.parametrize("where", ["y", "x:int8"])

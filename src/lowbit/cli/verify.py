@@ -39,10 +39,9 @@ def main(args: argparse.Namespace) -> None:
             for result in found.results:
                 show(result)
         say(found)
-    wrong = [r for r in found.results if r.exact and not r.same]
-    if wrong:
-        first = next(d for d in (*wrong[0].layers, *wrong[0].outputs) if d.different)
-        raise LowbitError(f"{told([first])}, and this backend promises the same bits", where=f"{wrong[0].backend}, {first.value!r}")
+    for wrong in found.results:
+        for first in wrong.broken[:1]:
+            raise LowbitError(f"{told([first])}, and this backend promises the same bits", where=f"{wrong.backend}, {first.value!r}")
 
 
 def random_samples(graph: Graph, count: int, seed: int) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 from lowbit.arguments import flag
 from lowbit.errors import CalibrationError, InputError, LowbitError
 from lowbit.ir.bind import bind, binding_for
-from lowbit.ir.graph import Graph, Node, need_graph, need_outputs
+from lowbit.ir.graph import Graph, Node, Value, need_graph, need_outputs
 from lowbit.ir.interp import evaluate, run_node
 from lowbit.ir.samples import as_samples, count
 from lowbit.lower import lower
@@ -34,6 +34,7 @@ Run = Callable[[Outputs], Outputs]
 
 REFERENCE, FLOAT_REFERENCE = "integer interpreter", "interpreter"
 FAKE = "fake quantization"
+SHOWN = 4  # names that a line tells
 RECURRENT = ("q_lstm", "q_gru")  # whose state has 16 bits: docs/arithmetic.md, section 7
 
 
@@ -74,6 +75,7 @@ class Difference:
     largest: float = 0.0
     peak: float = 0.0  # the largest absolute value of the reference
     op: str = ""  # what computes it in the integer graph
+    promised: bool = True  # whether the backend promises the same bits here
     bound: int = 1  # of integers: how far floats may be off, fed alike. One step of 8 bits; tests of every op hold them to that
 
     def add(self, reference: Array, other: Array) -> None:
@@ -100,7 +102,7 @@ class BackendResult:
     """What one backend gave against the reference."""
 
     backend: str
-    exact: bool  # whether it promises the same bits
+    exact: bool  # whether it promises the same bits everywhere
     outputs: list[Difference] = field(default_factory=list)
     layers: list[Difference] = field(default_factory=list)
 
@@ -108,16 +110,22 @@ class BackendResult:
     def same(self) -> bool:
         return not any(d.different for d in (*self.outputs, *self.layers))
 
+    @property
+    def broken(self) -> list[Difference]:
+        """Where bits differ that are promised to be the same: layers first, for there it begins."""
+        return [d for d in (*self.layers, *self.outputs) if d.different and d.promised]
+
 
 @dataclass(frozen=True)
 class Verification:
-    """The results of every backend. `ok` when each exact one gave the reference's bits."""
+    """The results of every backend. `ok` when each gave the reference's bits wherever it promises them."""
 
     name: str
     batches: int
     results: tuple[BackendResult, ...]
     absent: tuple[str, ...]
     quantized: bool = True  # whether there are integers in it to compare
+    floats: tuple[str, ...] = ()  # layers that compute in float, whose last bits (and those of all behind them) are each backend's own
 
     @property
     def reference(self) -> str:
@@ -125,7 +133,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        return all(r.same for r in self.results if r.exact)
+        return not any(r.broken for r in self.results)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self) | {"reference": self.reference, "ok": self.ok}
@@ -135,10 +143,13 @@ class Verification:
         if not self.quantized:
             lines.append("  nothing in it is quantized: floats are compared, whose last bits are each backend's own")
         for r in self.results:
-            for what, found in (("outputs", r.outputs), ("layers, each fed alike" if not r.exact else "layers", r.layers)):
+            for what, found in (("outputs", r.outputs), ("layers, each fed alike" if r.backend == FAKE else "layers", r.layers)):
                 if found:
                     lines.append(f"  {r.backend}, {what}: {told(found)}")
         lines += [f"  {name}: not present" for name in self.absent]
+        free = [r for r in self.results if not r.exact and r.backend != FAKE]
+        if free and self.quantized:
+            lines.append(f"  why {' and '.join(r.backend for r in free)} may differ: {islands_told(self.floats, free)}")
         lines += [f"  why {r.backend} may differ: {explained(r)}" for r in self.results if not r.exact and r.backend == FAKE]
         return "\n".join(lines)
 
@@ -170,6 +181,19 @@ def explained(fake: BackendResult) -> str:
     return f"{why}The bound is {steps}: {kept}. Outputs differ by what such steps come to; what runs are the integers above"
 
 
+def islands_told(floats: tuple[str, ...], free: list[BackendResult]) -> str:
+    """What is promised of a network with float layers, by name, and whether it was kept."""
+    named = ", ".join(floats[:SHOWN]) + (f" and {len(floats) - SHOWN} more" if len(floats) > SHOWN else "")
+    held = {d.value for r in free for d in (*r.layers, *r.outputs) if d.promised}
+    odd = list(dict.fromkeys(d.value for r in free for d in r.broken))
+    kept = "not kept in " + ", ".join(odd[:SHOWN]) if odd else "kept"
+    promise = f"{counted(len(held), 'value')} compared here: {kept}" if held else "nothing that is compared here stands there"
+    return (
+        f"{named} compute in float, where the order of sums and the last bits are each backend's own. What stands behind them may differ "
+        f"by that, an integer by a step; before and beside them every bit is promised ({promise})"
+    )
+
+
 def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = False) -> Verification:
     """Runs every backend present on the same inputs. `layers` compares each integer value inside, too.
 
@@ -183,7 +207,8 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
     inside = tuple(o.name for n in integer.nodes for o in n.outputs if o.type.dtype.is_integer and o.name in quantized.values)
     shown = inside if layers else ()
     present = [b for b in BACKENDS.values() if b.present()]
-    runs = [(BackendResult(b.name, b.floats or in_integers(lowered.graph)), b.prepare(quantized, integer, shown)) for b in present]
+    floats, loose = float_layers(integer)
+    runs = [(BackendResult(b.name, b.floats or not floats), b.prepare(quantized, integer, shown)) for b in present]
     fake = BackendResult(FAKE, False)
     integers = bool(quantized_nodes(quantized))
     tallies: dict[tuple[str, str], Difference] = {}
@@ -192,7 +217,8 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
         key = (f"{result.backend}/{'layer' if rows is result.layers else 'output'}", value)
         if key not in tallies:
             maker = integer.producers.get(value)
-            tallies[key] = Difference(value, op=maker.op if maker is not None else "")
+            held = result is not fake and (result.exact or integer.outputs.get(value, integer.values.get(value)) not in loose)
+            tallies[key] = Difference(value, op=maker.op if maker is not None else "", promised=held)
             rows.append(tallies[key])
         tallies[key].add(reference, other)
 
@@ -213,9 +239,9 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
             if not integers:
                 batches += 1
                 continue
-            floats = evaluate(bind(quantized, binding), arrays)
+            faked = evaluate(bind(quantized, binding), arrays)
             for name in integer.outputs:
-                add(fake, fake.outputs, name, reference[name], floats[name])
+                add(fake, fake.outputs, name, reference[name], faked[name])
             for name, ints in fed_alike(bind(quantized, binding), arrays, {n: reference[n] for n in inside}):
                 add(fake, fake.layers, name, reference[name], ints)
         except LowbitError as e:
@@ -224,7 +250,7 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
     if not batches:
         raise CalibrationError("there is no data to verify with", hint="an iterable of {input name: array}, tuples or arrays")
     absent = tuple(b.name for b in BACKENDS.values() if b not in present)
-    return Verification(quantized.name, batches, (*(r for r, _ in runs), *([fake] if integers else [])), absent, integers)
+    return Verification(quantized.name, batches, (*(r for r, _ in runs), *([fake] if integers else [])), absent, integers, floats)
 
 
 EXACT = {
@@ -243,9 +269,17 @@ EXACT = {
 }
 
 
-def in_integers(graph: Graph) -> bool:
-    """Whether every number has one value: no float sum or function is left, whose order or last bit is a kernel's own."""
-    return all(n.op.startswith("q_") or n.op in EXACT or not any(o.type.dtype.is_float for o in n.outputs) or moves(n) for n in graph.nodes)
+def float_layers(graph: Graph) -> tuple[tuple[str, ...], set[Value]]:
+    """The layers with a float sum or function, whose order or last bit is a kernel's own, and every value that they decide upon."""
+    named: list[str] = []
+    loose: set[Value] = set()
+    for n in graph.nodes:
+        own = not (n.op.startswith("q_") or n.op in EXACT or not any(o.type.dtype.is_float for o in n.outputs) or moves(n))
+        if own:
+            named.append(n.name or n.output.name)
+        if own or any(v in loose for v in n.inputs):
+            loose.update(n.outputs)
+    return tuple(dict.fromkeys(named)), loose
 
 
 def moves(node: Node) -> bool:
