@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from test_plan import network
 import lowbit
 from lowbit.cli import main
 from lowbit.codegen import data, measure, model
+from lowbit.codegen import fits as fits_module
 from lowbit.codegen import folder as folders
-from lowbit.codegen.emit import DoesNotFit
+from lowbit.codegen.fits import DoesNotFit
 from lowbit.codegen.targets import TARGETS
 from lowbit.errors import FormatError, InputError, LowbitError
 from lowbit.ir.build import Builder
@@ -216,6 +218,32 @@ def test_flash_that_a_table_of_16_bits_takes_is_not_to_be_had_from_narrower_weig
     with pytest.raises(DoesNotFit, match="this layer has most, 131,") as flash:
         lowbit.emit_c(graph, None, fits=(1 << 20, 1000), measure=False)
     assert flash.value.where == "q_table 'act'"
-    assert flash.value.hint == (
-        "a rule that gives this layer 8 bits (its table of 16 bits has 65,536 entries), or quantize without the guard (--no-guard)"
-    )
+    assert "; 131,076 bytes are tables of layers that read 16 bits, 65,536 entries each (act)" in flash.value.message
+    assert flash.value.hint == "quantize with wide=False (--no-wide), which gives no layer 16 bits, or a rule that gives these layers 8"
+    done = lowbit.emit_c(graph, None, measure=False)
+    assert done.table_bytes == done.to_json()["table_bytes"] == 131_076
+    assert "Of the weights, 131,076 bytes are tables of layers that read 16 bits" in done.files["README.md"]
+
+
+@pytest.mark.parametrize("batch", [200_000, 1_000_000, 500_000_000])
+def test_an_absurd_batch_is_refused_at_once(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before answers are computed for it, or a compiler is asked."""
+    b = Builder("batched")
+    x = b.input("x", TensorType((batch, 64), "float32"))
+    w = b.constant(np.ones((64, 64), np.float32))
+    graph = b.finish({"y": b.add("linear", x, w, name="fc")})
+    monkeypatch.setattr(sys.modules["lowbit.codegen.emit"], "golden", lambda *_: pytest.fail("answers are computed"))
+    said = {
+        200_000: "the self test would hold 51,200,000 numbers (2 known answers of this size), 20,000,000 at most are written",
+        1_000_000: "the self test would hold 256,000,000 numbers",
+        500_000_000: "input 'x' is float32[500000000, 64]: 128,000,000,000 bytes, more than the 2,147,483,647 that C can place",
+    }[batch]
+    with pytest.raises(DoesNotFit, match=re.escape(said)) as e:
+        lowbit.emit_c(graph, None)
+    assert e.value.hint is not None and "--shapes batch=1" in e.value.hint
+    if batch == 1_000_000:
+        return
+    monkeypatch.setattr(fits_module, "MOST_NUMBERS", 10**12)
+    monkeypatch.setattr(fits_module, "MOST_BYTES", 10**12)
+    with pytest.raises(DoesNotFit, match=r"bytes of RAM are needed .*stack not measured and not counted"):
+        lowbit.emit_c(graph, None, fits=(1 << 20, 1 << 20))  # known without any answer, too

@@ -23,6 +23,7 @@ from lowbit.pipeline import calibrate, quantize
 from lowbit.quant_params import QuantParams
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, FloatRule, QuantRule, StaticQuantRule, WeightOnlyRule
+from lowbit.report.coverage import coverage
 from lowbit.types import TensorType
 
 
@@ -157,3 +158,25 @@ def test_records_are_calibrated_for_rules_in_front_of_a_recipe() -> None:
     record = calibrate(graph, data, rules=own, recipe="int8")
     assert record == calibrate(graph, data, rules=[*own, *recipe("int8")])
     assert quantize(graph, record, rules=own, recipe="int8") == quantize(graph, data, rules=[*own, *recipe("int8")], guard=False)
+
+
+def test_without_wide_no_layer_has_16_bits() -> None:
+    """Their tables fill the flash of a chip."""
+    graph = depthwise_network()
+    data = samples(graph)
+
+    def widths(found: Graph) -> set[str]:
+        return {str(n.output.type.dtype) for n in found.nodes if n.op == "quantize_linear"}
+
+    assert "int16" in widths(quantize(graph, data))
+    assert widths(quantize(graph, data, wide=False)) == {"int8"}
+
+
+def test_tables_of_16_bits_are_told_with_their_bytes() -> None:
+    b = Builder("sigmoid")
+    x = b.input("x", TensorType((4, 8), "float32"))
+    h = b.add("sigmoid", x, name="act")
+    graph = b.finish({"y": b.add("linear", h, b.constant(f32(rng(1).standard_normal((4, 8)))), name="fc")})
+    found = quantize(graph, samples(graph), rules=[CalibratedQuantRule(".*", "int16")])
+    (told,) = [r for r in coverage(graph, found).remarks if r.startswith("tables: ")]
+    assert told == "tables: act read 16 bits by tables, 131,072 bytes beside the weights; quantize with wide=False (--no-wide) does without"

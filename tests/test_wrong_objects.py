@@ -142,7 +142,7 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "calibrate": (lowbit.calibrate, {"graph": g, "data": [X], "method": "minmax", "recipe": None, "rules": None, "executor": None,
                                          "ignore_nonfinite": False}),
         "quantize": (lowbit.quantize, {"graph": g, "calibration": record, "recipe": None, "rules": None, "method": "minmax",
-                                       "executor": None, "strict": False, "guard": False, "on_step": None}),
+                                       "executor": None, "strict": False, "guard": False, "wide": True, "on_step": None}),
         "compile": (lowbit.compile, {"graph": g, "threads": 1, "isa": None}),
         "Session": (lowbit.Session, {"graph": g, "threads": 1, "isa": None}),
         "session": (lambda x, out: lowbit.compile(g)(x, out=out), {"x": X, "out": None}),

@@ -149,6 +149,7 @@ def quantize(
     executor: Executor | None = None,
     strict: bool = False,
     guard: bool = True,
+    wide: bool = True,
     on_step: Callable[[GuardStep], None] | None = None,
 ) -> Graph:
     """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one.
@@ -159,20 +160,24 @@ def quantize(
     guard    with data and a static 8-bit recipe: part of the data is held back, every layer and the outputs are measured with it, and what
              is not good enough is mended (see `lowbit.accuracy.guard`); layers that your rules decide before the recipe's are left alone.
              False leaves the recipe's rules as they are. Where it is off, for that reason or because of a record, a note says so
+    wide     False: the guard gives no layer 16 bits. A function of 16 bits (sigmoid, gelu) is a table of 128 KB, much for a chip's flash
     on_step  is told each thing the guard tried
     """
     need_float(graph, "quantize")
     need_executor(executor)
-    for name, value in (("strict", strict), ("guard", guard)):
+    for name, value in (("strict", strict), ("guard", guard), ("wide", wide)):
         flag(name, value)
     if on_step is not None and not callable(on_step):
         raise InputError(f"on_step={shown(on_step)} cannot be called", hint="on_step=print")
     chosen = chosen_rules(recipe, rules)
     named = guarded_recipe(chosen)
     if guard and named is not None and calibration is not None and not isinstance(calibration, CalibrationRecord):
+        from lowbit.accuracy.goal import Goal
+
         first = chosen[: -len(rules_of(named))]
+        goal = None if wide else Goal(bits16=False)
         return guarded(
-            graph, calibration, recipe=named, rules=first, method=method, on_step=on_step, executor=executor, strict=strict
+            graph, calibration, recipe=named, rules=first, method=method, goal=goal, on_step=on_step, executor=executor, strict=strict
         ).graph
     record = calibration
     if calibration is None:

@@ -16,6 +16,7 @@ class Goal:
     least   how far the outputs may fall so that layers read 8 bits again, where more than the share `wide` of the multiplications reads 16
             (they take about twice the time); below it layers may stay float
     wide    that share, and the most that is wide for anything above the floor
+    bits16  whether layers may have 16 bits at all: a function of 16 bits is a table of 128 KB in C
     """
 
     floor: float = 30.0
@@ -23,6 +24,7 @@ class Goal:
     enough: float = 60.0
     least: float = 25.0
     wide: float = 0.5
+    bits16: bool = True
 
     def db(self, plain: float) -> float:
         return min(max(self.floor, plain + self.gain), self.enough)

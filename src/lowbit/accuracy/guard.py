@@ -166,7 +166,7 @@ class _Guard:
         allowed = 10 ** (-self.goal / 10)
         banned = set(self.shop.own)
         path = self.state
-        for round_ in range(self.shop.effort.rounds):
+        for round_ in range(self.shop.effort.rounds if self.aim.bits16 else 0):
             most = self.aim.wide if self.reached >= self.aim.floor else 1.0
             chosen = wider(self.shop, path, allowed * (0.7 if round_ == 0 else 0.4 / round_), banned, most)
             if chosen is None:

@@ -123,6 +123,8 @@ def main(args: argparse.Namespace) -> None:
     else:
         say(f"flash    {done.weight_bytes:,} bytes of weights; the code was not measured: no compiler for {done.target} is there")
         say(f"stack    not measured{', and not counted by --fits; nor is the code' if args.fits else ''}")
+    if done.table_bytes:
+        say(f"tables   {done.table_bytes:,} bytes of the weights, of layers that read 16 bits; lowbit quantize --no-wide does without")
     share = portable_share(TARGETS[args.target].isas, done.macs, done.ref_macs)
     if share:
         say(f"kernels  {share}")

@@ -15,15 +15,17 @@ from lowbit.arguments import items, shown, text, whole
 from lowbit.arguments import path as needed
 from lowbit.codegen import boards, boundary, building, data, model, readme
 from lowbit.codegen.copies import computes_in_floats, copies
+from lowbit.codegen.fits import LONG, check_fits, check_possible
 from lowbit.codegen.folder import MANIFEST, check_folder, write_folder
 from lowbit.codegen.measure import IN_INTEGERS, Measured, measure
 from lowbit.codegen.names import identifier, unusable
 from lowbit.codegen.project import Project
 from lowbit.codegen.targets import CTarget, target
-from lowbit.errors import InputError, LowbitError, ShapeError, UnsupportedOp
+from lowbit.errors import InputError, ShapeError, UnsupportedOp
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run as interpret
 from lowbit.plan import Plan, build, physical, unsupported
+from lowbit.progress import progress
 from lowbit.runtime.session import Session
 from lowbit.types import Array
 
@@ -35,6 +37,7 @@ class EmittedC:
     """What was written. RAM is exact; flash and stack are measured, or None without a compiler for the target.
 
     least_bytes and live_bytes: no arena can be smaller than what is alive at the fullest step, with scratch memory and without
+    weight_bytes: all constants; table_bytes: those of them that are tables of layers which read 16 bits
     exact: whether the outputs are the interpreter's bit for bit; layers in floating point may round otherwise
     macs and ref_macs: multiply-adds of the network, and those of them that kernels of portable C do
     """
@@ -48,6 +51,7 @@ class EmittedC:
     io_bytes: int
     state_bytes: int
     weight_bytes: int
+    table_bytes: int
     exact: bool
     flash_bytes: int | None
     stack_bytes: int | None
@@ -68,6 +72,7 @@ class EmittedC:
             "io_bytes",
             "state_bytes",
             "weight_bytes",
+            "table_bytes",
             "flash_bytes",
             "stack_bytes",
             "exact",
@@ -134,6 +139,9 @@ def emit(
     ready = boundary.channels_last_inputs(ready, frozenset(states)) if channels_last_io else ready
     zeros = {**boundary.zero_points(graph, states), **{n: ins[n].zero_point for n in states if n in ins}}
     project = Project(name, plan_for(ready, t, io_in_arena, no_float, states), t, version, no_float, ins, outs, states, zeros)
+    check_possible(project, vectors)
+    if fits is not None and vectors * project.macs > LONG:
+        check_fits(project, channels_last_io, *fits)  # what is known by now: stack and code are not
     known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors, states, zeros)
     files = print_project(project, known, exact)
     found = measure(project, files) if measured else None
@@ -142,10 +150,11 @@ def emit(
     emitted = EmittedC(
         Path(folder) if folder is not None else None, t.name, files, project.arena_bytes, project.plan.least_bytes,
         project.plan.live_bytes, project.io_bytes,
-        project.state_bytes if states else 0, project.weight_bytes, exact, *_numbers(found), project.macs, project.ref_macs,
+        project.state_bytes if states else 0, project.weight_bytes, sum(readme.tables(project).values()), exact, *_numbers(found),
+        project.macs, project.ref_macs,
     )  # fmt: skip
     if fits is not None:
-        check_fits(emitted, project, channels_last_io, *fits)
+        check_fits(project, channels_last_io, *fits, stack_bytes=emitted.stack_bytes, flash_bytes=emitted.flash_bytes)
     if folder is not None:
         write_folder(folder, files, force=force)
     return emitted
@@ -263,61 +272,10 @@ def golden(
             for v in graph.inputs if v.name in states}  # fmt: skip
     session = Session(graph, threads=1, isa=isa, stored=True)
     found, exact = [], True
-    for feed in feeds:
+    for feed in progress(feeds, "known answers"):
         got = session.run({**feed, **held})
         want = interpret(graph, {**feed, **held})
         exact = exact and all(got[k].tobytes() == want[k].tobytes() for k in want)
         found.append((feed, got))
         held = {name: got[out] for name, out in states.items()}
     return found, exact
-
-
-def check_fits(e: EmittedC, p: Project, channels_last_io: bool, ram: int, flash: int) -> None:
-    """A LowbitError when the network needs more than there is, with the layer to begin with and what has not been done yet."""
-    short = [found for found in (short_of_ram(e, p, channels_last_io, ram), short_of_flash(e, p, flash)) if found is not None]
-    if len(short) == 1:
-        raise short[0]
-    if short:
-        both = [f"{f.where}: {f.message}" if f.where else f.message for f in short]
-        raise DoesNotFit("; and ".join(both), hint="; for the flash: ".join(f.hint or "" for f in short))
-
-
-def short_of_ram(e: EmittedC, p: Project, channels_last_io: bool, ram: int) -> DoesNotFit | None:
-    needed = e.ram_bytes + (e.stack_bytes or 0)
-    if needed <= ram:
-        return None
-    full = p.calls[p.plan.fullest] if p.calls else None
-    open_options = [
-        *([] if p.plan.input_slots else ["io_in_arena (--io-in-arena)"]),
-        *([] if channels_last_io else ["channels_last (--channels-last)"]),
-    ]
-    return DoesNotFit(
-        f"{needed:,} bytes of RAM are needed (arena {e.arena_bytes:,}, inputs and outputs {e.io_bytes:,}, "
-        f"{f'state {e.state_bytes:,}, ' if e.state_bytes else ''}"
-        f"{f'stack {e.stack_bytes:,}' if e.stack_bytes is not None else 'stack not measured and not counted'}), "
-        f"{ram:,} are there{'; here the arena is fullest' if full is not None else ''}",
-        where=full.where if full is not None else None,
-        hint=", ".join([*open_options, "a smaller input or a narrower network"]),
-    )
-
-
-def short_of_flash(e: EmittedC, p: Project, flash: int) -> DoesNotFit | None:
-    code = e.flash_bytes if e.flash_bytes is not None else e.weight_bytes
-    if code <= flash:
-        return None
-    what = "flash" if e.flash_bytes is not None else "flash for the weights alone"
-    heavy = max(p.calls, key=lambda call: readme.layer_bytes(p, call)[0], default=None)
-    most = f"; this layer has most, {readme.layer_bytes(p, heavy)[0]:,}" if heavy is not None else ""
-    if heavy is not None and heavy.contract.name == "table_s16":  # of a layer that reads 16 bits: other weights do not make it smaller
-        less = "a rule that gives this layer 8 bits (its table of 16 bits has 65,536 entries), or quantize without the guard (--no-guard)"
-    else:
-        less = "a narrower network" if any("_w4_" in k for k in p.kernels) else "recipe w4a8, or a narrower network"
-    return DoesNotFit(
-        f"{code:,} bytes of {what} are needed, {flash:,} are there{most}",
-        where=heavy.where if heavy is not None else None,
-        hint=less,
-    )
-
-
-class DoesNotFit(LowbitError):
-    """A network that needs more memory than its machine has."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lowbit.codegen.boards import BOARDS, FOLDER
 from lowbit.codegen.building import isa_flags
 from lowbit.codegen.measure import Measured
@@ -116,6 +118,17 @@ def example(p: Project) -> list[str]:
     return lines
 
 
+def tables(p: Project) -> dict[str, int]:
+    """Bytes of the tables by which layers look up numbers of 16 bits, 65,536 entries each, by layer."""
+    return {c.step.layer: layer_bytes(p, c)[0] for c in p.calls if c.contract.name == "table_s16"}
+
+
+def tables_told(tables: Mapping[str, int]) -> str:
+    """Tables of 16 bits in words: of which layers, and how many bytes they take together."""
+    named = ", ".join(list(tables)[:4]) + (f" and {len(tables) - 4} more" if len(tables) > 4 else "")
+    return f"{sum(tables.values()):,} bytes are tables of layers that read 16 bits, 65,536 entries each ({named})"
+
+
 def measured_lines(p: Project, found: Measured | None) -> list[str]:
     """Flash and stack, if a compiler was there."""
     if found is None:
@@ -169,6 +182,7 @@ def readme(p: Project, exact: bool, lacks: str | None, found: Measured | None = 
         if exact
         else "Layers in floating point may round otherwise than lowbit's interpreter; the self test checks the bits of these kernels."
     )
+    wide = tables(p)
     unit = ", which is not used" if p.no_float and p.target.fpu else ""
     lines = [
         f"# {n}", "", f"A network as C11, written by lowbit {p.version} for {p.target.name} ({p.target.about}{unit}). {bits}", "",
@@ -187,6 +201,7 @@ def readme(p: Project, exact: bool, lacks: str | None, found: Measured | None = 
         + (f" The caller's inputs and outputs take {p.io_bytes:,} more." if p.io_bytes else "")
         + (f" Each stream has a state of {p.state_bytes:,} bytes." if p.kept else ""),
         *measured_lines(p, found),
+        *([f"- Of the weights, {tables_told(wide)}: `lowbit quantize --no-wide` does without."] if wide else []),
         "- No allocation, no recursion, no variable-length arrays, nothing of libc but memcpy and memset.", *choices(p), "",
         "| layer | kernel | output | MACs | flash: weights and parameters | RAM: what it reads and writes |", "|---|---|---|---|---|---|",
     ]  # fmt: skip

@@ -157,8 +157,21 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
         )
     values = {*graph.values, *quantized.values}
     notes = {k: text for k, text in quantized.notes.items() if k not in values and not k.startswith(SCALED)}
-    remarks = tuple(f"{name}: {notes[name]}" for name in sorted(notes, key=in_order))
+    remarks = tuple(f"{name}: {notes[name]}" for name in sorted(notes, key=in_order)) + wide_tables(lowered.graph)
     return Coverage(tuple(layers), lowered, seen, graph.parameter_bytes, quantized.parameter_bytes, remarks)
+
+
+def wide_tables(integer: Graph) -> tuple[str, ...]:
+    """A remark on the tables by which functions of 16 bits are computed: they are no weights of the file, but take memory where it runs."""
+    looks = [(n, n.inputs[0], n.inputs[1]) for n in integer.nodes if n.op == "q_table"]
+    found = {table.name: (n, table) for n, x, table in looks if x is not None and table is not None and x.type.dtype.bits == 16}
+    if not found:
+        return ()
+    total = sum(table.type.nbytes for _, table in found.values())
+    named = [n.name or n.output.name for n, _ in found.values()]
+    shown = ", ".join(named[:TOLD]) + (f" and {len(named) - TOLD} more" if len(named) > TOLD else "")
+    bytes_told = f"{total:,} bytes beside the weights"
+    return (f"tables: {shown} read 16 bits by tables, {bytes_told}; quantize with wide=False (--no-wide) does without",)
 
 
 def in_order(name: str) -> tuple[bool, str, float]:
