@@ -180,4 +180,10 @@ static inline int32_t lb_add(int32_t a, int32_t b, lb_f32 ma, lb_f32 mb, lb_f32 
     return lb_round_clamp(lb_f32_add(left, right), 0, lo, hi);
 }
 
+/* clamp(rne(fl32(product) * multiplier + zero_point)): rounded with the zero point in it, as a sum is. */
+static inline int32_t lb_mul(int32_t product, lb_f32 multiplier, int32_t zero_point, int32_t lo, int32_t hi) {
+    const lb_f32 scaled = lb_f32_mul(lb_f32_from_s32(product), multiplier);
+    return lb_round_clamp(lb_f32_add(scaled, lb_f32_from_s32(zero_point)), 0, lo, hi);
+}
+
 #endif

@@ -355,7 +355,7 @@ def test_broadcasts_of_add_and_mul() -> None:
         b = Builder()
         x, y = b.input("x", TensorType(a, "int8")), b.input("y", TensorType(c, "int8"))
         total = b.add("q_add", x, y, **zeros, mx=0.6, my=-0.3, **CLAMP)
-        g = b.finish({"add": total, "mul": b.add("q_mul", x, y, **zeros, multiplier=0.01, **CLAMP)})
+        g = b.finish({"add": total, "mul": b.add("q_mul", x, y, **zeros, multiplier=2**-8, **CLAMP)})
         feed = {"x": rng.integers(-128, 128, a).astype(np.int8), "y": rng.integers(-128, 128, c).astype(np.int8)}
         for isa in ISAS:
             session = Session(g, isa=isa)

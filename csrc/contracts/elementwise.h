@@ -33,7 +33,7 @@ typedef struct {
 
 typedef void lb_add_s8_fn(const lb_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end);
 
-/* out = clamp(rne(fl32((a - a_zero) * (b - b_zero)) * multiplier) + y_zero, lo, hi). */
+/* out = clamp(rne(fl32((a - a_zero) * (b - b_zero)) * multiplier + y_zero), lo, hi), each operation rounded. */
 typedef struct {
     int32_t shape[4];
     int32_t a_stride[4];

@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 /* ---- mul_int, div_int ----------------------------------------------------------------------------------------------------------
- * out = fl32((a - a_zero) * (b - b_zero)) * multiplier, or (fl32(a - a_zero) / fl32(b - b_zero)) * multiplier: a float, or
- * clamp(rne(...) + y_zero), where NaN counts as 0. Operands broadcast as those of add_s8. Item: an element. */
+ * v = fl32((a - a_zero) * (b - b_zero)) * multiplier + y_zero; out = v, a float whose y_zero is 0, or clamp(rne(v)).
+ * v = (fl32(a - a_zero) / fl32(b - b_zero)) * multiplier; out = v, or clamp(rne(v) + y_zero), where NaN counts as 0.
+ * Operands broadcast as those of add_s8. Item: an element. */
 typedef struct {
     int32_t shape[4];
     int32_t a_stride[4];

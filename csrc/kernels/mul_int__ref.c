@@ -11,7 +11,7 @@ void lb_mul_int__ref(const lb_mul_int_params *p, const void *a, const void *b, v
             const int32_t u = lb_element(a, p->a_bytes, r.a + i * p->a_stride[3]) - p->a_zero;
             const int32_t v = lb_element(b, p->b_bytes, r.b + i * p->b_stride[3]) - p->b_zero;
             const float y = lb_f32_mul(lb_f32_from_s64((int64_t)u * v), p->multiplier);
-            lb_put(out, p->out_bytes, r.at + i, y, p->y_zero, p->lo, p->hi);
+            lb_put(out, p->out_bytes, r.at + i, lb_f32_add(y, lb_f32_from_s32(p->y_zero)), 0, p->lo, p->hi);
         }
     }
 }

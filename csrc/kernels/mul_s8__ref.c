@@ -9,7 +9,7 @@ void lb_mul_s8__ref(const lb_mul_s8_params *p, const int8_t *a, const int8_t *b,
         r = lb_run_at(p->shape, p->a_stride, p->b_stride, begin, end);
         for (int32_t i = 0; i < r.count; i++) {
             const int32_t product = (a[r.a + i * p->a_stride[3]] - p->a_zero) * (b[r.b + i * p->b_stride[3]] - p->b_zero);
-            out[r.at + i] = (int8_t)lb_requantize(product, p->multiplier, p->y_zero, p->lo, p->hi);
+            out[r.at + i] = (int8_t)lb_mul(product, p->multiplier, p->y_zero, p->lo, p->hi);
         }
     }
 }

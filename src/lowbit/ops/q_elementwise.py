@@ -11,7 +11,7 @@ from lowbit.dtypes import dtype
 from lowbit.errors import ShapeError
 from lowbit.numerics import requantize_with
 from lowbit.ops.op import Op, get_op, register
-from lowbit.ops.q_matmul import need_integers, requantized, rounded
+from lowbit.ops.q_matmul import need_integers, rounded
 from lowbit.ops.quant import Call, Const, Fixed, Lower, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, broadcast
 
@@ -92,9 +92,11 @@ def infer_mul(
 
 
 def mul(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, multiplier: float, lo: int, hi: int, to: str) -> Array:
-    """clamp(rne(fl32((x - x_zero)·(y - y_zero)) × m) + z_zero)."""
+    """clamp(rne(fl32((x - x_zero)·(y - y_zero)) × m + z_zero)): rounded with the zero point in it, as ONNX Runtime's QLinearMul does."""
     product = (x.astype(np.int64) - x_zero) * (y.astype(np.int64) - y_zero)
-    return requantized(product, np.float32(multiplier), z_zero, lo, hi, to)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = product.astype(np.float32) * np.float32(multiplier) + np.float32(z_zero)
+    return rounded(scaled, 0, lo, hi, to)
 
 
 def lower_mul(operands: Operands, result: Result) -> Call:
