@@ -224,6 +224,45 @@ def test_an_input_that_was_forgotten_is_said_not_to_be_given(
     assert "random numbers for meta" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("line", "code", "what", "hint"),
+    [
+        ("run open.lowbit --shapes batch=1,2", 2, "--shapes gives 1, 2 for batch, which is one dimension: one number is needed", "batch"),
+        ("run open.lowbit --shapes batch=-3", 2, "--shapes 'batch=-3': -3 is no size, they are from 0 on", "--shapes batch=3"),
+        ("inspect folder", 1, "folder: it is a folder, a file is needed", "net.lowbit"),
+        ("inspect empty", 1, "empty: it is a folder, a file is needed", "the path of an .onnx, .gguf or .lowbit file"),
+        ("demo --files net.lowbit", 1, "net.lowbit: it is a file (or in one), a folder is needed", "lowbit demo --files fashion"),
+        ("demo --files net.lowbit/x", 1, "net.lowbit/x: it is a file (or in one), a folder is needed", "lowbit demo --files fashion"),
+        (
+            "quantize net.lowbit --data huge.npz -o o.lowbit",
+            1,
+            "batch 0: linear 'first': ",
+            "input 'x' reaches 3e+38 in this batch, too much",
+        ),
+        ("calibrate net.lowbit --data huge.npz -o o.json", 1, "batch 0: relu 'act': ", "input 'x' reaches 3e+38 in this batch, too much"),
+    ],
+)
+def test_small_mistakes_are_called_what_they_are(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, code: int, what: str, hint: str
+) -> None:
+    monkeypatch.chdir(home)
+    b = Builder("open")
+    b.finish({"y": b.add("relu", b.input("x", TensorType((symbol("batch"), 2), "float32")))}).save("open.lowbit")
+    Path("folder").mkdir(exist_ok=True)
+    network().save(home / "folder" / "net.lowbit")
+    np.savez("huge.npz", x=np.full((2, 6), 3e38, np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert main(line.split()) == code
+    said, _, tried = capsys.readouterr().err.partition("\n  Try: ")
+    assert what in said and hint in tried
+
+
+def test_reasons_go_by_the_names_of_layers() -> None:
+    q = lowbit.quantize(network(), samples(), rules=[lowbit.FloatRule("second", because="small"), lowbit.CalibratedQuantRule(".*")])
+    assert q.reasons == {"first": "CalibratedQuantRule('.*')", "act": "CalibratedQuantRule('.*')", "second": "stays float: small"}
+
+
 def test_batches_are_called_batches_and_rows_are_counted(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

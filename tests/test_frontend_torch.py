@@ -317,6 +317,19 @@ def test_a_dimension_that_cannot_change_is_named() -> None:
     assert "ShapeError" in text and "cannot change" in text
 
 
+def test_a_size_that_another_input_fixes_is_said_with_the_entry_that_is_missing() -> None:
+    class Two(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x + y
+
+    with pytest.raises(ShapeError) as e:
+        load_torch(Two(), tensors((2, 4), (2, 4)), dynamic={"x": {0: "batch"}})
+    assert str(e.value) == (
+        "Two: dynamic= lets batch of 'x' change, its forward fixes it to 2.\n"
+        "  Try: if y changes with it: dynamic={'x': {0: 'batch'}, 'y': {0: 'batch'}}; else leave it out"
+    )
+
+
 def test_dynamic_names_what_is_not_there() -> None:
     x = tensors((2, 3, 6, 6))[0]
     assert (

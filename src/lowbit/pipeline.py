@@ -85,6 +85,8 @@ def _read(
         is_lowbit = is_lowbit_file(bytes(source))
     elif isinstance(source, str | PathLike):
         place = path = Path(source)
+        if "\0" not in str(path) and path.is_dir():
+            raise FormatError("it is a folder, a file is needed", where=str(path), hint=_inside(path))
         if "\0" in str(path) or not path.is_file():
             raise FormatError("there is no such file", where=repr(str(path))[1:-1], hint="the path of an .onnx, .gguf or .lowbit file")
         is_lowbit = path.suffix == ".lowbit"
@@ -104,6 +106,15 @@ def _read(
 
     model = onnx_model(place)
     return import_model(model, given), model.own is not None and model.own.intact
+
+
+def _inside(folder: Path) -> str:
+    """What a folder has that can be loaded."""
+    try:
+        found = sorted(str(p) for p in folder.iterdir() if p.suffix in (".onnx", ".gguf", ".lowbit") and p.is_file())
+    except OSError:
+        found = []
+    return " or ".join(found[:3]) if found else "the path of an .onnx, .gguf or .lowbit file"
 
 
 def bind_shapes(graph: Graph, given: Given) -> Graph:

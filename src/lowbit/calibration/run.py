@@ -20,6 +20,7 @@ from lowbit.progress import progress
 from lowbit.types import Array
 
 Sample = Mapping[str, Array]
+LARGE = 1e6  # an input beyond it is hardly meant, where it makes layers overflow
 IGNORE = "lowbit.calibrate(…, ignore_nonfinite=True)"
 CHUNK_SAMPLES, CHUNK_BYTES = 8, 1 << 20  # what a worker gets at once: whichever is reached first
 
@@ -137,8 +138,20 @@ def observe(
             if not options.get("ignore_nonfinite"):
                 need_finite(graph, sample, made)
         except LowbitError as e:
+            if isinstance(e, CalibrationError) and e.where is not None and not e.where.startswith("input "):
+                e.hint = _unscaled(graph, sample) or e.hint
             raise e.at(f"batch {index if numbers is None else numbers[index]}") from None
     return CalibrationRecord(observers)
+
+
+def _unscaled(graph: Graph, sample: Sample) -> str | None:
+    """What to try where a layer's result is not finite and an input is finite, but so large that it is hardly meant."""
+    for v in graph.inputs:
+        x = sample[v.name]
+        peak = float(np.abs(x).max(initial=0)) if x.dtype.kind == "f" and _finite(x) else 0.0
+        if peak > LARGE:
+            return f"input {v.name!r} reaches {peak:.3g} in this batch, too much for the layers behind it: scale it as in training"
+    return None
 
 
 def _refused(e: LowbitError, where: str) -> CalibrationError:

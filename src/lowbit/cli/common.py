@@ -90,6 +90,8 @@ def parse_shapes(texts: list[str]) -> Shapes | None:
         values: list[int | str] = [int(d) if re.fullmatch(r"\d+", d) else d for d in parts if d]
         bad = [v for v in values if isinstance(v, str) and not v.isidentifier()]
         if bad:
+            if re.fullmatch(r"-\d+", str(bad[0])):
+                raise UsageError(f"--shapes {text!r}: {bad[0]} is no size, they are from 0 on", hint=f"--shapes {text.replace('-', '')}")
             raise UsageError(f"--shapes {text!r}: {bad[0]!r} is neither a number nor a name", hint="--shapes x=1,3,224,224")
         if name in shapes:
             raise UsageError(f"--shapes names {name!r} twice")

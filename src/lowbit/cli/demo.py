@@ -83,6 +83,8 @@ def write_files(args: argparse.Namespace) -> None:
     folder = path(args.files, "the path of a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise FormatError("it is a file (or in one), a folder is needed", where=args.files, hint="lowbit demo --files fashion") from None
     except OSError as e:
         raise FormatError(f"cannot be written ({e.strerror or e})", where=args.files, hint="a folder that is yours to write to") from e
     network = (resources.files("lowbit") / "demo" / "fashion_cnn.onnx").read_bytes()

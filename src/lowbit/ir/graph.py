@@ -146,6 +146,19 @@ class Graph:
         return self.producers[name]
 
     @property
+    def reasons(self) -> dict[str, str]:
+        """Why each layer is what it is, by the layer's name: the notes on nodes, which themselves go by the names of values.
+
+        Where several nodes are one layer's, those behind the first have their op beside the name: "encoder (reshape)".
+        """
+        found: dict[str, str] = {}
+        for n in self.nodes:
+            if n.output.name in self.notes:
+                layer = n.name or n.output.name
+                found[layer if layer not in found else f"{layer} ({n.op})"] = self.notes[n.output.name]
+        return found
+
+    @property
     def symbols(self) -> tuple[str, ...]:
         """Dimensions of the inputs that are not numbers yet, in order of appearance."""
         from lowbit.dims import symbols

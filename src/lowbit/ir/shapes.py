@@ -91,6 +91,12 @@ def binding_of(given: Given, inputs: Mapping[str, Sequence[Dim]]) -> dict[str, D
         elif name not in called:
             stray.append(name)
         sizes[name] = size
+    listed = next((n for n in stray if n in open_dims and n in by_input), None)
+    if listed is not None:
+        sizes_given = ", ".join(map(str, by_input[listed]))
+        raise InputError(
+            f"shapes= gives {sizes_given} for {listed}, which is one dimension: one number is needed", hint=f'shapes={{"{listed}": 1}}'
+        )
     if stray:
         raise InputError(
             f"shapes= names {', '.join(stray)}, which is no input and no open dimension",

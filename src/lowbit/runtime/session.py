@@ -88,9 +88,9 @@ class Session:
 
     @property
     def backend(self) -> str:
-        """native, interpreter, or both; for a graph with symbolic dimensions that has not run yet: not compiled."""
+        """native, interpreter, or both; a graph with symbolic dimensions is compiled when their sizes are met, and says so before."""
         if not self._programs:
-            return "not compiled"
+            return f"compiled at the first call, which says how large {', '.join(self._symbols)} is"
         kinds = {part.native for program in self._programs.values() for part in program.parts}
         return "native" if kinds <= {True} else "interpreter" if kinds == {False} else "native and interpreter"
 

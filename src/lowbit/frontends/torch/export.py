@@ -67,7 +67,31 @@ def _export(module: Module, inputs: Any, dynamic: Mapping[str, Any], strict: boo
         try:
             return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=strict)
         except Exception as e:  # torch.export raises many kinds; the user's forward may raise any
-            raise _export_error(e, name) from e
+            raise _fixed_size(e, name, bound, dynamic) or _export_error(e, name) from e
+
+
+def _fixed_size(e: Exception, name: str, bound: Mapping[str, Any], dynamic: Mapping[str, Any]) -> ShapeError | None:
+    """The error about a dimension in dynamic= that the program holds to one size, where torch says which it is.
+
+    It is mostly for want of an entry for another input, which has the same size and is not said to change.
+    """
+    found = re.search(r"L\['(\w+)'\]\.size\(\)\[(\d+)\] as dynamic but your code specialized it to be a constant \((\d+)\)", str(e))
+    if found is None:
+        return None
+    argument, axis, size = found[1], int(found[2]), int(found[3])
+    spec = {k: v if isinstance(v, Mapping) else {} for k, v in dynamic.items()}
+    called = spec.get(argument, {}).get(axis, f"axis {axis}")
+    others = [
+        (i != axis, k, i)
+        for k, x in bound.items()
+        for i, d in enumerate(getattr(x, "shape", ()))
+        if k != argument and int(d) == size and i not in spec.get(k, {})
+    ]
+    hint = "leave it out of dynamic=, if forward needs this size"
+    if others:
+        _, other, i = min(others)
+        hint = f"if {other} changes with it: dynamic={ {argument: {axis: called}, other: {i: called}} }; else leave it out"
+    return ShapeError(f"dynamic= lets {called} of {argument!r} change, its forward fixes it to {size}", where=name, hint=hint)
 
 
 def _export_error(e: Exception, name: str) -> UnsupportedOp | ShapeError:
