@@ -9,25 +9,26 @@
 #include <string.h>
 #include <time.h>
 
-enum { LINE = 64, SPINS = 4096 };
+enum { LINE = 64, SPINS = 4096, MOST_SHARES = 16 };
 
-/* How far a step is. A line of its own, so that threads in different steps do not share one. */
+/* How far a share of a step is: neighbouring parts that one thread begins with, the same share in every step, so that it finds in its own
+ * caches what it left there. A line for each: threads meet where one waits for another, or helps it, and nowhere else. */
 typedef struct {
-    _Alignas(LINE) atomic_int next; /* the first part that nobody has begun */
+    _Alignas(LINE) atomic_int next; /* the first part that nobody has begun, counted from the share's first */
     atomic_int done;                /* how many parts have ended */
 } progress;
 
-/* The memory of one call: progress of each step, the arena, a scratch for each thread. Kept for the next call. */
+/* The memory of one call: progress of each share of each step, the arena, a scratch for each thread. Kept for the next call. */
 typedef struct workspace {
     struct workspace *next;
-    progress *steps;
+    progress *shares;
     char *arena;
     char *scratch;
 } workspace;
 
 struct lb_plan {
     lb_plan_step *steps;
-    int count, threads;
+    int count, threads, shares; /* so many in every step; those behind its parts are empty */
     size_t arena_bytes, scratch_bytes;
     pthread_mutex_t lock; /* guards `free` */
     workspace *free;
@@ -58,6 +59,7 @@ lb_plan *lb_plan_new(lb_plan_step *steps, int count, size_t arena_bytes, size_t 
         split |= steps[i].chunks > 1;
     if (!split)
         plan->threads = 1;
+    plan->shares = plan->threads < MOST_SHARES ? plan->threads : MOST_SHARES;
     pthread_mutex_init(&plan->lock, NULL);
     return plan;
 }
@@ -81,7 +83,7 @@ static workspace *take(lb_plan *plan) {
     pthread_mutex_unlock(&plan->lock);
     if (w)
         return w;
-    const size_t head = lines(sizeof *w), counters = sizeof(progress) * (size_t)plan->count;
+    const size_t head = lines(sizeof *w), counters = sizeof(progress) * (size_t)plan->shares * (size_t)plan->count;
     char *block = aligned_alloc(LINE, head + counters + plan->arena_bytes + plan->scratch_bytes * (size_t)plan->threads);
     if (!block)
         return NULL;
@@ -138,8 +140,39 @@ static void wait_until(atomic_int *value, int wanted) {
     }
 }
 
-/* All steps in order. Each part of a step goes to the thread that asks first, so a thread that joins late finds the others where they
- * are, and one that never comes is not missed. */
+/* The first part of a share; that of the share behind the last is the number of parts. A single part is the caller's. */
+static int first_part(const lb_plan *plan, const lb_plan_step *step, int share) {
+    return (int)(((int64_t)step->chunks * share + plan->shares - 1) / plan->shares);
+}
+
+/* A step: the parts of the thread's own share, then those of others that nobody has begun. A thread that joins late finds the others where
+ * they are, and one that never comes is not missed. */
+static void run_shared(const call *c, int s, int worker, void **args) {
+    const lb_plan *plan = c->plan;
+    const lb_plan_step *step = &plan->steps[s];
+    progress *shares = c->memory->shares + (ptrdiff_t)s * plan->shares;
+    int resolved = 0;
+    for (int turn = 0; turn < plan->shares; turn++) {
+        const int share = (worker + turn) % plan->shares, first = first_part(plan, step, share);
+        const int parts = first_part(plan, step, share + 1) - first;
+        progress *p = &shares[share];
+        while (atomic_load_explicit(&p->next, memory_order_relaxed) < parts) {
+            const int part = first + atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
+            if (part >= first + parts)
+                break;
+            if (!resolved)
+                resolve(c, step, worker, args);
+            resolved = 1;
+            const int64_t from = (int64_t)step->items * part / step->chunks, to = (int64_t)step->items * (part + 1) / step->chunks;
+            step->call(step->params, args, (int32_t)from, (int32_t)to);
+            atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
+        }
+    }
+    for (int share = 0; share < plan->shares; share++)
+        wait_until(&shares[share].done, first_part(plan, step, share + 1) - first_part(plan, step, share));
+}
+
+/* All steps in order. */
 static void work(int worker, void *context) {
     const call *c = context;
     void *args[LB_PLAN_MAX_ARGS];
@@ -149,18 +182,8 @@ static void work(int worker, void *context) {
         if (c->plan->threads == 1) {
             resolve(c, step, worker, args);
             step->call(step->params, args, 0, step->items);
-        } else {
-            progress *p = &c->memory->steps[s];
-            int part = atomic_fetch_add(&p->next, 1);
-            if (part < step->chunks)
-                resolve(c, step, worker, args);
-            for (; part < step->chunks; part = atomic_fetch_add(&p->next, 1)) {
-                const int64_t from = (int64_t)step->items * part / step->chunks, to = (int64_t)step->items * (part + 1) / step->chunks;
-                step->call(step->params, args, (int32_t)from, (int32_t)to);
-                atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
-            }
-            wait_until(&p->done, step->chunks);
-        }
+        } else
+            run_shared(c, s, worker, args);
         if (c->times && worker == 0) {
             const int64_t after = now_ns();
             c->times[s] = after - before;
@@ -177,7 +200,7 @@ int lb_plan_run(lb_plan *plan, void *const *inputs, void *const *outputs, int64_
     if (plan->threads == 1)
         work(0, &c);
     else {
-        memset(memory->steps, 0, sizeof(progress) * (size_t)plan->count);
+        memset(memory->shares, 0, sizeof(progress) * (size_t)plan->shares * (size_t)plan->count);
         lb_pool_run(plan->threads, plan->threads, work, &c);
     }
     give_back(plan, memory);
