@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { LINE = 64, SPINS = 4096, MOST_SHARES = 16 };
+enum { LINE = 64, SPINS = 4096, MOST_SHARES = 16, MOST_PARTS = 1 << 20 };
 
 /* How far a share of a step is: neighbouring parts that one thread begins with, the same share in every step, so that it finds in its own
  * caches what it left there. A line for each: threads meet where one waits for another, or helps it, and nowhere else. */
@@ -28,7 +28,7 @@ typedef struct workspace {
 
 struct lb_plan {
     lb_plan_step *steps;
-    int count, threads, shares; /* so many in every step; those behind its parts are empty */
+    int count, threads, shares; /* of a step, as many as there are parts of it at most */
     size_t arena_bytes, scratch_bytes;
     pthread_mutex_t lock; /* guards `free` */
     workspace *free;
@@ -55,8 +55,10 @@ lb_plan *lb_plan_new(lb_plan_step *steps, int count, size_t arena_bytes, size_t 
                       .arena_bytes = lines(arena_bytes),
                       .scratch_bytes = lines(scratch_bytes)};
     int split = 0;
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         split |= steps[i].chunks > 1;
+        steps[i].chunks = steps[i].chunks < MOST_PARTS ? steps[i].chunks : MOST_PARTS;
+    }
     if (!split)
         plan->threads = 1;
     plan->shares = plan->threads < MOST_SHARES ? plan->threads : MOST_SHARES;
@@ -140,25 +142,21 @@ static void wait_until(atomic_int *value, int wanted) {
     }
 }
 
-/* The first part of a share; that of the share behind the last is the number of parts. A single part is the caller's. */
-static int first_part(const lb_plan *plan, const lb_plan_step *step, int share) {
-    return (int)(((int64_t)step->chunks * share + plan->shares - 1) / plan->shares);
-}
-
 /* A step: the parts of the thread's own share, then those of others that nobody has begun. A thread that joins late finds the others where
  * they are, and one that never comes is not missed. */
 static void run_shared(const call *c, int s, int worker, void **args) {
     const lb_plan *plan = c->plan;
     const lb_plan_step *step = &plan->steps[s];
+    const int used = plan->shares < step->chunks ? plan->shares : step->chunks;
     progress *shares = c->memory->shares + (ptrdiff_t)s * plan->shares;
-    int resolved = 0;
-    for (int turn = 0; turn < plan->shares; turn++) {
-        const int share = (worker + turn) % plan->shares, first = first_part(plan, step, share);
-        const int parts = first_part(plan, step, share + 1) - first;
+    int resolved = 0, parts[MOST_SHARES];
+    for (int turn = 0; turn < used; turn++) {
+        const int share = (worker + turn) % used, first = (step->chunks * share + used - 1) / used;
         progress *p = &shares[share];
-        while (atomic_load_explicit(&p->next, memory_order_relaxed) < parts) {
+        parts[share] = (step->chunks * (share + 1) + used - 1) / used - first; /* most for the caller, who is first there */
+        while (atomic_load_explicit(&p->next, memory_order_relaxed) < parts[share]) {
             const int part = first + atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed);
-            if (part >= first + parts)
+            if (part >= first + parts[share])
                 break;
             if (!resolved)
                 resolve(c, step, worker, args);
@@ -168,8 +166,8 @@ static void run_shared(const call *c, int s, int worker, void **args) {
             atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
         }
     }
-    for (int share = 0; share < plan->shares; share++)
-        wait_until(&shares[share].done, first_part(plan, step, share + 1) - first_part(plan, step, share));
+    for (int share = 0; share < used; share++)
+        wait_until(&shares[share].done, parts[share]);
 }
 
 /* All steps in order. */

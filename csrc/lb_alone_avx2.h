@@ -211,55 +211,88 @@ LB_INLINE void lb_alone_row(lb_alone *row, const int8_t *a, int32_t k, int32_t x
         lb_alone_two(row, &open, &(lb_alone_part){0});
 }
 
-/* Weights times x, and the same added to a sum. In assembly, because compilers join sums of other quads and run out of registers. */
+/* Weights times x, and the same added to a sum. In assembly, because compilers join sums of other quads and run out of registers;
+ * volatile, because they bring all that asks for later weights together, where it waits. */
 LB_INLINE __m256i lb_alone_first(const __m256i *w, __m256i x, const int light) {
     __m256i sum;
     if (light)
         return _mm256_maddubs_epi16(x, *w);
-    __asm__("vmovdqa %[w], %[sum]\n\t"
-            "vpmaddubsw %[x], %[sum], %[sum]"
-            : [sum] "=&x"(sum)
-            : [w] "m"(*w), [x] "x"(x));
+    __asm__ volatile("vmovdqa %[w], %[sum]\n\t"
+                     "vpmaddubsw %[x], %[sum], %[sum]"
+                     : [sum] "=&x"(sum)
+                     : [w] "m"(*w), [x] "x"(x));
     return sum;
 }
 
 LB_INLINE void lb_alone_next(__m256i *sum, const __m256i *w, __m256i x, const int light) {
     __m256i t;
     if (light)
-        __asm__("vpmaddubsw %[w], %[x], %[t]\n\t"
-                "vpaddw %[t], %[sum], %[sum]"
-                : [sum] "+x"(*sum), [t] "=&x"(t)
-                : [w] "m"(*w), [x] "x"(x));
+        __asm__ volatile("vpmaddubsw %[w], %[x], %[t]\n\t"
+                         "vpaddw %[t], %[sum], %[sum]"
+                         : [sum] "+x"(*sum), [t] "=&x"(t)
+                         : [w] "m"(*w), [x] "x"(x));
     else
-        __asm__("vmovdqa %[w], %[t]\n\t"
-                "vpmaddubsw %[x], %[t], %[t]\n\t"
-                "vpaddw %[t], %[sum], %[sum]"
-                : [sum] "+x"(*sum), [t] "=&x"(t)
-                : [w] "m"(*w), [x] "x"(x));
+        __asm__ volatile("vmovdqa %[w], %[t]\n\t"
+                         "vpmaddubsw %[x], %[t], %[t]\n\t"
+                         "vpaddw %[t], %[sum], %[sum]"
+                         : [sum] "+x"(*sum), [t] "=&x"(t)
+                         : [w] "m"(*w), [x] "x"(x));
+}
+
+/* Asks for the line of some weights. */
+LB_INLINE void lb_alone_soon(const uint8_t *w) {
+    __asm__ volatile("prefetcht0 %[w]" : : [w] "m"(*w));
+}
+
+/* Where weights come from: a panel of so many bytes, `step` from quad to quad, and with `ahead` that many bytes of it, then of `next`, are
+ * asked for before their turn. Worth it where they are read once and stand in a cache further away. */
+typedef struct {
+    const uint8_t *w, *next;
+    ptrdiff_t bytes, step;
+} lb_alone_panel;
+
+/* s = the products of quad 0 of a group, or s += those of quad q. The same quad of weights further on begins at `soon`. */
+LB_INLINE void lb_alone_quad(const int vectors, const int light, const int ahead, int q, const lb_alone_group *g, const uint8_t *w,
+                             const uint8_t *soon, __m256i *s) {
+    const __m256i x = _mm256_set1_epi32(g->d[q]), *at = (const __m256i *)(const void *)w;
+    LB_UNROLL
+    for (int i = 0; i < vectors; i++) {
+        if (ahead && (q * vectors + i) % 2 == 0)
+            lb_alone_soon(soon + 32 * i);
+        if (q)
+            lb_alone_next(&s[i], at + i, x, light);
+        else
+            s[i] = lb_alone_first(at + i, x, light);
+    }
 }
 
 /* c += the products of groups with a panel of `vectors` vectors. */
-LB_INLINE void lb_alone_steps(const int vectors, const int light, const lb_alone_group *g, int32_t count, const uint8_t *w, __m256i *c) {
+LB_INLINE void lb_alone_steps(const int vectors, const int light, const int ahead, const lb_alone_group *g, int32_t count,
+                              const lb_alone_panel panel, __m256i *c) {
     const __m256i ones = _mm256_set1_epi16(1);
+    __m256i sums[LB_ALONE_MOST];
+    LB_UNROLL
+    for (int i = 0; i < vectors; i++)
+        sums[i] = c[i];
     for (const lb_alone_group *end = g + count; g < end; g++) {
         __m256i s[LB_ALONE_MOST];
-        LB_UNROLL
-        for (int q = 0; q < 4; q++) {
-            if (q == 2 && !g->four)
-                break;
-            const __m256i x = _mm256_set1_epi32(g->d[q]), *at = (const __m256i *)(const void *)(w + g->place[q]);
+        const ptrdiff_t place = (ptrdiff_t)g->place[0] + ahead;
+        const uint8_t *w = panel.w + g->place[0], *soon = place < panel.bytes ? panel.w + place : panel.next + (place - panel.bytes);
+        lb_alone_quad(vectors, light, ahead, 0, g, w, soon, s);
+        if (g->four) { /* neighbours */
             LB_UNROLL
-            for (int i = 0; i < vectors; i++)
-                if (q)
-                    lb_alone_next(&s[i], at + i, x, light);
-                else
-                    s[i] = lb_alone_first(at + i, x, light);
-        }
+            for (int q = 1; q < 4; q++)
+                lb_alone_quad(vectors, light, ahead, q, g, w + panel.step * q, soon + panel.step * q, s);
+        } else
+            lb_alone_quad(vectors, light, ahead, 1, g, panel.w + g->place[1], soon + panel.step, s);
         const __m256i centre = _mm256_set1_epi32(g->centre);
         LB_UNROLL
         for (int i = 0; i < vectors; i++)
-            c[i] = _mm256_add_epi32(c[i], _mm256_madd_epi16(light ? s[i] : _mm256_add_epi16(s[i], centre), ones));
+            sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(light ? s[i] : _mm256_add_epi16(s[i], centre), ones));
     }
+    LB_UNROLL
+    for (int i = 0; i < vectors; i++)
+        c[i] = sums[i];
 }
 
 /* Weights times both halves. */
@@ -310,15 +343,20 @@ LB_INLINE void lb_alone_half_steps(const int vectors, const int light, const lb_
 }
 
 /* c = the products of a row with a panel of `vectors` vectors. */
-LB_INLINE void lb_alone_products(const int vectors, const int light, const lb_alone *row, const uint8_t *w, __m256i *c) {
+LB_INLINE void lb_alone_on_the_way(const int vectors, const int light, const int ahead, const lb_alone *row, const lb_alone_panel panel,
+                                   __m256i *c) {
     if (row->halves) {
-        lb_alone_half_steps(vectors, light, row, w, c);
+        lb_alone_half_steps(vectors, light, row, panel.w, c);
         return;
     }
     LB_UNROLL
     for (int i = 0; i < vectors; i++)
         c[i] = _mm256_setzero_si256();
-    lb_alone_steps(vectors, light, row->group, row->groups, w, c);
+    lb_alone_steps(vectors, light, ahead, row->group, row->groups, panel, c);
+}
+
+LB_INLINE void lb_alone_products(const int vectors, const int light, const lb_alone *row, const uint8_t *w, ptrdiff_t step, __m256i *c) {
+    lb_alone_on_the_way(vectors, light, 0, row, (lb_alone_panel){w, w, 0, step}, c);
 }
 
 #endif

@@ -346,7 +346,7 @@ static inline void lb_near_panel(const lb_panel_work *t, ptrdiff_t rows, const u
 LB_INLINE void lb_alone_columns(const int panels, const int light, const lb_panel_work t[], ptrdiff_t rows, const uint8_t *w) {
     for (ptrdiff_t i = 0; i < rows; i++) {
         __m256i c[LB_ALONE_MOST];
-        lb_alone_products(2 * panels, light, (const lb_alone *)(const void *)(t->s->a + i * t->s->stride), w, c);
+        lb_alone_products(2 * panels, light, (const lb_alone *)(const void *)(t->s->a + i * t->s->stride), w, 4 * LB_ALONE_COLUMNS, c);
         for (int panel = 0; panel < panels; panel++) {
             const lb_panel_work *own = t + panel;
             __m256i sums[1][2] = {{_mm256_add_epi32(c[2 * panel], own->e[0].start), _mm256_add_epi32(c[2 * panel + 1], own->e[1].start)}};

@@ -1,13 +1,14 @@
 /* Recurrent layers on AVX2: products of a state with panels of eight units, as in lb_alone_avx2.h. Weights are read once a step, and in
- * turn forwards and backwards: what was read last is still in the second-level cache. Gates come when all sums of a step are there: eight
- * units then need not wait for each other. */
+ * turn forwards and backwards: what was read last is still in the second-level cache. Lines are asked for before their turn, which that
+ * cache gives no faster than the products take them. Gates come when all sums of a step are there: eight units then need not wait for each
+ * other. */
 #ifndef LB_RNN_AVX2_H
 #define LB_RNN_AVX2_H
 
 #include "lb_alone_avx2.h"
 #include "lb_rnn.h"
 
-enum { LB_UNITS = 8 };
+enum { LB_UNITS = 8, LB_AHEAD = 1536 };
 
 /* What a row of the batch has of scratch; `wide` is hidden rounded up to 64. */
 typedef struct {
@@ -47,10 +48,11 @@ LB_INLINE void lb_rnn_products(const int gates, const lb_lstm_s8_params *p, cons
     const int32_t first = u->first / LB_UNITS, count = (u->last + LB_UNITS - 1) / LB_UNITS - first;
     for (int32_t turn = 0; turn < count; turn++) {
         const int32_t panel = step % 2 ? first + count - 1 - turn : first + turn;
+        const uint8_t *w = (const uint8_t *)panels + panel * bytes, *next = turn == count - 1 ? w : step % 2 ? w - bytes : w + bytes;
         for (int32_t b = 0; b < p->batch; b++) {
             const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, b);
             __m256i c[LB_ALONE_MOST], *sums = (__m256i *)(void *)(row.sums + panel * gates * LB_UNITS);
-            lb_alone_products(gates, 0, row.form, (const uint8_t *)panels + panel * bytes, c);
+            lb_alone_on_the_way(gates, 0, LB_AHEAD, row.form, (lb_alone_panel){w, next, bytes, gates * 4 * LB_UNITS}, c);
             for (int i = 0; i < gates; i++)
                 _mm256_store_si256(sums + i, c[i]);
         }
@@ -124,26 +126,46 @@ LB_INLINE __m256i lb_round8(__m256 v, __m256 lo, __m256 hi) {
     return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v, lo), hi));
 }
 
-/* Entries i and i + 1 of the table for four i. Cheaper than vpgatherdd where that is made of many steps. */
-LB_INLINE __m128i lb_nodes(__m128i i, const int16_t *table) {
-    const uint64_t low = (uint64_t)_mm_cvtsi128_si64(i), high = (uint64_t)_mm_extract_epi64(i, 1);
-    int32_t node[4];
-    memcpy(node, table + (uint32_t)low, 4);
-    memcpy(node + 1, table + (low >> 32), 4);
-    memcpy(node + 2, table + (uint32_t)high, 4);
-    memcpy(node + 3, table + (high >> 32), 4);
-    return _mm_unpacklo_epi64(_mm_insert_epi32(_mm_cvtsi32_si128(node[0]), node[1], 1),
-                              _mm_insert_epi32(_mm_cvtsi32_si128(node[2]), node[3], 1));
+/* lb_tanh16 of eight units in two halves: where the table is to be read, and by what its neighbours there are multiplied; then the rest.
+ * Indices go by memory, which is cheaper than taking them out of a register, and vpgatherdd is made of many steps. Between the halves the
+ * first ones of other units are done, so that nothing waits. */
+typedef struct {
+    _Alignas(32) uint32_t at[8];
+    int32_t weights[8];
+} lb_look;
+
+LB_INLINE void lb_look_for(lb_look *to, __m256i g) {
+    const __m256i at = _mm256_add_epi32(g, _mm256_set1_epi32(32768)), part = _mm256_and_si256(at, _mm256_set1_epi32(127));
+    const __m256i weights = _mm256_or_si256(_mm256_slli_epi32(part, 16), _mm256_sub_epi32(_mm256_set1_epi32(128), part));
+    _mm256_store_si256((__m256i *)(void *)to->at, _mm256_srli_epi32(at, 7));
+    _mm256_store_si256((__m256i *)(void *)to->weights, weights);
 }
 
-/* lb_tanh16: both neighbours of a node come in one dword. */
+/* Both neighbours of a node come in one dword. */
+LB_INLINE __m256i lb_looked_up(const lb_look *l, const int16_t *table) {
+    int32_t node[8];
+    for (int k = 0; k < 8; k++)
+        memcpy(node + k, table + l->at[k], 4);
+    const __m256i nodes = _mm256_setr_epi32(node[0], node[1], node[2], node[3], node[4], node[5], node[6], node[7]);
+    const __m256i sum = _mm256_madd_epi16(nodes, _mm256_load_si256((const __m256i *)(const void *)l->weights));
+    return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(64)), 7);
+}
+
+/* Whatever stands in memory is read from there. */
+LB_INLINE void lb_look_away(void) {
+    __asm__ volatile("" ::: "memory");
+}
+
 LB_INLINE __m256i lb_tanh16_8(__m256i g, const int16_t *table) {
-    const __m256i at = _mm256_add_epi32(g, _mm256_set1_epi32(32768));
-    const __m256i part = _mm256_and_si256(at, _mm256_set1_epi32(127));
-    const __m256i i = _mm256_srli_epi32(at, 7);
-    const __m256i nodes = _mm256_set_m128i(lb_nodes(_mm256_extracti128_si256(i, 1), table), lb_nodes(_mm256_castsi256_si128(i), table));
-    const __m256i weights = _mm256_or_si256(_mm256_slli_epi32(part, 16), _mm256_sub_epi32(_mm256_set1_epi32(128), part));
-    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_madd_epi16(nodes, weights), _mm256_set1_epi32(64)), 7);
+    lb_look l;
+    lb_look_for(&l, g);
+    __asm__("" : "+m"(l));
+    return lb_looked_up(&l, table);
+}
+
+/* sigmoid in Q0.15 from the tanh of half its argument. */
+LB_INLINE __m256i lb_sigmoid_of(__m256i tanh) {
+    return _mm256_srai_epi32(_mm256_add_epi32(tanh, _mm256_set1_epi32(32768)), 1);
 }
 
 LB_INLINE __m256i lb_q12_8(__m256 v, float factor) {
@@ -155,7 +177,7 @@ LB_INLINE __m256i lb_tanh_gate8(__m256 v, const int16_t *table) {
 }
 
 LB_INLINE __m256i lb_sigmoid_gate8(__m256 v, const int16_t *table) {
-    return _mm256_srai_epi32(_mm256_add_epi32(lb_tanh16_8(lb_q12_8(v, 2048.0f), table), _mm256_set1_epi32(32768)), 1);
+    return lb_sigmoid_of(lb_tanh16_8(lb_q12_8(v, 2048.0f), table));
 }
 
 LB_INLINE __m256i lb_clamp16_8(__m256i v) {

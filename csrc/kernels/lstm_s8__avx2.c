@@ -12,23 +12,45 @@ typedef struct {
     int16_t *c;
 } lb_lstm;
 
-LB_INLINE void gates(const lb_lstm *s, const lb_eight e) {
+enum { TOGETHER = 4 }; /* eights whose tables are read together */
+
+LB_INLINE lb_eight eight_at(const lb_lstm *s, ptrdiff_t first, int i, const int whole) {
+    return whole ? lb_whole_eight(first + 8 * i) : lb_eight_at(first, s->p->hidden);
+}
+
+/* `count` eights from the unit `first` on. */
+LB_INLINE void gates(const lb_lstm *s, ptrdiff_t first, const int count, const int whole) {
     const ptrdiff_t n = s->p->hidden;
     const int16_t *table = s->table;
-    __m256 pre[4];
-    for (int g = 0; g < 4; g++)
-        pre[g] = _mm256_add_ps(_mm256_add_ps(lb_read(&e, s->x + g * n), lb_read(&e, s->bias + g * n)),
-                               lb_scaled(&e, s->sums, 4, g, lb_read(&e, s->r_scale + g * n)));
-    const __m256i kept = lb_sigmoid_gate8(pre[2], table), taken = lb_sigmoid_gate8(pre[0], table);
-    const __m256i fresh = lb_tanh_gate8(pre[3], table), cell = lb_read_words(&e, s->cell);
-    const __m256i next = lb_mix8(kept, cell, taken, fresh, s->p->state_bits);
-    const __m256i squashed = lb_tanh16_8(lb_to_q12_8(next, s->p->state_bits), table);
-    const __m256i out = _mm256_mullo_epi32(lb_sigmoid_gate8(pre[1], table), squashed);
-    const __m256i state = lb_to_hidden8(s->p, out, s->p->h_multiplier);
-    lb_write_words(&e, s->c, next);
-    lb_write_bytes(&e, s->y, state);
-    if (s->h)
-        lb_write_bytes(&e, s->h, state);
+    const int32_t bits = s->p->state_bits;
+    lb_look gate[TOGETHER][4], cell[TOGETHER];
+    __m256i shown[TOGETHER];
+    for (int i = 0; i < count; i++) {
+        const lb_eight e = eight_at(s, first, i, whole);
+        for (int g = 0; g < 4; g++) {
+            const __m256 input = _mm256_add_ps(lb_read(&e, s->x + g * n), lb_read(&e, s->bias + g * n));
+            const __m256 pre = _mm256_add_ps(input, lb_scaled(&e, s->sums, 4, g, lb_read(&e, s->r_scale + g * n)));
+            lb_look_for(&gate[i][g], lb_q12_8(pre, g == 3 ? 4096.0f : 2048.0f));
+        }
+    }
+    lb_look_away();
+    for (int i = 0; i < count; i++) {
+        const lb_eight e = eight_at(s, first, i, whole);
+        const __m256i taken = lb_sigmoid_of(lb_looked_up(&gate[i][0], table)), kept = lb_sigmoid_of(lb_looked_up(&gate[i][2], table));
+        const __m256i next = lb_mix8(kept, lb_read_words(&e, s->cell), taken, lb_looked_up(&gate[i][3], table), bits);
+        lb_write_words(&e, s->c, next);
+        lb_look_for(&cell[i], lb_to_q12_8(next, bits));
+        shown[i] = lb_sigmoid_of(lb_looked_up(&gate[i][1], table));
+    }
+    lb_look_away();
+    for (int i = 0; i < count; i++) {
+        const lb_eight e = eight_at(s, first, i, whole);
+        const __m256i out = _mm256_mullo_epi32(shown[i], lb_looked_up(&cell[i], table));
+        const __m256i state = lb_to_hidden8(s->p, out, s->p->h_multiplier);
+        lb_write_bytes(&e, s->y, state);
+        if (s->h)
+            lb_write_bytes(&e, s->h, state);
+    }
 }
 
 void lb_lstm_s8__avx2(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
@@ -59,10 +81,12 @@ void lb_lstm_s8__avx2(const lb_lstm_s8_params *p, const float *px, const float *
                                    step == p->time - 1 ? h + at.state : NULL,
                                    c + at.state};
                 int32_t j = u.first;
+                for (; j + 8 * TOGETHER <= u.last; j += 8 * TOGETHER)
+                    gates(&s, j, TOGETHER, 1);
                 for (; j + 8 <= u.last; j += 8)
-                    gates(&s, lb_whole_eight(j));
+                    gates(&s, j, 1, 1);
                 if (j < u.last)
-                    gates(&s, lb_eight_at(j, p->hidden));
+                    gates(&s, j, 1, 0);
             }
         }
     }
