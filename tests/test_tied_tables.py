@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
 from lowbit.lower import lower
+from lowbit.report.coverage import coverage
 from lowbit.torch import QTensor, dequantize_, load_safetensors, quantize_, restore_, save_safetensors
 from lowbit.types import TensorType
 from zoo.sequence import GPT, RNNLanguageModel
@@ -78,6 +80,20 @@ def test_weights_that_are_not_the_same_integers_are_not_shared() -> None:
     data = [{"x": rng(i).standard_normal((4, 16)).astype(np.float32)} for i in range(4)]
     low = lower(lowbit.quantize(graph, data, guard=False)).graph
     assert len([c for c in low.constants.values() if c.value.type.shape == (16, 16)]) == 2
+
+
+def test_the_report_says_that_a_table_is_stored_twice_and_a_rule_stores_it_once() -> None:
+    graph = table_and_head()
+    data = [{"ids": rng(i).integers(0, 9, 4), "x": rng(i).standard_normal((4, 16)).astype(np.float32)} for i in range(4)]
+
+    def told(**given: Any) -> list[str]:
+        q = lowbit.quantize(graph, data, recipe="w4a8", guard=False, **given)
+        return [r for r in coverage(graph, q).remarks if r.startswith("shared: ")]
+
+    assert told() == [
+        "shared: w is stored 2 times (int8 for embed, int4 for head), 216 bytes; a rule that gives head 8 bits stores it once"
+    ]
+    assert told(rules=[lowbit.CalibratedQuantRule("^head$", "int8")]) == []
 
 
 @pytest.mark.parametrize("recipe", ["int8-dynamic", "int4-weights"])

@@ -157,7 +157,8 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
         )
     values = {*graph.values, *quantized.values}
     notes = {k: text for k, text in quantized.notes.items() if k not in values and not k.startswith(SCALED)}
-    remarks = tuple(f"{name}: {notes[name]}" for name in sorted(notes, key=in_order)) + wide_tables(lowered.graph)
+    noted = (f"{name}: {notes[name]}" for name in sorted(notes, key=in_order))
+    remarks = (*noted, *wide_tables(lowered.graph), *stored_twice(graph, quantized))
     return Coverage(tuple(layers), lowered, seen, graph.parameter_bytes, quantized.parameter_bytes, remarks)
 
 
@@ -172,6 +173,35 @@ def wide_tables(integer: Graph) -> tuple[str, ...]:
     shown = ", ".join(named[:TOLD]) + (f" and {len(named) - TOLD} more" if len(named) > TOLD else "")
     bytes_told = f"{total:,} bytes beside the weights"
     return (f"tables: {shown} read 16 bits by tables, {bytes_told}; quantize with wide=False (--no-wide) does without",)
+
+
+def stored_twice(graph: Graph, quantized: Graph) -> tuple[str, ...]:
+    """A remark on each weight that layers share in the float network and that is stored once for each way to quantize it.
+
+    Rows that are looked up have eight bits at least, so a table that is also the head's weight is two where the head has four.
+    """
+    stored: dict[str, list[Value]] = {}
+    for c in quantized.constants.values():
+        source = c.value.name.rpartition(":")[0]
+        if source in graph.constants and c.value.type.rank > 1:
+            stored.setdefault(source, []).append(c.value)
+    said = []
+    for source, values in stored.items():
+        if len(values) < 2:
+            continue
+        of = [(v.type.dtype, [n.name or n.output.name for n in reading(quantized, v)]) for v in values]
+        ways = ", ".join(f"{dtype} for {' and '.join(layers)}" for dtype, layers in of)
+        narrow = [layer for dtype, layers in of for layer in layers if dtype.bits < 8]
+        hint = f"; a rule that gives {' and '.join(narrow)} 8 bits stores it once" if narrow else ""
+        said.append(f"shared: {source} is stored {len(values)} times ({ways}), {sum(v.type.nbytes for v in values):,} bytes{hint}")
+    return tuple(said)
+
+
+def reading(quantized: Graph, stored: Value) -> list[Node]:
+    """The layers that read a stored constant, itself or behind its dequantize."""
+    direct = quantized.users.get(stored.name, ())
+    behind = [u for n in direct if n.op in BRACKETS for u in quantized.users.get(n.output.name, ())]
+    return [*(n for n in direct if n.op not in BRACKETS), *behind]
 
 
 def in_order(name: str) -> tuple[bool, str, float]:
