@@ -23,28 +23,52 @@ import time
 from pathlib import Path
 from typing import Any
 
-CHAINS = ("fma", "bytes", "words", "pairs", "bins", "nibbles")
+CHAINS = ("fma", "bytes", "words", "pairs", "bins", "near", "nibbles")
 
 
-def peaks() -> dict[str, float]:
-    """GMAC/s of each chain, in registers."""
+def machine() -> ctypes.CDLL | None:
+    """kernels_peak.c; None without a C compiler or AVX2."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "peak.so"
         source = Path(__file__).with_name("kernels_peak.c")
         try:
             subprocess.run(["cc", "-O2", "-mavx2", "-mfma", "-shared", "-fPIC", source, "-o", library], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
-            return {}
-        found = ctypes.CDLL(str(library))
-        best = dict.fromkeys(CHAINS, 0.0)
-        for _ in range(400):
-            for name in CHAINS:
-                run = getattr(found, name)
-                run.restype, run.argtypes = ctypes.c_double, [ctypes.c_int64]
-                start = time.perf_counter_ns()
-                macs = run(2000)
-                best[name] = max(best[name], macs / (time.perf_counter_ns() - start))
-        return best
+            return None
+        return ctypes.CDLL(str(library))
+
+
+def peaks() -> dict[str, float]:
+    """GMAC/s of each chain, in registers."""
+    found = machine()
+    if found is None:
+        return {}
+    best = dict.fromkeys(CHAINS, 0.0)
+    for _ in range(400):
+        for name in CHAINS:
+            run = getattr(found, name)
+            run.restype, run.argtypes = ctypes.c_double, [ctypes.c_int64]
+            start = time.perf_counter_ns()
+            macs = run(2000)
+            best[name] = max(best[name], macs / (time.perf_counter_ns() - start))
+    return best
+
+
+def bandwidth(size: int = 128 << 20) -> float | None:
+    """GB/s that one core reads from memory, more of it than caches hold."""
+    import numpy as np
+
+    found = machine()
+    if found is None:
+        return None
+    data = np.ones(size + 64, np.uint8)
+    address = -(-data.ctypes.data // 64) * 64
+    best = 0.0
+    for _ in range(20):
+        start = time.perf_counter_ns()
+        found.reading(ctypes.c_void_p(address), ctypes.c_int64(size))
+        best = max(best, size / (time.perf_counter_ns() - start))
+    return best
 
 
 def least(ways: dict[str, Any], seconds: float) -> dict[str, float]:

@@ -4,7 +4,8 @@
 
 Layers are (rows, inputs, outputs); all take float rows, or int8 rows where the name says "static". Interleaved in one process, the least
 of many rounds; GMAC/s, and the ratio to sgemm. NumPy takes as many threads as the process
-has cores: pin it. Weights of 1×4096×4096 rotate through eight copies, so that they come from DRAM.
+has cores: pin it. Weights of 1×4096×4096 rotate through eight copies, so that they come from DRAM: for lowbit's, the bytes of weights and
+scales a second, and how much that is of what one core reads (needs a C compiler).
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kernels import bandwidth
 
 SHAPES = "1,4096,4096 1,1024,1024 64,512,512 128,384,384 128,384,1536 128,1536,384 128,512,2048 1024,1024,1024"
+CACHED = 1 << 22  # weights that a cache might hold
 Runs = dict[str, list[Callable[[], object]]]  # copies of a layer, run in turn
 
 
@@ -112,7 +115,7 @@ def sgemm(k: int, n: int, rows: int, seed: int) -> Callable[[], object]:
 
 
 def layers(rows: int, k: int, n: int, threads: int) -> Runs:
-    copies = 8 if rows == 1 and k * n > 1 << 22 else 1
+    copies = 8 if rows == 1 and k * n > CACHED else 1
     mine = ("w4 static", "w4 static block", "w4 dynamic", "w4 dynamic block", "int8 dynamic")
     runs: Runs = {f"lowbit {kind}": [lowbit_layer(k, n, rows, kind, threads, i) for i in range(copies)] for kind in mine}
     runs["numpy sgemm"] = [sgemm(k, n, rows, i) for i in range(copies)]
@@ -135,6 +138,13 @@ def measure(runs: Runs, seconds: float) -> dict[str, float]:
     return best
 
 
+def weight_bytes(k: int, n: int, layer: str) -> int | None:
+    """Bytes of packed weights and their scales; None where they are not known."""
+    if not layer.startswith("lowbit"):
+        return None
+    return k * n // 2 + 4 * n * (k // 32 if "block" in layer else 1) if "w4" in layer else k * n + 4 * n
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", nargs="*", default=SHAPES.split(), help="rows,inputs,outputs")
@@ -142,17 +152,36 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="for each shape")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    out = []
+    out: list[dict[str, Any]] = []
+    reading = bandwidth()
+    if reading:
+        print(f"one core reads {reading:.1f} GB/s from memory")
     for shape in args.shapes:
         rows, k, n = map(int, shape.split(","))
         best = measure(layers(rows, k, n, args.threads), args.seconds)
         base = best["numpy sgemm"]
         for name, seconds in best.items():
             gmacs = rows * k * n / seconds / 1e9
-            print(f"{rows:5} {k:5} {n:5}  {name:26} {seconds * 1e3:8.3f} ms {gmacs:7.1f} GMAC/s  {base / seconds:5.2f} × sgemm", flush=True)
-            out.append({"rows": rows, "k": k, "n": n, "layer": name, "threads": args.threads, "ms": seconds * 1e3, "gmacs": gmacs})
+            size = weight_bytes(k, n, name) if rows == 1 and k * n > CACHED else None
+            speed = size / seconds / 1e9 if size else None
+            read = f"  {speed:5.1f} GB/s, {speed / reading:4.0%} of reading" if speed and reading else ""
+            print(
+                f"{rows:5} {k:5} {n:5}  {name:26} {seconds * 1e3:8.3f} ms {gmacs:7.1f} GMAC/s  {base / seconds:5.2f} × sgemm{read}",
+                flush=True,
+            )
+            row = {
+                "rows": rows,
+                "k": k,
+                "n": n,
+                "layer": name,
+                "threads": args.threads,
+                "ms": seconds * 1e3,
+                "gmacs": gmacs,
+                "gbytes": speed,
+            }
+            out.append(row)
     if args.json:
-        args.json.write_text(json.dumps({"rows": out}, indent=1))
+        args.json.write_text(json.dumps({"reading": reading, "rows": out}, indent=1))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
         i) ", " R(i) "\n\t"
 #define START(i) "vpmaddubsw %%ymm14, %%ymm15, " R(i) "\n\t"
 #define MORE(i) "vpmaddubsw %%ymm14, %%ymm15, %%ymm12\n\tvpaddw %%ymm12, " R(i) ", " R(i) "\n\t"
+#define CENTRE(i) "vpaddw %%ymm13, " R(i) ", " R(i) "\n\t"
 #define WIDEN(i, j) "vpmaddwd %%ymm14, " R(i) ", %%ymm12\n\tvpaddd %%ymm12, " R(j) ", " R(j) "\n\t"
 
 #define CHAIN(name, code, products)                                                                                                        \
@@ -31,6 +32,14 @@ CHAIN(bytes, TWELVE(BYTES), 12 * 32)
 CHAIN(words, TWELVE(WORDS), 12 * 16)
 CHAIN(pairs, FOUR(PAIRS) FOUR(PAIRS) FOUR(PAIRS), 12 * 32)
 CHAIN(bins, FOUR(START) FOUR(MORE) FOUR(MORE) FOUR(MORE) WIDEN(0, 4) WIDEN(1, 5) WIDEN(2, 6) WIDEN(3, 7), 4 * 4 * 32)
+CHAIN(near, FOUR(START) FOUR(MORE) FOUR(MORE) FOUR(MORE) FOUR(CENTRE) WIDEN(0, 4) WIDEN(1, 5) WIDEN(2, 6) WIDEN(3, 7), 4 * 4 * 32)
 CHAIN(nibbles, FOUR(START) FOUR(MORE) FOUR(MORE) FOUR(MORE) FOUR(MORE) FOUR(MORE) FOUR(MORE) FOUR(MORE) WIDEN(0, 4) WIDEN(1, 5) WIDEN(2, 6)
                    WIDEN(3, 7),
       4 * 8 * 16)
+
+/* Reads a multiple of 256 bytes at an address that is a multiple of 32. */
+void reading(const char *from, int64_t bytes) {
+#define READ(i) "vmovdqa 32*" TEXT(i) "(%0), " R(i) "\n\t"
+    for (const char *end = from + bytes; from < end; from += 256)
+        __asm__ volatile(READ(0) READ(1) READ(2) READ(3) READ(4) READ(5) READ(6) READ(7) ::"r"(from) : "memory", ALL);
+}

@@ -95,6 +95,10 @@ static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s
             for (ptrdiff_t c = 0; c < k; c += p->chunk, starts += 32)
                 lb_w4_unpack(packed + 8 * (g * p->cut.stride + c), (k - c < p->chunk ? k - c : p->chunk) / LB_W4_GROUP, 128 + p->x_zero,
                              panel + 16 * c, starts);
+            for (int h = 0; h < 2 && p->cut.stride == LB_W4_GROUP; h++) {
+                __m256i *start = (__m256i *)(void *)(starts - 32 + 16 * h);
+                _mm256_store_si256(start, _mm256_madd_epi16(_mm256_load_si256(start), _mm256_set1_epi16(1)));
+            }
             panel += 16 * k;
         }
         ptrdiff_t i = 0;
