@@ -40,7 +40,7 @@ Made by `python benchmarks/models.py --threads 1,2 --json run.json` and `python 
 batch 1 (where no other is named), every engine in turns in one process pinned to as many CPUs as it has threads, the least time of all
 runs. Peers quantize the network with their own tools and the fastest of their settings stands here; *right* says whether what it computes
 is what its own file says (no more than 1 dB lost; u8×s8 products saturate on AVX2). lowbit's results are the interpreter's bit for bit.
-Times are of one machine: what counts is the ratio.
+Times are of one machine: what counts is the ratio. Single layers stand in [kernels.md](kernels.md).
 """
 
 FOOT = """
