@@ -323,23 +323,25 @@ LB_INLINE void lb_nibbles_rows(const int rows, const lb_panel_work *t, ptrdiff_t
     lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
 }
 
+LB_INLINE void lb_near_rows(const int rows, const lb_panel_work *t, ptrdiff_t tile, const uint8_t *w) {
+    __m256i c[LB_NEAR_ROWS][2];
+    lb_near_products(rows, t->s, tile, w, c);
+    LB_UNROLL
+    for (int i = 0; i < rows; i++)
+        c[i][0] = _mm256_add_epi32(c[i][0], t->e[0].start), c[i][1] = _mm256_add_epi32(c[i][1], t->e[1].start);
+    lb_finish16(rows, t->p, t->first + tile * LB_NEAR_ROWS, t->n, c, t->e);
+}
+
 static inline void lb_near_panel(const lb_panel_work *t, ptrdiff_t rows, const uint8_t *w) {
     const ptrdiff_t tiles = (rows + LB_NEAR_ROWS - 1) / LB_NEAR_ROWS;
-    for (ptrdiff_t tile = 0; tile < tiles; tile++) {
-        const ptrdiff_t first = tile * LB_NEAR_ROWS;
-        __m256i c[LB_NEAR_ROWS][2];
+    for (ptrdiff_t tile = 0; tile < rows / LB_NEAR_ROWS; tile++) {
         lb_ask(t, tile, tiles);
-        lb_near_products(t->s, tile, w, c);
-        LB_UNROLL
-        for (int i = 0; i < LB_NEAR_ROWS; i++)
-            c[i][0] = _mm256_add_epi32(c[i][0], t->e[0].start), c[i][1] = _mm256_add_epi32(c[i][1], t->e[1].start);
-        if (rows - first >= LB_NEAR_ROWS)
-            lb_finish16(LB_NEAR_ROWS, t->p, t->first + first, t->n, c, t->e);
-        else if (rows - first == 2)
-            lb_finish16(2, t->p, t->first + first, t->n, c, t->e);
-        else
-            lb_finish16(1, t->p, t->first + first, t->n, c, t->e);
+        lb_near_rows(LB_NEAR_ROWS, t, tile, w);
     }
+    if (rows % LB_NEAR_ROWS == 2)
+        lb_near_rows(2, t, tiles - 1, w);
+    else if (rows % LB_NEAR_ROWS == 1)
+        lb_near_rows(1, t, tiles - 1, w);
 }
 
 /* 16 columns, or 32: one panel or two. */

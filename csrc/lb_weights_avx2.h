@@ -87,14 +87,16 @@ static inline ptrdiff_t lb_weights_bytes(int32_t k, int32_t n) {
     return lb_weights_front(n) + (pairs > nibbles ? pairs : nibbles);
 }
 
-enum { LB_NEAR_ROWS = 3 };
+enum { LB_NEAR_ROWS = 3, LB_NEAR_STAGED = 2 * LB_NEAR_ROWS + 2 * 4 + 3 * 2 };
 
-/* A tile of near: groups of so many quads; behind `halves` of four quads, where it stands in halves. While it is made: the sum of |d|, and
- * how many quads were cut off each row. */
+/* A tile of near: how many groups there are of each kind (lb_near_loops_avx2.h), of four quads behind `halves` of them where it stands in
+ * halves; and what is taken away from all sums of a row, modulo 2^32. While it is made: the sum of |d|, how many rows there are, and how
+ * many quads were cut off each. */
 typedef struct {
     int64_t size;
-    int32_t quads, groups, halves;
+    int32_t groups[5], halves, rows;
     int32_t cut[LB_NEAR_ROWS];
+    uint32_t more[LB_NEAR_ROWS];
 } lb_near_head;
 
 /* Four d of a row, and where their weights are in a panel. */
@@ -108,9 +110,9 @@ static inline int32_t lb_near_rest_most(int32_t k) {
     return k / 8 + 4;
 }
 
-/* Groups of a tile at most: as many as halves take. */
-static inline ptrdiff_t lb_near_most(int32_t k, int quads) {
-    return 2 * lb_round_up(k, 4 * quads) / (4 * quads);
+/* Bytes of the groups of a tile at most: as many as halves take. */
+static inline ptrdiff_t lb_near_most(int32_t k) {
+    return 2 * 80 * (lb_round_up(k, LB_STEP) / LB_STEP);
 }
 
 /* Rows of activations in scratch. From row to row an odd number of cache lines, as in lb_gemm_s8_avx2.h. */
@@ -125,7 +127,8 @@ typedef struct {
     uint16_t *loads;  /* light: one for two k, and what was made of them */
     lb_light_item *items;
     lb_light_chunk *chunks;
-    ptrdiff_t staged; /* near: bytes of a row in `low`, where three rows are as they came, and then d of three rows */
+    ptrdiff_t staged; /* near: bytes of a row in `low`, where three rows are as they came, then d of three rows, then quads and their
+                         sums, four times as much each, then three lists of them, twice as much each */
     lb_near_head *heads;
     int32_t k;
 } lb_rows;
@@ -137,9 +140,8 @@ static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
         return 64 * ((2 * lb_round_up(k, LB_NIBBLE_STEP) / 64 + 1) | 1); /* zeros, and what is cut off: as much again at most */
     if (method >= LB_ALONE)
         return lb_round_up(lb_alone_bytes(k), 64);
-    const ptrdiff_t fours = 80 * lb_near_most(k, 4), threes = 64 * lb_near_most(k, 3);
     const ptrdiff_t bytes = method == LB_PAIRS  ? 2 * lb_round_up(k, LB_STEP)
-                            : method == LB_NEAR ? (fours > threes ? fours : threes) + LB_NEAR_ROWS * 8 * (ptrdiff_t)lb_near_rest_most(k)
+                            : method == LB_NEAR ? lb_near_most(k) + LB_NEAR_ROWS * 8 * (ptrdiff_t)lb_near_rest_most(k)
                                                 : lb_round_up(k, LB_NIBBLE_STEP);
     return 64 * ((bytes + 63) / 64 | 1);
 }
@@ -158,9 +160,8 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
                             : method >= LB_ALONE ? part
                             : method == LB_PLAIN ? part + 64
                             : method == LB_LIGHT ? part + sums + loads + items + chunks
-                            : method == LB_NEAR
-                                ? part + lb_round_up(2 * LB_NEAR_ROWS * staged + tiles * (ptrdiff_t)sizeof(lb_near_head), 64)
-                                : 2 * part;
+                            : method == LB_NEAR  ? part + lb_round_up(LB_NEAR_STAGED * staged + tiles * (ptrdiff_t)sizeof(lb_near_head), 64)
+                                                 : 2 * part;
     uint8_t *at = base, *end = at + part;
     if (method == LB_LIGHT)
         return (lb_rows){.rows = rows,
@@ -180,7 +181,7 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
                      .pairs = (int32_t *)(void *)end,
                      .acc = (int32_t *)(void *)(end + numbers),
                      .staged = staged,
-                     .heads = (lb_near_head *)(void *)(end + 2 * LB_NEAR_ROWS * staged),
+                     .heads = (lb_near_head *)(void *)(end + LB_NEAR_STAGED * staged),
                      .k = k};
 }
 

@@ -13,7 +13,7 @@
 
 #define COUNT(list) ((int32_t)(sizeof list / sizeof *list))
 
-enum { MAX_X = 1 << 15, MAX_W = 1 << 19, MAX_CHANNELS = 320 };
+enum { MAX_X = 1 << 15, MAX_W = 1 << 19, MAX_CHANNELS = 720 };
 
 static _Alignas(64) int8_t x[MAX_X], y[MAX_X], w[MAX_W];
 static int32_t bias[MAX_CHANNELS];
@@ -263,6 +263,19 @@ static void check_cut_quads(const lb_kernel *ref, const lb_kernel *k, size_t ele
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), 1);
 }
 
+/* Activations whose sums are just what a sum of int16 holds, and hold no more, with weights that are as large as can be. */
+static void check_borders(const lb_kernel *ref, const lb_kernel *k, size_t element) {
+    static const int8_t some[] = {0, 0, 0, 0, 0, 0, 1, -1, 31, -32, 42, 43, -43, -42, 63, 64, -64, 65, -65, 127, -127, -128};
+    const lb_linear_s8_params p = {
+        .rows = 8, .k = 259, .n = 700, .out_stride = 700, .block_rows = 8, .block_columns = 704, .lo = -128, .hi = 127};
+    for (int32_t i = 0; i < p.rows * p.k; i++)
+        x[1 + i] = some[random_int(0, COUNT(some) - 1)];
+    for (int32_t i = 0; i < p.n * p.k; i++)
+        w[i] = (i / p.k + (i / p.k % 3 == 2 ? i % p.k : 0)) % 2 ? 127 : -128; /* columns of one, of the other, of both in turn */
+    fill_channels(p.n);
+    expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), 1);
+}
+
 static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     static const int32_t rows[] = {0, 1, 2, 3, 4, 5, 9, 33}, depths[] = {0, 1, 15, 16, 17, 64, 129, 513},
                          ns[] = {1, 7, 8, 15, 16, 17, 33, 64};
@@ -272,14 +285,17 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
                 check_linear(ref, k, element, rows[i], depths[j], ns[l], 0);
     for (int round = 0; round < 12; round++)
         check_cut_quads(ref, k, element);
+    for (int round = 0; round < 24; round++)
+        check_borders(ref, k, element);
     static const int32_t longer[] = {1021, 1024, 1025, 2051}; /* than what is summed in one go */
     for (int32_t i = 0; i < 6 * COUNT(longer); i++)
         check_linear(ref, k, element, random_int(1, 13), longer[i % COUNT(longer)], random_int(1, 31), 0);
     /* so many columns that activations near their zero point are brought into a form of their own: all that fit, some, hardly any */
-    static const int32_t deep[] = {128, 129, 144, 163, 200, 256, 259, 512, 513, 1024}, spreads[] = {2, 40, 60, 80, 110, 255};
-    for (int32_t i = 0; i < 3 * COUNT(deep) * COUNT(spreads); i++)
-        check_linear(ref, k, element, random_int(4, 11), deep[i % COUNT(deep)], random_int(250, MAX_CHANNELS),
-                     spreads[i / COUNT(deep) % COUNT(spreads)]);
+    static const int32_t deep[] = {128, 129, 144, 163, 200, 256, 259, 512, 709, 1024}, spreads[] = {2, 40, 60, 80, 110, 255};
+    for (int32_t i = 0; i < 3 * COUNT(deep) * COUNT(spreads); i++) {
+        const int32_t depth = deep[i % COUNT(deep)], n = depth > 720 ? MAX_W / depth : MAX_CHANNELS;
+        check_linear(ref, k, element, random_int(4, 11), depth, random_int(n - 20, n), spreads[i / COUNT(deep) % COUNT(spreads)]);
+    }
 }
 
 void test_linear_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {

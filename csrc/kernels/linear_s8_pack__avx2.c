@@ -8,7 +8,7 @@ enum { FEW_ROWS = 4, SHORT = 48, SHORT_LIGHT = 96, MOST_QUADS = 1 << 16 };
 /* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, what ends
  * a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of pairs, and of near, and what its ends
  * cost more; and once for all columns four k of a row in each form. */
-enum { QUAD = 150, GROUP = 138, PANEL_END = 700, PAIRS = 219, NEAR = 178, NEAR_END = 500, BINS_ROW = 35, PAIRS_ROW = 108, NEAR_ROW = 800 };
+enum { QUAD = 150, GROUP = 138, PANEL_END = 700, PAIRS = 219, NEAR = 180, NEAR_END = 500, BINS_ROW = 35, PAIRS_ROW = 108, NEAR_ROW = 2000 };
 
 static void add_up(const lb_linear_s8_pack_params *p, const int8_t *w, int32_t *sums) {
     memset(sums, 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
@@ -84,10 +84,9 @@ static ptrdiff_t pack_alone(const lb_linear_s8_pack_params *p, const int8_t *w, 
     return front + bytes;
 }
 
-/* A group of three quads at the end of a panel may read two quads of the next one, and so behind the last. */
 static ptrdiff_t pack_near(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
-    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_STEP), behind = 2 * 4 * LB_PANEL;
-    const ptrdiff_t bytes = lb_round_up(p->n, LB_PANEL) * depth + (depth ? behind : 0);
+    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_STEP);
+    const ptrdiff_t bytes = lb_round_up(p->n, LB_PANEL) * depth;
     memset(lb_weight_added(packed, p->n), 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
     memset(packed + front, 128, (size_t)bytes);
     for (int32_t j = 0; j < p->n; j++) {
