@@ -430,7 +430,10 @@ LB_INLINE void lb_light_rows(const int rows, const int halves, const lb_panel_wo
     for (int half = 0; half < halves; half++)
         c[r][half] = chunk ? _mm256_load_si256(acc + 2 * r + half) : t->e[half].start;
     const lb_light_chunk *own = t->s->chunks + chunk;
-    lb_light_tile(rows, halves, t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
+    if (rows == 3 && halves == 2)
+        lb_light_tile3(t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
+    else
+        lb_light_tile(rows, halves, t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
     if (last && halves == 2)
         lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
     else if (last) {
