@@ -105,6 +105,54 @@ void test_stem_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
+/* Weights of stem_tiles_s8 as its contract says. */
+static int16_t *stem_tiles_weights(const lb_stem_tiles_s8_params *p, const int8_t *w) {
+    static const int32_t g[6][4] = {{1, 0, 0, 0}, {-1, -1, -1, -1}, {-1, 1, -1, 1}, {1, 2, 4, 8}, {1, -2, 4, -8}, {0, 0, 0, 1}};
+    const int32_t depth = 4 * p->in_c;
+    const int64_t bytes = (int64_t)((p->out_c + 15) / 16) * 36 * depth * 16 * 2;
+    int16_t *to = aligned(bytes);
+    memset(to, 0, (size_t)bytes);
+    for (int32_t o = 0; o < p->out_c; o++)
+        for (int32_t i = 0; i < p->kernel_h; i++)
+            for (int32_t j = 0; j < p->kernel_w; j++)
+                for (int32_t l = 0; l < p->in_c; l++) {
+                    const int32_t row = i + p->pad_h % 2, column = j + p->pad_w % 2, c = (row % 2 * 2 + column % 2) * p->in_c + l;
+                    for (int32_t q = 0; q < 36; q++) {
+                        int16_t *u = &to[(((o / 16 * 36 + q) * depth / 2 + c / 2) * 16 + o % 16) * 2 + c % 2];
+                        *u = (int16_t)(*u + g[q / 6][row / 2] * g[q % 6][column / 2] *
+                                                w[((o * p->kernel_h + i) * p->kernel_w + j) * p->in_c + l]);
+                    }
+                }
+    return to;
+}
+
+void test_stem_tiles_s8(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 200; round++) {
+        lb_stem_tiles_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 15), .in_w = random_int(1, 22), .groups = 1};
+        p.in_c = random_int(1, 4), p.out_c = channels[random_int(0, COUNT(channels) - 1)];
+        p.stride_h = p.stride_w = 2, p.dilation_h = p.dilation_w = 1;
+        p.pad_h = random_int(0, 4), p.pad_w = random_int(0, 4);
+        p.kernel_h = random_int(1, 8 - p.pad_h % 2), p.kernel_w = random_int(1, 8 - p.pad_w % 2);
+        const int32_t high = p.in_h + p.pad_h + random_int(0, 3) - p.kernel_h, wide = p.in_w + p.pad_w + random_int(0, 3) - p.kernel_w;
+        if (high < 0 || wide < 0)
+            continue;
+        p.out_h = high / 2 + 1, p.out_w = wide / 2 + 1;
+        p.block = random_int(1, 9), p.out_stride = p.out_c + random_int(0, 1) * 7;
+        p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
+        const int64_t pixels = (int64_t)p.batch * p.in_h * p.in_w * p.in_c, taps = (int64_t)p.out_c * p.kernel_h * p.kernel_w * p.in_c;
+        int8_t *x = bytes_of(pixels), *w = bytes_of(taps);
+        if (round % 4 == 0) { /* the largest sums */
+            memset(x, random_int(0, 1) ? -128 : 127, (size_t)pixels), memset(w, random_int(0, 1) ? -128 : 127, (size_t)taps);
+            p.x_zero = random_int(0, 1) ? -128 : 127;
+        }
+        fill_channels(p.out_c);
+        int16_t *packed = stem_tiles_weights(&p, w);
+        expect_same_weights(ref, k, &p, x, w, packed, 576 * ((p.out_w + 2) / 3 + 1) + 3456 * p.block,
+                            (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), p.batch * ((p.out_h + 2) / 3));
+        free(x), free(w), free(packed);
+    }
+}
+
 /* Weights of dwconv_s8 as its contract says. */
 static void *dwconv_weights(const lb_dwconv_s8_params *p, const int8_t *w) {
     const int32_t c = (p->channels + 31) / 32 * 32, upper = (p->kernel_h + 1) / 2, lower = (p->kernel_h + 2) / 2;

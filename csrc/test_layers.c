@@ -372,7 +372,7 @@ static int16_t *winograd(int32_t in_c, int32_t out_c, int32_t tile_h) {
     static const int32_t h2[4][3] = {{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 1}};
     const int32_t (*h)[3] = tile_h == 4 ? g : h2, points = 6 * (tile_h + 2);
     const int32_t depth = (in_c + 15) / 16 * 16, panels = (out_c + 15) / 16;
-    const int64_t bytes = (int64_t)panels * points * depth * 16 * 2;
+    const int64_t bytes = (int64_t)panels * points * (depth + 2) * 16 * 2;
     int16_t *u = aligned(bytes);
     memset(u, 0, (size_t)bytes);
     for (int32_t o = 0; o < out_c; o++)
@@ -381,8 +381,15 @@ static int16_t *winograd(int32_t in_c, int32_t out_c, int32_t tile_h) {
                 int32_t sum = 0;
                 for (int32_t j = 0; j < 9; j++)
                     sum += h[i / 6][j / 3] * g[i % 6][j % 3] * w[(o * 9 + j) * in_c + c];
-                u[(((o / 16 * points + i) * depth / 2 + c / 2) * 16 + o % 16) * 2 + c % 2] = (int16_t)sum;
+                u[(o / 16 * points + i) * (depth + 2) * 16 + 32 + ((c / 2 ^ 1) * 16 + o % 16) * 2 + c % 2] = (int16_t)sum;
             }
+    for (int32_t i = 0; i < panels * points * 16; i++) {
+        const int16_t *own = u + i / 16 * (depth + 2) * 16 + 32 + i % 16 * 2;
+        uint32_t sum = 0;
+        for (int32_t c = 0; c < depth; c += 4, own += 64)
+            sum -= (uint32_t)(own[0] * own[32]) + (uint32_t)(own[1] * own[33]);
+        memcpy(u + i / 16 * (depth + 2) * 16 + i % 16 * 2, &sum, 4);
+    }
     return u;
 }
 
@@ -405,7 +412,7 @@ void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
             abort();
         memset(want, 0xA5, bytes + 64), memset(got, 0xA5, bytes + 64);
         const int plain = strcmp(k->isa->name, "ref") == 0;
-        void *u = plain ? NULL : winograd(p.in_c, p.out_c, p.tile_h), *scratch = aligned(6 * (p.tile_h + 2) * p.block * (2 * depth + 64));
+        void *u = plain ? NULL : winograd(p.in_c, p.out_c, p.tile_h), *scratch = aligned(6 * (p.tile_h + 2) * p.block * (2 * depth + 68));
         void *args[6] = {x + 1, w, bias, multiplier, want, scratch};
         const int32_t items = (tiles + p.block - 1) / p.block * ((p.out_c + p.block_columns - 1) / p.block_columns),
                       cut = items ? random_int(0, items) : 0;

@@ -137,6 +137,7 @@
     X(softplus_f32, test_unary_f32) \
     X(sqrt_f32, test_unary_f32) \
     X(stem_s8, test_stem_s8) \
+    X(stem_tiles_s8, test_stem_tiles_s8) \
     X(sub_f32, test_binary_f32) \
     X(sum_int, test_sum_int) \
     X(table_s16, test_table_s16) \

@@ -137,6 +137,19 @@ def test_winograd_is_exact_where_it_is_proved_and_not_chosen_elsewhere(size: tup
             assert same(run(g, feed), session.run(feed))
 
 
+@pytest.mark.parametrize(("channels", "size", "kernel"), [(3, 23, 7), (1, 10, 7), (4, 9, 7), (2, 31, 5)])
+def test_stems_of_stride_two_are_done_by_tiles_where_their_kernel_is_large(channels: int, size: int, kernel: int) -> None:
+    g = one_layer(2, channels, size, 20, kernel, 1, 2)
+    best = native.best("stem_tiles_s8").isa
+    for x in (np.random.default_rng(0).integers(-128, 128, g.inputs[0].shape), np.full(g.inputs[0].shape, 127)):
+        feed = {"x": x.astype(np.int8)}
+        for threads in (1, 3):
+            session = Session(g, threads=threads)
+            kernels = {r.kernel for r in session.profile(feed["x"], repeats=1).rows}
+            assert (f"stem_tiles_s8__{best}" in kernels) == (best != "ref" and kernel == 7)
+            assert same(run(g, feed), session.run(feed))
+
+
 @pytest.mark.parametrize(("channels", "winograd"), [(128, True), (512, False)])  # 255 · 128 · 9 · channels ≥ 2²⁵, ≥ 2²⁷
 def test_large_weights_get_low_tiles_and_weights_too_large_for_winograd_none(channels: int, winograd: bool) -> None:
     b = Builder()

@@ -57,10 +57,12 @@ typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, 
  * other. The caller proves |acc - bias| < 2^25 for every x (2^27 where tile_h is 2); bias is free as in conv_s8.
  *
  * Weights are plain (out_c, 3, 3, in_c) for `ref`. For others they are Winograd's in integers: u = H w G' with the rows (1 0 0) (-1 -1 -1)
- * (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, and H = G, or (1 0 0) (1 1 1) (1 -1 1) (0 0 1) where tile_h is 2; of int16, as
- * (ceil(out_c / 16), points, c / 2, 16, 2), where points are 6 * (tile_h + 2), c is in_c rounded up to 16, and the last two axes are output
- * channel and input channel; what does not exist is 0. Aligned to 64.
- * scratch, aligned to 64: points * block * (2 * c + 64) bytes. */
+ * (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, and H = G, or (1 0 0) (1 1 1) (1 -1 1) (0 0 1) where tile_h is 2. They stand as
+ * (ceil(out_c / 16), points), where points are 6 * (tile_h + 2), and each of these is, with c = in_c rounded up to 16,
+ *   int32 (16)                 of each four input channels, u of the first two times u of the last two, summed up, negated, modulo 2^32
+ *   int16 (c / 4, 2, 16, 2)    u, of each four input channels the last two before the first two
+ * where the last axes are output channel, and input channel; what does not exist is 0. Aligned to 64.
+ * scratch, aligned to 64: points * block * (2 * c + 68) bytes. */
 typedef struct {
     int32_t batch;
     int32_t in_h;
@@ -96,6 +98,20 @@ typedef lb_conv_s8_params lb_stem_s8_params;
 
 typedef void lb_stem_s8_fn(const lb_stem_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                            int8_t *out, void *scratch, int32_t begin, int32_t end);
+
+/* ---- stem_tiles_s8: stem_s8 for strides of 2 and dilations of 1, at most four channels, and at most 8 - pad_h % 2 rows and 8 - pad_w % 2
+ * columns of the kernel. ------------------------------------------------------------------------------------------------------------------
+ * Item: three rows of the output, batch * ceil(out_h / 3) of them; `block` tiles of three columns are done at once.
+ *
+ * Weights are plain (out_c, kernel_h, kernel_w, in_c) for `ref`. For others they are Winograd's in integers. The kernel begins with pad_h %
+ * 2 rows and pad_w % 2 columns of zeros, and ends with zeros up to 8x8; it is one of 4x4 then, each of whose elements has 4 * in_c
+ * channels: those of its 2x2, row by row. u = G w G' with the rows (1 0 0 0) (-1 -1 -1 -1) (-1 1 -1 1) (1 2 4 8) (1 -2 4 -8) (0 0 0 1) of
+ * G; of int16, as (ceil(out_c / 16), 36, 2 * in_c, 16, 2), where the last two axes are output channel and input channel; what does not
+ * exist is 0. Aligned to 64. scratch, aligned to 64: 576 * (ceil(out_w / 3) + 1) + 3456 * block bytes. */
+typedef lb_conv_s8_params lb_stem_tiles_s8_params;
+
+typedef void lb_stem_tiles_s8_fn(const lb_stem_tiles_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                 const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- dwconv_s8: convolution of each channel by itself, as conv_s8 with groups = in_c = out_c = channels. ------------------------------
  * Item: a row of the output, batch * out_h of them. `block` of its pixels are done at once, or up to block_rows rows where they are short

@@ -8,29 +8,16 @@
  * Tiles of 2x4 outputs are F(2, 3) down and F(4, 3) across: 24 products instead of 72, 48 y, fewer and smaller weights: for sums up to
  * 2^27, and where the weights of few tiles are what takes the time. */
 #include "lb.h"
-#include "lb_madd_avx2.h"
+#include "lb_gemm_s8_tiles_avx2.h"
 #include "lb_numerics.h"
 #include "lb_requantize_avx2.h"
+#include "lb_winograd_avx2.h"
 
 lb_conv3x3_s8_fn lb_conv3x3_s8__avx2;
 
-enum { PANEL = 16, MOST_POINTS = 36, TILE = 6 };
+enum { PANEL = 16, MOST_POINTS = 36, TILE = 4 };
 
-/* B' of six vectors of int16, `step` apart. */
-LB_INLINE void transform_input(const __m256i *d, int step, __m256i *o, int to) {
-    const __m256i five = _mm256_set1_epi16(5), d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step],
-                  d5 = d[5 * step];
-    o[0] = _mm256_add_epi16(_mm256_sub_epi16(_mm256_slli_epi16(d0, 2), _mm256_mullo_epi16(d2, five)), d4);
-    o[5 * to] = _mm256_add_epi16(_mm256_sub_epi16(_mm256_slli_epi16(d1, 2), _mm256_mullo_epi16(d3, five)), d5);
-    const __m256i a = _mm256_sub_epi16(d4, _mm256_slli_epi16(d2, 2)), b = _mm256_sub_epi16(d3, _mm256_slli_epi16(d1, 2));
-    o[to] = _mm256_add_epi16(a, b);
-    o[2 * to] = _mm256_sub_epi16(a, b);
-    const __m256i c = _mm256_sub_epi16(d4, d2), e = _mm256_slli_epi16(_mm256_sub_epi16(d3, d1), 1);
-    o[3 * to] = _mm256_add_epi16(c, e);
-    o[4 * to] = _mm256_sub_epi16(c, e);
-}
-
-/* The same for two outputs: four vectors. */
+/* B' for two outputs: of four vectors. */
 LB_INLINE void transform_input2(const __m256i *d, __m256i *o, int to) {
     o[0] = _mm256_sub_epi16(d[0], d[2]);
     o[to] = _mm256_add_epi16(d[1], d[2]);
@@ -68,43 +55,65 @@ LB_INLINE __m256i load_pixel(const int8_t *from, int32_t channels, __m256i zero_
     return _mm256_sub_epi16(_mm256_cvtepi8_epi16(bytes), zero_point);
 }
 
-/* out (rows x 16) = `rows` tiles at one point, times the weights of that point. The weights of the next point are asked for meanwhile, by
- * all groups of rows in turn: from `next` on, `step` bytes for each pair of channels, or NULL. */
-LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int16_t *u, const char *next, ptrdiff_t step,
-                        __m256i *out) {
+/* out (rows x 16) = `rows` tiles at one point, times the weights of that point, by Winograd's inner product as in lb_gemm_s8_avx2.h: sums
+ * of two are within 25500 + 6272 < 2^15. `pairs` has what rows begin with, u what columns begin with and then the weights. Those of the
+ * next point are asked for meanwhile, by all groups of rows in turn: from `next` on, `step` bytes for four channels. */
+LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u, const char *next,
+                        ptrdiff_t step, __m256i *out) {
+    const __m256i low = _mm256_load_si256((const __m256i *)(const void *)u);
+    const __m256i high = _mm256_load_si256((const __m256i *)(const void *)(u + PANEL));
     __m256i c[TILE][2];
     LB_UNROLL
-    for (int i = 0; i < rows; i++)
-        c[i][0] = c[i][1] = _mm256_setzero_si256();
-    for (ptrdiff_t k = 0; k < depth; k += 2, u += 2 * PANEL) {
+    for (int i = 0; i < rows; i++) {
+        const __m256i row = _mm256_set1_epi32(pairs[i]);
+        c[i][0] = _mm256_add_epi32(low, row), c[i][1] = _mm256_add_epi32(high, row);
+    }
+    u += 2 * PANEL;
+    for (const int16_t *end = v + depth; v < end; v += 8, u += 8 * PANEL, next += 2 * step) {
         _mm_prefetch(next, _MM_HINT_T0);
-        next += step;
-        const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)u);
-        const __m256i w1 = _mm256_load_si256((const __m256i *)(const void *)(u + PANEL));
+        _mm_prefetch(next + step, _MM_HINT_T0);
         LB_UNROLL
-        for (int i = 0; i < rows; i++)
-            lb_madd_pair(c[i], v + i * depth + k, w0, w1);
+        for (int half = 0; half < 2; half++) {
+            __m256i w[4];
+            LB_UNROLL
+            for (int i = 0; i < 4; i++)
+                w[i] = _mm256_load_si256((const __m256i *)(const void *)(u + 16 * (4 * half + i)));
+            LB_UNROLL
+            for (int i = 0; i < rows; i++)
+                lb_step(c[i], v + i * depth + 4 * half, w);
+        }
     }
     LB_UNROLL
     for (int i = 0; i < rows; i++)
         out[2 * i] = c[i][0], out[2 * i + 1] = c[i][1];
 }
 
-typedef void multiply_fn(const int16_t *v, ptrdiff_t depth, const int16_t *u, const char *next, ptrdiff_t step, __m256i *out);
+typedef void multiply_fn(const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u, const char *next, ptrdiff_t step,
+                         __m256i *out);
 
 #define MULTIPLY(n)                                                                                                                        \
-    static void multiply##n(const int16_t *v, ptrdiff_t depth, const int16_t *u, const char *next, ptrdiff_t step, __m256i *out) {         \
-        multiply(n, v, depth, u, next, step, out);                                                                                         \
+    static void multiply##n(const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u, const char *next, ptrdiff_t step,   \
+                            __m256i *out) {                                                                                                \
+        multiply(n, v, depth, pairs, u, next, step, out);                                                                                  \
     }
 MULTIPLY(1)
 MULTIPLY(2)
 MULTIPLY(3)
 MULTIPLY(4)
-MULTIPLY(5)
-MULTIPLY(6)
 
 /* By the number of rows. */
-static multiply_fn *const multiplied[TILE + 1] = {NULL, multiply1, multiply2, multiply3, multiply4, multiply5, multiply6};
+static multiply_fn *const multiplied[TILE + 1] = {NULL, multiply1, multiply2, multiply3, multiply4};
+
+/* What a row of `depth` channels begins with: of four neighbours, the first two times the last two, negated. */
+static int32_t pairs_of(const int16_t *v, ptrdiff_t depth) {
+    __m256i sums = _mm256_setzero_si256();
+    for (ptrdiff_t c = 0; c < depth; c += 16) {
+        const __m256i four = _mm256_load_si256((const __m256i *)(const void *)(v + c));
+        sums = _mm256_sub_epi32(sums, _mm256_madd_epi16(four, _mm256_srli_epi64(four, 32)));
+    }
+    const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E))); /* the odd dwords are zero */
+}
 
 typedef struct {
     int32_t image, row, column; /* of its first output */
@@ -150,13 +159,13 @@ LB_INLINE void transform_tile(const int high, const int whole, const lb_conv3x3_
                     d[i] = load_pixel(seen->at[6 * i + j] + (c & seen->mask[6 * i + j]), channels, zero_point);
             }
             if (high == 4)
-                transform_input(d, 1, rows + j, 6);
+                lb_winograd_input(d, 1, rows + j, 6);
             else
                 transform_input2(d, rows + j, 6);
         }
         LB_UNROLL
         for (int32_t i = 0; i < high + 2; i++) {
-            transform_input(rows + 6 * i, 1, o, 1);
+            lb_winograd_input(rows + 6 * i, 1, o, 1);
             LB_UNROLL
             for (int32_t j = 0; j < 6; j++)
                 _mm256_store_si256((__m256i *)(void *)(v + (6 * i + j) * step_of_point + c), o[j]);
@@ -244,6 +253,8 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
     const int points = 6 * (p->tile_h + 2);
     int16_t *v = scratch;
     __m256i *m = (__m256i *)(void *)(v + points * p->block * depth);
+    int32_t *pairs = (int32_t *)(void *)(m + 2 * points * (ptrdiff_t)p->block);
+    const ptrdiff_t u_step = (depth + 2) * PANEL;
     const int32_t parts = (p->out_c + p->block_columns - 1) / p->block_columns;
     for (int32_t item = begin; item < end; item++) {
         const int32_t left = item % parts * p->block_columns,
@@ -251,11 +262,15 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
         const int32_t first = item / parts * p->block, count = (int32_t)(tiles - first < p->block ? tiles - first : p->block);
         const int32_t groups = (count + TILE - 1) / TILE, least = count / groups, larger = count % groups; /* of about equal size */
         const ptrdiff_t v_step = count * depth, m_step = 2 * (ptrdiff_t)count;
-        for (int32_t t = 0; t < count && (item == begin || left == 0); t++)
-            (p->tile_h == 4 ? load_tile4 : load_tile2)(p, x, tile_at(p, first + t), depth, v_step, v + t * depth);
+        if (item == begin || left == 0) {
+            for (int32_t t = 0; t < count; t++)
+                (p->tile_h == 4 ? load_tile4 : load_tile2)(p, x, tile_at(p, first + t), depth, v_step, v + t * depth);
+            for (int32_t t = 0; t < points * count; t++)
+                pairs[t] = pairs_of(v + t * depth, depth);
+        }
         for (int32_t n = left; n < right; n += PANEL) {
             const int32_t width = right - n < PANEL ? right - n : PANEL;
-            const int16_t *u = (const int16_t *)w + (ptrdiff_t)n * points * depth;
+            const int16_t *u = (const int16_t *)w + n / PANEL * points * u_step;
             _Alignas(32) int32_t b[PANEL];
             _Alignas(32) float f[PANEL];
             lb_load16(bias + n, width, b);
@@ -263,16 +278,16 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
             const __m256i start[2] = {_mm256_load_si256((const __m256i *)(const void *)b),
                                       _mm256_load_si256((const __m256i *)(const void *)(b + 8))};
             const __m256 scale[2] = {_mm256_load_ps(f), _mm256_load_ps(f + 8)};
-            const ptrdiff_t step = 4 * PANEL / groups;
-            for (int q = 0; q < points; q++, u += depth * PANEL) {
+            const ptrdiff_t step = 8 * PANEL / groups;
+            for (int q = 0; q < points; q++, u += u_step) {
                 const int16_t *from = v + q * v_step;
+                const int32_t *own = pairs + q * count;
                 __m256i *to = m + q * m_step;
-                const char *ask =
-                    (const char *)(n + PANEL >= right && q + 1 == points ? u : u + depth * PANEL); /* nothing is behind the last */
-                for (int32_t g = 0, many; g < groups; g++, from += many * depth, to += 2 * many) {
+                const char *ask = (const char *)(n + PANEL >= right && q + 1 == points ? u : u + u_step); /* nothing is behind the last */
+                for (int32_t g = 0, many; g < groups; g++, from += many * depth, own += many, to += 2 * many) {
                     many = least + (g < larger);
-                    multiplied[many](from, depth, u, ask, step, to);
-                    ask += step * depth / 2;
+                    multiplied[many](from, depth, own, u, ask, step, to);
+                    ask += step * depth / 4;
                 }
             }
             for (int32_t t = 0; t < count; t++)

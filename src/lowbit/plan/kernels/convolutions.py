@@ -1,4 +1,4 @@
-"""Convolutions of 8 bits: conv_s8, and the kernels that do some of them faster: conv3x3_s8, dwconv_s8, stem_s8, linear_s8."""
+"""Convolutions of 8 bits: conv_s8, and kernels that do some of them faster: conv3x3_s8, dwconv_s8, stem_s8, stem_tiles_s8, linear_s8."""
 
 from __future__ import annotations
 
@@ -54,6 +54,8 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
             return [conv_by_tiles(node, ctx, g, wv, w4, TILES[way])]
         if way == "stem":
             return [stem(node, ctx, g, wv, w4)]
+        if way == "stem by tiles":
+            return [stem_by_tiles(node, ctx, g, wv, w4)]
     kernel = ctx.kernel(f"conv_{short(x, node.output)}")
     k = kernel_h * kernel_w * depth
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
@@ -91,6 +93,8 @@ def ways_of(node: Node, ctx: Context, g: dict[str, Any], w4: Array) -> tuple[str
     in_c, ways, default = w4.shape[1], ["windows"], "windows"
     if in_c < FEW_CHANNELS and g["dilation_w"] == 1 and ctx.kernel("stem_s8").isa != "ref":
         ways, default = ["stem", *ways], "stem"
+        if shape[2:] == (2, 2, 1, 1) and in_c <= 4 and ctx.kernel("stem_tiles_s8").isa != "ref" and largest_kernel(g) <= 8:
+            ways, default = ["stem by tiles", *ways], "stem by tiles" if largest_kernel(g) > 6 else "stem"
     if ctx.kernel("conv3x3_s8").isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or in_c < PANEL:
         return default, ways
     largest = largest_sum(w4, ints(node, "x_zero")["x_zero"])
@@ -108,7 +112,7 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     across = g["batch"] * -(-g["out_w"] // 4)
     tiles, points = across * -(-g["out_h"] // high), 6 * (high + 2)
     depth = -(-in_c // PANEL) * PANEL
-    data = ctx.once(wv, "winograd", str(high), make=lambda: pack_tiles(w4, high))
+    data = ctx.once(wv, "winograd by pairs", str(high), make=lambda: pack_tiles(w4, high))
     most = max(2 * 6, TILES_IN_CACHE // (2 * points * depth) // 6 * 6)
     blocks = -(-tiles // min(48, most + 4))  # a few more are better than a small block behind
     columns, threads = -(-out_c // PANEL) * PANEL, ctx.target.threads
@@ -125,7 +129,7 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     }  # fmt: skip
     x = node.inputs[0]
     assert x is not None
-    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(points * block * (2 * depth + 64)))
+    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(points * block * (2 * depth + 68)))
     items, cost = -(-tiles // block) * -(-out_c // columns), tiles * points * in_c * out_c / MACS_PER_NS
     return Call(kernel, params, args, items, cost, parts=MANY if columns >= out_c else SEVERAL)
 
@@ -143,17 +147,21 @@ def largest_sum(w4: Array, x_zero: int) -> int:
 
 
 def pack_tiles(w4: Array, high: int) -> Array:
-    """Winograd's weights H w G' as conv3x3_s8 wants them: (panels, points, channels / 2, 16 outputs, 2 inputs)."""
+    """Winograd's weights H w G' as conv3x3_s8 wants them: (panels, points), of which each is 16 sums of products and then
+    (channels / 4, 2, 16 outputs, 2 inputs)."""
     out_c, in_c = w4.shape[:2]
     points = 6 * (high + 2)
     panels, depth = -(-out_c // PANEL), -(-in_c // PANEL) * PANEL
-    out = aligned(2 * panels * PANEL * points * depth)
+    out = aligned(2 * panels * PANEL * points * (depth + 2))
     full = np.zeros((PANEL, points, depth), np.int16)
-    for i, panel in enumerate(out.view(np.int16).reshape(panels, points, depth // 2, PANEL, 2)):  # one by one: the wide products are large
+    for i, panel in enumerate(out.view(np.int16).reshape(panels, points, -1)):  # one by one: the wide products are large
         w = w4[PANEL * i : PANEL * (i + 1)].astype(np.int32)
         full[len(w) :] = 0
         full[: len(w), :, :in_c] = np.einsum("ij,ocjk,lk->oilc", H[high], w, G, optimize=True).reshape(len(w), points, in_c)
-        panel[:] = full.reshape(PANEL, points, depth // 2, 2).transpose(1, 2, 0, 3)
+        fours = full.reshape(PANEL, points, depth // 4, 2, 2)
+        products = fours[..., 0, :].astype(np.int64) * fours[..., 1, :]
+        panel[:, : 2 * PANEL] = np.ascontiguousarray(-products.sum(axis=(2, 3)).T).astype(np.int32).view(np.int16)
+        panel[:, 2 * PANEL :] = fours[..., ::-1, :].transpose(1, 2, 3, 0, 4).reshape(points, -1)
     return out
 
 
@@ -224,6 +232,43 @@ def pack_runs(w4: Array) -> Array:
     full = np.zeros((panels * PANEL, high, -(-run // 2) * 2), np.int16)
     full[:out_c, :, :run] = w4.transpose(0, 2, 3, 1).reshape(out_c, high, run)
     return packed(full.reshape(panels, PANEL, high, -1, 2).transpose(0, 2, 3, 1, 4))
+
+
+G4 = np.array([[1, 0, 0, 0], [-1, -1, -1, -1], [-1, 1, -1, 1], [1, 2, 4, 8], [1, -2, 4, -8], [0, 0, 0, 1]], np.int32)
+STEM_TILES = 14  # tiles at once, whose products stay near
+
+
+def largest_kernel(g: dict[str, Any]) -> int:
+    """Rows or columns of a kernel that begins where strides of two do."""
+    return int(max(g["kernel_h"] + g["pad_h"] % 2, g["kernel_w"] + g["pad_w"] % 2))
+
+
+def stem_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+    """stem_tiles_s8, for few channels and strides of 2."""
+    kernel = ctx.kernel("stem_tiles_s8")
+    out_c, in_c = w4.shape[:2]
+    at = (g["pad_h"] % 2, g["pad_w"] % 2)
+    data = ctx.once(wv, "stem tiles", *map(str, at), make=lambda: pack_stem_tiles(w4, *at))
+    bias, multiplier = per_channel(node, ctx, out_c)
+    tiles, down = -(-g["out_w"] // 3), -(-g["out_h"] // 3)
+    block = -(-tiles // -(-tiles // STEM_TILES))  # of about equal size
+    params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": 1, "block": block, "out_stride": out_c, **clamp(node)}
+    items = g["batch"] * down
+    x = node.inputs[0]
+    assert x is not None
+    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(576 * (tiles + 1) + 3456 * block))
+    return Call(kernel, params, args, items, items * tiles * 36 * 4 * in_c * out_c / MACS_PER_NS)
+
+
+def pack_stem_tiles(w4: Array, top: int, left: int) -> Array:
+    """Weights as stem_tiles_s8 wants them: (panels, 36 points, pairs of the channels of 2x2 pixels, 16 outputs, 2)."""
+    out_c, in_c, high, wide = w4.shape
+    panels = -(-out_c // PANEL)
+    full = np.zeros((panels * PANEL, in_c, 8, 8), np.int32)
+    full[:out_c, :, top : top + high, left : left + wide] = w4
+    cells = full.reshape(-1, in_c, 4, 2, 4, 2).transpose(0, 3, 5, 1, 2, 4).reshape(-1, 4 * in_c, 4, 4)
+    u = np.einsum("ij,ocjk,lk->oilc", G4, cells, G4, optimize=True).astype(np.int16)
+    return packed(u.reshape(panels, PANEL, 36, 2 * in_c, 2).transpose(0, 2, 3, 1, 4))
 
 
 def packed(ordered: Array) -> Array:
