@@ -15,7 +15,7 @@ from lowbit.calibration import METHODS
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.cli import main
 from lowbit.dims import symbol
-from lowbit.errors import InputError, LowbitError, QuantError
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, QuantError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.types import TensorType
@@ -256,6 +256,65 @@ def test_small_mistakes_are_called_what_they_are(
         assert main(line.split()) == code
     said, _, tried = capsys.readouterr().err.partition("\n  Try: ")
     assert what in said and hint in tried
+
+
+def test_a_scale_that_a_clamp_behind_its_layer_overrules_is_told() -> None:
+    rules = [lowbit.StaticQuantRule("first", scale=0.1), lowbit.StaticQuantRule("act", scale=0.2), lowbit.CalibratedQuantRule(".*")]
+    with pytest.warns(lowbit.LowbitWarning, match="scale of first: not used, .*: relu 'act' behind it is part of it and has "):
+        q = lowbit.quantize(network(), samples(), rules=rules)
+    assert q.notes["scale of first"].startswith("not used, ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lowbit.quantize(network(), samples(), rules=[rules[1], rules[2]])
+
+
+def test_comparing_with_a_network_that_was_made_from_another_is_said() -> None:
+    b = Builder("other")
+    x = b.input("x", TensorType((2, 6), "float32"))
+    other = b.finish({"y": b.add("linear", x, b.constant(np.ones((4, 6), np.float32)), name="fc")})
+    with pytest.warns(lowbit.LowbitWarning, match="no layer of 'net' is found in 'other': it was hardly made from it"):
+        lowbit.compare(network(), lowbit.quantize(other, samples(), guard=False), samples())
+
+
+def test_infinities_that_are_compared_are_said_without_warnings_of_numpy() -> None:
+    data = [np.full((2, 6), np.inf, np.float32)]
+    q = lowbit.quantize(network(), samples(), guard=False)
+    with warnings.catch_warnings(), pytest.raises(CalibrationError, match="NaN, which begins here") as e:
+        warnings.simplefilter("error")
+        lowbit.compare(network(), q, data)
+    assert e.value.hint == "input 'x' holds infinite values: data without them"
+
+
+@pytest.mark.parametrize("row", [3, {}, {"axis": None}])
+def test_a_tap_of_a_record_that_is_none_is_named(row: object) -> None:
+    record = {**lowbit.calibrate(network(), samples()).to_dict()}
+    record["taps"] = {**record["taps"], "h": row}
+    with pytest.raises(FormatError, match="tap 'h': it is neither an observer nor scales"):
+        CalibrationRecord.from_dict(record)
+
+
+def test_the_row_of_the_first_nan_is_named() -> None:
+    data = samples()
+    data[1][1, 3] = np.nan
+    with pytest.raises(CalibrationError, match=r"batch 1: input 'x': 1 NaN of 12 values: .*; the first is in row 1"):
+        lowbit.calibrate(network(), data)
+
+
+@pytest.mark.parametrize(
+    ("array", "hint"),
+    [
+        (np.ones(6, np.float32), 'np.savez("samples.npz", x=np.load("odd.npz")["x"][None])'),
+        (np.ones((2, 6), np.complex64), "arrays named x: float32[2, 6]"),
+        (np.array([["a"] * 6] * 2), "arrays named x: float32[2, 6]"),
+    ],
+)
+def test_what_is_proposed_for_odd_data_can_be_done(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], array: np.ndarray, hint: str
+) -> None:
+    monkeypatch.chdir(home)
+    np.savez("odd.npz", x=array)
+    assert main([*Q.split(), "--data", "odd.npz"]) == 1
+    assert capsys.readouterr().err.rstrip().endswith(f"Try: {hint}")
 
 
 def test_reasons_go_by_the_names_of_layers() -> None:

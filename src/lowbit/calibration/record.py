@@ -165,9 +165,11 @@ class CalibrationRecord:
             raise FormatError("not a calibration record (no object with version and taps)", hint=WRITTEN)
         try:
             if d["version"] != VERSION:
-                raise FormatError(f"calibration record of version {d['version']}, {VERSION} needed")
+                raise FormatError(f"calibration record of version {d['version']}, {VERSION} needed", hint="lowbit calibrate writes it anew")
             taps: dict[str, Observer | CalibrationEntry] = {}
             for name, row in d["taps"].items():
+                if not isinstance(row, Mapping) or not ("observer" in row or {"axis", "scales", "zero_points"} <= row.keys()):
+                    raise FormatError("it is neither an observer nor scales", where=f"tap {name!r}", hint=WRITTEN)
                 if "observer" in row:
                     try:
                         taps[name] = observer_from_dict(row["observer"])

@@ -128,7 +128,7 @@ def observe(
             observer.observe(array)
         except LowbitError as e:
             producer = graph.producers.get(name) or inner_names(graph).get(name)
-            raise _refused(e, producer.where if producer is not None else f"input {name!r}") from e
+            raise _refused(e, producer.where if producer is not None else f"input {name!r}", array) from e
 
     for index, sample in enumerate(samples):
         try:
@@ -154,9 +154,12 @@ def _unscaled(graph: Graph, sample: Sample) -> str | None:
     return None
 
 
-def _refused(e: LowbitError, where: str) -> CalibrationError:
-    """What an observer refused, with the place in the network."""
-    return CalibrationError(e.message, where=where, hint=f"clean the data, or {IGNORE} to leave them out")
+def _refused(e: LowbitError, where: str, array: Array) -> CalibrationError:
+    """What an observer refused, with the place in the network, and in the batch."""
+    several = array.dtype.kind == "f" and array.ndim > 0 and array.size > 0 and len(array) > 1
+    bad = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)) if several else np.empty(0, np.int64)
+    row = f"; the first is in row {int(bad[0])}" if bad.size else ""
+    return CalibrationError(e.message + row, where=where, hint=f"clean the data, or {IGNORE} to leave them out")
 
 
 def finite_inputs(samples: Iterable[Sample], names: Sequence[str]) -> Iterator[Sample]:
@@ -166,7 +169,7 @@ def finite_inputs(samples: Iterable[Sample], names: Sequence[str]) -> Iterator[S
             try:
                 make_observer("minmax").observe(sample[name])
             except LowbitError as e:
-                raise _refused(e, f"input {name!r}").at(f"batch {index}") from None
+                raise _refused(e, f"input {name!r}", sample[name]).at(f"batch {index}") from None
         yield sample
 
 

@@ -196,8 +196,12 @@ def _loaded(file: Path, name: str) -> str:
 def _way(header: Header, t: TensorType) -> str | None:
     """Methods of an array that bring it to the type: `.transpose(0, 3, 1, 2)`, `.reshape(-1, 1, 28, 28)`, `.astype(np.float32)`."""
     cast = "" if header.dtype == t.dtype.numpy else f".astype(np.{t.dtype.numpy})"
+    if header.dtype.kind not in "biuf":
+        return None  # texts are no numbers, and complex ones would lose half of themselves
     if _fits(header.shape, t):
         return cast
+    if header.shape == t.shape[1:]:
+        return f"[None]{cast}"  # one row, without the axis of rows
     rest, sizes = header.shape[1:], t.shape[1:]
     if not header.shape or not all(isinstance(d, int) for d in sizes):
         return None

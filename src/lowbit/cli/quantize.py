@@ -56,7 +56,7 @@ def main(args: argparse.Namespace) -> None:
         return
     say(f"{found}")
     for remark in found.remarks:
-        if not re.match(r"rule \d+: ", remark):  # of these there was a warning
+        if not re.match(r"rule \d+: |scale of ", remark):  # of these there was a warning
             say(f"note: {remark}")
     smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
     say(f"written: {args.out}, {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}")

@@ -25,7 +25,7 @@ from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, power_of_two, rounded_for, weight_params, widened
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
-from lowbit.quantization.taps import Tap, Taps, find_taps
+from lowbit.quantization.taps import Tap, Taps, find_taps, fused_clip
 from lowbit.ranges import params_from_data
 from lowbit.types import Array
 
@@ -42,6 +42,17 @@ class QuantizationTransform:
 
     def taps(self, graph: Graph) -> Taps:
         return find_taps(graph, self.decisions(graph))
+
+    def overruled(self, graph: Graph) -> dict[str, str]:
+        """Scales that a rule gives a layer and that are not used: the clamp behind it, which is part of it, has others by its own rule."""
+        decisions, said = self.decisions(graph), {}
+        for node in graph.nodes:
+            own, clamp = decisions[node.output.name].params, fused_clip(graph, node, decisions)
+            other = None if clamp is None else decisions[clamp.output.name].params
+            if clamp is not None and own is not None and other is not None and own != other:
+                layer = node.name or node.output.name
+                said[f"scale of {layer}"] = f"not used, {own}: {clamp.where} behind it is part of it and has {other}"
+        return said
 
     def check(self, graph: Graph) -> None:
         """An error if a rule decides nothing."""
@@ -64,7 +75,7 @@ class QuantizationTransform:
         need_graph(graph, "quantize")
         if record is not None and not isinstance(record, CalibrationRecord):
             raise InputError(f"record is {shown(record)}, a CalibrationRecord is needed", hint="lowbit.calibrate(graph, data)")
-        remarks = self.matcher.remarks(graph)
+        remarks = {**self.matcher.remarks(graph), **self.overruled(graph)}
         if flag("strict", strict):
             self.check(graph)
         for name, text in remarks.items():

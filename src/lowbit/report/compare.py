@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.arguments import path as needed
-from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, LowbitWarning
 from lowbit.files import write_whole
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, need_graph, need_outputs
@@ -163,6 +164,9 @@ def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
         if ours != theirs:
             raise InputError(f"the graphs have different {what}: {ours} and {theirs}", hint="a graph and what quantize made of it")
     found = coverage(graph, quantized)
+    if graph.nodes and not any(o.name in found.seen for n in graph.nodes for o in n.outputs):
+        text = f"no layer of {graph.name!r} is found in {quantized.name!r}: it was hardly made from it, only outputs can be compared"
+        warnings.warn(text, LowbitWarning, stacklevel=2)
     walk = _Walk(graph, found)
     for i, sample in enumerate(progress(as_samples(graph, data), "comparing", count(data))):
         try:
@@ -172,6 +176,12 @@ def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
     if not walk.batches:
         raise CalibrationError("there is no data to compare with", hint="an iterable of {input name: array}, tuples or arrays")
     return walk.report()
+
+
+def _culprit(arrays: Mapping[str, Array]) -> str | None:
+    """What to try where an input holds infinities: a layer makes NaN of them."""
+    name = next((k for k, x in arrays.items() if x.dtype.kind == "f" and np.isinf(x).any()), None)
+    return None if name is None else f"input {name!r} holds infinite values: data without them"
 
 
 class _Walk:
@@ -232,7 +242,7 @@ class _Walk:
                 raise CalibrationError(
                     f"output {name!r} of the float network has NaN, which begins here: nothing can be measured against it",
                     where=unclean,
-                    hint="data without NaN, or a network that is sound on it: lowbit run tells",
+                    hint=_culprit(arrays) or "data without NaN, or a network that is sound on it: lowbit run tells",
                 )
             self._output(name, y, kept[name])
 

@@ -36,13 +36,14 @@ class Tally:
             self.same_rows += int((a.argmax(-1) == b.argmax(-1)).sum())
         told = np.isfinite(a) | (a != b)
         a, b = a[told], b[told]
-        difference = a - b
-        self.elements += a.size
-        self.signal += float(np.sum(a * a))  # not by BLAS, whose sums depend on its threads
-        self.power += float(np.sum(b * b))
-        self.dot += float(np.sum(a * b))
-        self.noise += float(np.sum(difference * difference))
-        self.max_error = float(np.maximum(self.max_error, np.max(np.abs(difference), initial=0.0)))
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities give what the results then say: -inf dB, not a warning
+            difference = a - b
+            self.elements += a.size
+            self.signal += float(np.sum(a * a))  # not by BLAS, whose sums depend on its threads
+            self.power += float(np.sum(b * b))
+            self.dot += float(np.sum(a * b))
+            self.noise += float(np.sum(difference * difference))
+            self.max_error = float(np.maximum(self.max_error, np.max(np.abs(difference), initial=0.0)))
 
     @property
     def sqnr_db(self) -> float:
