@@ -366,65 +366,6 @@ void test_linear_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     test_linear(ref, k, 4);
 }
 
-/* u = H w G' in the layout of conv3x3_s8. */
-static int16_t *winograd(int32_t in_c, int32_t out_c, int32_t tile_h) {
-    static const int32_t g[6][3] = {{1, 0, 0}, {-1, -1, -1}, {-1, 1, -1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}};
-    static const int32_t h2[4][3] = {{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 1}};
-    const int32_t (*h)[3] = tile_h == 4 ? g : h2, points = 6 * (tile_h + 2);
-    const int32_t depth = (in_c + 15) / 16 * 16, panels = (out_c + 15) / 16;
-    const int64_t bytes = (int64_t)panels * points * (depth + 2) * 16 * 2;
-    int16_t *u = aligned(bytes);
-    memset(u, 0, (size_t)bytes);
-    for (int32_t o = 0; o < out_c; o++)
-        for (int32_t c = 0; c < in_c; c++)
-            for (int32_t i = 0; i < points; i++) {
-                int32_t sum = 0;
-                for (int32_t j = 0; j < 9; j++)
-                    sum += h[i / 6][j / 3] * g[i % 6][j % 3] * w[(o * 9 + j) * in_c + c];
-                u[(o / 16 * points + i) * (depth + 2) * 16 + 32 + ((c / 2 ^ 1) * 16 + o % 16) * 2 + c % 2] = (int16_t)sum;
-            }
-    for (int32_t i = 0; i < panels * points * 16; i++) {
-        const int16_t *own = u + i / 16 * (depth + 2) * 16 + 32 + i % 16 * 2;
-        uint32_t sum = 0;
-        for (int32_t c = 0; c < depth; c += 4, own += 64)
-            sum -= (uint32_t)(own[0] * own[32]) + (uint32_t)(own[1] * own[33]);
-        memcpy(u + i / 16 * (depth + 2) * 16 + i % 16 * 2, &sum, 4);
-    }
-    return u;
-}
-
-void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
-    for (int round = 0; round < 150; round++) {
-        lb_conv3x3_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 11), .in_w = random_int(1, 11)};
-        p.in_c = channels[random_int(0, COUNT(channels) - 1)], p.out_c = channels[random_int(0, COUNT(channels) - 1)];
-        p.pad_h = random_int(0, 2), p.pad_w = random_int(0, 2);
-        p.out_h = p.in_h + p.pad_h + random_int(0, 2) - 2, p.out_w = p.in_w + p.pad_w + random_int(0, 2) - 2;
-        if (p.out_h < 1 || p.out_w < 1)
-            continue;
-        p.tile_h = 2 * random_int(1, 2), p.block = random_int(1, 14), p.block_columns = 16 * random_int(1, 4),
-        p.out_stride = p.out_c + random_int(0, 1) * 7;
-        p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
-        fill(x, MAX_X), fill(w, 9 * p.in_c * p.out_c), fill_channels(p.out_c); /* 255 * 128 * 9 * 48 < 2^25 */
-        const int32_t tiles = p.batch * ((p.out_h + p.tile_h - 1) / p.tile_h) * ((p.out_w + 3) / 4), depth = (p.in_c + 15) / 16 * 16;
-        const size_t bytes = (size_t)(p.batch * p.out_h * p.out_w * p.out_stride);
-        static unsigned char want[1 << 16], got[sizeof want];
-        if (bytes + 64 > sizeof want)
-            abort();
-        memset(want, 0xA5, bytes + 64), memset(got, 0xA5, bytes + 64);
-        const int plain = strcmp(k->isa->name, "ref") == 0;
-        void *u = plain ? NULL : winograd(p.in_c, p.out_c, p.tile_h), *scratch = aligned(6 * (p.tile_h + 2) * p.block * (2 * depth + 68));
-        void *args[6] = {x + 1, w, bias, multiplier, want, scratch};
-        const int32_t items = (tiles + p.block - 1) / p.block * ((p.out_c + p.block_columns - 1) / p.block_columns),
-                      cut = items ? random_int(0, items) : 0;
-        ref->call(&p, args, 0, items);
-        args[1] = plain ? (void *)w : u, args[4] = got;
-        k->call(&p, args, cut, items);
-        k->call(&p, args, 0, cut);
-        expect_equal(k, want, got, bytes + 64, 0);
-        free(u), free(scratch);
-    }
-}
-
 static const int32_t lengths[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1009};
 
 void test_requantize_s8(const lb_kernel *ref, const lb_kernel *k) {

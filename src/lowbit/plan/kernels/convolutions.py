@@ -235,7 +235,7 @@ def pack_runs(w4: Array) -> Array:
 
 
 G4 = np.array([[1, 0, 0, 0], [-1, -1, -1, -1], [-1, 1, -1, 1], [1, 2, 4, 8], [1, -2, 4, -8], [0, 0, 0, 1]], np.int32)
-STEM_TILES = 14  # tiles at once, whose products stay near
+STEM_TILES = 6  # tiles at once, whose products stay in the first-level cache
 
 
 def largest_kernel(g: dict[str, Any]) -> int:
