@@ -12,8 +12,9 @@
 
 enum {
     LB_PLAIN_ROWS = 6,
-    LB_LONG = 1024
-}; /* k from which on a panel of pairs does not stay in the first-level cache, and is cut into chunks */
+    LB_LONG = 1024, /* k from which on a panel of pairs does not stay in the first-level cache, and is cut into chunks */
+    LB_FAR = 4096   /* bytes of a panel that is not worth asking for */
+};
 
 typedef struct {
     lb_method method;
@@ -509,7 +510,7 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
         t.e[0].bare &= t.e[1].bare && t.e[1].width == 8 && p->to == LB_TO_S8;
         if (p->method == LB_PAIRS) {
             t.bytes = 2 * LB_PANEL * lb_round_up(p->k, LB_STEP);
-            t.next = n + LB_PANEL < right ? own + (n + LB_PANEL) * 2 * lb_round_up(p->k, LB_STEP) : NULL;
+            t.next = n + LB_PANEL < right && t.bytes > LB_FAR ? own + (n + LB_PANEL) * 2 * lb_round_up(p->k, LB_STEP) : NULL;
             lb_pairs_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, LB_STEP));
         } else if (p->method == LB_NEAR) {
             t.bytes = LB_PANEL * lb_round_up(p->k, LB_STEP);
