@@ -126,41 +126,59 @@ LB_INLINE __m256i lb_round8(__m256 v, __m256 lo, __m256 hi) {
     return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v, lo), hi));
 }
 
-/* lb_tanh16 of eight units in two halves: where the table is to be read, and by what its neighbours there are multiplied; then the rest.
- * Indices go by memory, which is cheaper than taking them out of a register, and vpgatherdd is made of many steps. Between the halves the
- * first ones of other units are done, so that nothing waits. */
+/* By what both neighbours of a node are multiplied, with g + 32768 between them. */
+LB_INLINE __m256i lb_node_weights(__m256i at) {
+    const __m256i part = _mm256_and_si256(at, _mm256_set1_epi32(127));
+    return _mm256_or_si256(_mm256_slli_epi32(part, 16), _mm256_sub_epi32(_mm256_set1_epi32(128), part));
+}
+
+LB_INLINE __m256i lb_between(__m256i nodes, __m256i weights) {
+    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_madd_epi16(nodes, weights), _mm256_set1_epi32(64)), 7);
+}
+
+/* Entries i and i + 1 of the table for four i. Cheaper than vpgatherdd where that is made of many steps. */
+LB_INLINE __m128i lb_nodes(__m128i i, const int16_t *table) {
+    const uint64_t low = (uint64_t)_mm_cvtsi128_si64(i), high = (uint64_t)_mm_extract_epi64(i, 1);
+    int32_t node[4];
+    memcpy(node, table + (uint32_t)low, 4);
+    memcpy(node + 1, table + (low >> 32), 4);
+    memcpy(node + 2, table + (uint32_t)high, 4);
+    memcpy(node + 3, table + (high >> 32), 4);
+    return _mm_unpacklo_epi64(_mm_insert_epi32(_mm_cvtsi32_si128(node[0]), node[1], 1),
+                              _mm_insert_epi32(_mm_cvtsi32_si128(node[2]), node[3], 1));
+}
+
+/* lb_tanh16. */
+LB_INLINE __m256i lb_tanh16_8(__m256i g, const int16_t *table) {
+    const __m256i at = _mm256_add_epi32(g, _mm256_set1_epi32(32768)), i = _mm256_srli_epi32(at, 7);
+    const __m256i nodes = _mm256_set_m128i(lb_nodes(_mm256_extracti128_si256(i, 1), table), lb_nodes(_mm256_castsi256_si128(i), table));
+    return lb_between(nodes, lb_node_weights(at));
+}
+
+/* The same in two halves: where the table is to be read, and the weights; then the rest. Indices go by memory, in fewer steps than out of a
+ * register, but it takes long until they are there: between the halves come the first ones of other units. */
 typedef struct {
     _Alignas(32) uint32_t at[8];
     int32_t weights[8];
 } lb_look;
 
 LB_INLINE void lb_look_for(lb_look *to, __m256i g) {
-    const __m256i at = _mm256_add_epi32(g, _mm256_set1_epi32(32768)), part = _mm256_and_si256(at, _mm256_set1_epi32(127));
-    const __m256i weights = _mm256_or_si256(_mm256_slli_epi32(part, 16), _mm256_sub_epi32(_mm256_set1_epi32(128), part));
+    const __m256i at = _mm256_add_epi32(g, _mm256_set1_epi32(32768));
     _mm256_store_si256((__m256i *)(void *)to->at, _mm256_srli_epi32(at, 7));
-    _mm256_store_si256((__m256i *)(void *)to->weights, weights);
+    _mm256_store_si256((__m256i *)(void *)to->weights, lb_node_weights(at));
 }
 
-/* Both neighbours of a node come in one dword. */
 LB_INLINE __m256i lb_looked_up(const lb_look *l, const int16_t *table) {
     int32_t node[8];
     for (int k = 0; k < 8; k++)
         memcpy(node + k, table + l->at[k], 4);
     const __m256i nodes = _mm256_setr_epi32(node[0], node[1], node[2], node[3], node[4], node[5], node[6], node[7]);
-    const __m256i sum = _mm256_madd_epi16(nodes, _mm256_load_si256((const __m256i *)(const void *)l->weights));
-    return _mm256_srai_epi32(_mm256_add_epi32(sum, _mm256_set1_epi32(64)), 7);
+    return lb_between(nodes, _mm256_load_si256((const __m256i *)(const void *)l->weights));
 }
 
 /* Whatever stands in memory is read from there. */
 LB_INLINE void lb_look_away(void) {
     __asm__ volatile("" ::: "memory");
-}
-
-LB_INLINE __m256i lb_tanh16_8(__m256i g, const int16_t *table) {
-    lb_look l;
-    lb_look_for(&l, g);
-    __asm__("" : "+m"(l));
-    return lb_looked_up(&l, table);
 }
 
 /* sigmoid in Q0.15 from the tanh of half its argument. */
