@@ -8,7 +8,7 @@ enum { FEW_ROWS = 4, SHORT = 48, SHORT_LIGHT = 96, MOST_QUADS = 1 << 16 };
 /* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, what ends
  * a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of pairs, and of near, and what its ends
  * cost more; and once for all columns four k of a row in each form. */
-enum { QUAD = 150, GROUP = 138, PANEL_END = 700, PAIRS = 219, NEAR = 180, NEAR_END = 500, BINS_ROW = 35, PAIRS_ROW = 108, NEAR_ROW = 2000 };
+enum { QUAD = 150, GROUP = 138, PANEL_END = 700, PAIRS = 219, NEAR = 180, NEAR_END = 500, BINS_ROW = 35, PAIRS_ROW = 108, NEAR_ROW = 1500 };
 
 static void add_up(const lb_linear_s8_pack_params *p, const int8_t *w, int32_t *sums) {
     memset(sums, 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
