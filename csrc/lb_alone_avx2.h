@@ -239,9 +239,9 @@ LB_INLINE void lb_alone_next(__m256i *sum, const __m256i *w, __m256i x, const in
                          : [w] "m"(*w), [x] "x"(x));
 }
 
-/* Asks for the line of some weights. */
-LB_INLINE void lb_alone_soon(const uint8_t *w) {
-    __asm__ volatile("prefetcht0 %[w]" : : [w] "m"(*w));
+/* Asks for the line at an address, which may be behind the weights: a number, since no pointer may lead there. */
+LB_INLINE void lb_alone_soon(uintptr_t at) {
+    _mm_prefetch((const char *)at, _MM_HINT_T0);
 }
 
 /* Where weights come from: a panel of so many bytes, `step` from quad to quad, and with `ahead` that many bytes of it, then of `next`, are
@@ -253,12 +253,12 @@ typedef struct {
 
 /* s = the products of quad 0 of a group, or s += those of quad q. The same quad of weights further on begins at `soon`. */
 LB_INLINE void lb_alone_quad(const int vectors, const int light, const int ahead, int q, const lb_alone_group *g, const uint8_t *w,
-                             const uint8_t *soon, __m256i *s) {
+                             uintptr_t soon, __m256i *s) {
     const __m256i x = _mm256_set1_epi32(g->d[q]), *at = (const __m256i *)(const void *)w;
     LB_UNROLL
     for (int i = 0; i < vectors; i++) {
         if (ahead && (q * vectors + i) % 2 == 0)
-            lb_alone_soon(soon + 32 * i);
+            lb_alone_soon(soon + 32 * (uintptr_t)i);
         if (q)
             lb_alone_next(&s[i], at + i, x, light);
         else
@@ -277,14 +277,16 @@ LB_INLINE void lb_alone_steps(const int vectors, const int light, const int ahea
     for (const lb_alone_group *end = g + count; g < end; g++) {
         __m256i s[LB_ALONE_MOST];
         const ptrdiff_t place = (ptrdiff_t)g->place[0] + ahead;
-        const uint8_t *w = panel.w + g->place[0], *soon = place < panel.bytes ? panel.w + place : panel.next + (place - panel.bytes);
+        const uint8_t *w = panel.w + g->place[0];
+        const uintptr_t soon =
+            (uintptr_t)(place < panel.bytes ? panel.w : panel.next) + (uintptr_t)(place < panel.bytes ? place : place - panel.bytes);
         lb_alone_quad(vectors, light, ahead, 0, g, w, soon, s);
         if (g->four) { /* neighbours */
             LB_UNROLL
             for (int q = 1; q < 4; q++)
-                lb_alone_quad(vectors, light, ahead, q, g, w + panel.step * q, soon + panel.step * q, s);
+                lb_alone_quad(vectors, light, ahead, q, g, w + panel.step * q, soon + (uintptr_t)(panel.step * q), s);
         } else
-            lb_alone_quad(vectors, light, ahead, 1, g, panel.w + g->place[1], soon + panel.step, s);
+            lb_alone_quad(vectors, light, ahead, 1, g, panel.w + g->place[1], soon + (uintptr_t)panel.step, s);
         const __m256i centre = _mm256_set1_epi32(g->centre);
         LB_UNROLL
         for (int i = 0; i < vectors; i++)

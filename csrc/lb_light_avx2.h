@@ -10,6 +10,7 @@
 #define LB_LIGHT_AVX2_H
 
 #include "lb_nibbles_avx2.h"
+#include "lb_ones_avx2.h"
 
 enum {
     LB_LIGHT_ROWS = 3,
@@ -210,8 +211,6 @@ static inline void lb_light_schedule(const lb_rows *s, ptrdiff_t rows, int32_t k
 
 /* ---- tiles of 16 columns, or of the first eight of them ---- */
 
-static const _Alignas(32) int16_t lb_light_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-
 /* In assembly for the sake of registers: with 12 sums, and two of weights, two are left. Ones are read where they are needed. */
 LB_INLINE void lb_light_first(__m256i s[2], const uint8_t *a, __m256i w0, __m256i w1, const int halves) {
     __m256i x;
@@ -268,7 +267,7 @@ LB_INLINE void lb_light_end(const int rows, const int halves, __m256i s[][2], __
         __asm__("vpmaddwd %[ones], %[s], %[s]\n\t"
                 "vpaddd %[s], %[acc], %[acc]"
                 : [s] "+x"(s[i][half]), [acc] "+x"(acc[i][half])
-                : [ones] "m"(lb_light_ones));
+                : [ones] "m"(lb_ones));
 }
 
 /* acc += the products of `rows` rows with a panel, for the groups of a chunk. */
@@ -323,14 +322,13 @@ LB_INLINE void lb_light_tile(const int rows, const int halves, const uint8_t *a,
 
 /* c += the products of the groups from item to `end`, of which there is one at least. */
 #define LB_LIGHT_LOOP(group, step)                                                                                                         \
-    __asm__ volatile(                                                                                                                      \
-        "1:\n\t" group "add $" step ", %[item]\n\t"                                                                                        \
-        "cmp %[end], %[item]\n\t"                                                                                                          \
-        "jb 1b"                                                                                                                            \
-        : [item] "+&r"(item), [i] "=&r"(i), [c00] "+x"(c[0][0]), [c01] "+x"(c[0][1]), [c10] "+x"(c[1][0]), [c11] "+x"(c[1][1]),            \
-          [c20] "+x"(c[2][0]), [c21] "+x"(c[2][1])                                                                                         \
-        : [w] "r"(panel), [end] "r"(end), [r0] "r"(a), [r1] "r"(a + stride), [r2] "r"(a + 2 * stride), [ones] "m"(lb_light_ones)           \
-        : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9")
+    __asm__ volatile("1:\n\t" group "add $" step ", %[item]\n\t"                                                                           \
+                     "cmp %[end], %[item]\n\t"                                                                                             \
+                     "jb 1b"                                                                                                               \
+                     : [item] "+&r"(item), [i] "=&r"(i), [c00] "+x"(c[0][0]), [c01] "+x"(c[0][1]), [c10] "+x"(c[1][0]),                    \
+                       [c11] "+x"(c[1][1]), [c20] "+x"(c[2][0]), [c21] "+x"(c[2][1])                                                       \
+                     : [w] "r"(panel), [end] "r"(end), [r0] "r"(a), [r1] "r"(a + stride), [r2] "r"(a + 2 * stride), [ones] "m"(lb_ones)    \
+                     : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9")
 
 LB_INLINE void lb_light_tile3(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const lb_light_chunk *chunk,
                               const lb_light_item *item, __m256i c[][2]) {

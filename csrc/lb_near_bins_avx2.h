@@ -68,7 +68,7 @@ LB_INLINE void lb_near_put(lb_near_open *t, uint64_t *open, uint16_t **list, con
     t->emptied = which | (LB_NEAR_OPEN & ~full);
 }
 
-/* The groups of `count` quads, fewer than 2^16, whose 16 sums are given: the numbers of the quads of those of three, of two and of one, in
+/* The groups of `count` quads, 2^16 at most, whose 16 sums are given: the numbers of the quads of those of three, of two and of one, in
  * lists `apart` numbers apart, where there is room for four numbers more; and how many numbers each list has. Both halves of the quads are
  * done at a time, with eight open groups each, because every quad waits for the one before it. */
 static inline void lb_near_bins(const uint8_t *sums, int32_t count, uint16_t *lists, ptrdiff_t apart, ptrdiff_t *lengths) {

@@ -3,13 +3,12 @@
 #define LB_NEAR_LOOPS_AVX2_H
 
 #include "lb_nibbles_avx2.h"
+#include "lb_ones_avx2.h"
 
 enum { LB_NEAR_RESTS = 4 }; /* quads of a group of what was cut off */
 
 /* Bytes of a group: of neighbours, which are four; of so many quads from anywhere; of what was cut off. */
 enum { LB_NEAR_FOUR_BYTES = 80, LB_NEAR_QUAD_BYTES = 16, LB_NEAR_REST_BYTES = 32 * LB_NEAR_RESTS };
-
-static const _Alignas(32) int16_t lb_ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /* Parts of the loops: the first quad of a row, another one, the end of a group, where two int16 may be added to its lanes. */
 #define LB_NEAR_FIRST(at, s0, s1)                                                                                                          \

@@ -9,6 +9,7 @@
 #ifndef LB_W4_AVX2_H
 #define LB_W4_AVX2_H
 
+#include "lb_ones_avx2.h"
 #include "lb_requantize_avx2.h"
 #include "lb_w4.h"
 
@@ -273,8 +274,6 @@ LB_W4_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const l
     }
 }
 
-static const _Alignas(32) int16_t lb_w4_words[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-
 /* The same for segments of one group, whose starts are sums of 32 bits, three rows at a time: their totals stay in registers. */
 LB_W4_INLINE void lb_w4_some_groups(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const int32_t *starts,
                                     const float *scales, const float *end, const float *x_scales, float *total) {
@@ -292,7 +291,7 @@ LB_W4_INLINE void lb_w4_some_groups(const int rows, const uint8_t *a, ptrdiff_t 
                 __m256i acc;
                 __asm__("vpmaddwd %[ones], %[c], %[acc]\n\tvpaddd %[start], %[acc], %[acc]"
                         : [acc] "=x"(acc)
-                        : [c] "x"(c[i][h]), [ones] "m"(lb_w4_words), [start] "m"(*(const __m256i *)(const void *)(starts + 8 * h)));
+                        : [c] "x"(c[i][h]), [ones] "m"(lb_ones), [start] "m"(*(const __m256i *)(const void *)(starts + 8 * h)));
                 t[i][h] = _mm256_add_ps(t[i][h], _mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale));
             }
     }
