@@ -53,6 +53,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("small.lowbit", "data.npz", "record.json"):
         whole = (home / name).read_bytes()
         (home / f"cut.{name}").write_bytes(whole[: len(whole) // 2])
+    (home / "short.lowbit").write_bytes((home / "small.lowbit").read_bytes()[:-3])
+    (home / "other.lowbit").write_bytes(b"a text, not a network")
     flipped = bytearray((home / "small.lowbit").read_bytes())
     flipped[-5] ^= 0xFF
     (home / "flipped.lowbit").write_bytes(flipped)
@@ -86,7 +88,9 @@ Q = "quantize net.lowbit --no-guard -o out.lowbit "
         (Q + "--data data.npy --rules dtype.toml", "dtype 'int7' is not one of lowbit's", "one of int8, uint8, int16, uint16, int4"),
         (Q + "--data data.npy --rules text.toml", "scale = 'big', a number is needed", "examples/rules.toml"),
         (Q + "--data data.npy --shapes x=3,6", "input 'x': --shapes gives (3, 6), the model has (2, 6)", "export the model again"),
-        ("verify cut.small.lowbit", "cut.small.lowbit: not a .lowbit file", ".onnx, .lowbit"),
+        ("verify cut.small.lowbit", "cut.small.lowbit: a .lowbit file that is cut off (it has", "write it anew"),
+        ("verify short.lowbit", "short.lowbit: a .lowbit file that is cut off (it has ", "copy it again, or write it anew"),
+        ("verify other.lowbit", "other.lowbit: not a .lowbit file", ".onnx, .lowbit"),
         ("verify flipped.lowbit", "flipped.lowbit: ", "write it anew"),
         (
             "compare net.lowbit small.lowbit --data nan.npz",

@@ -328,6 +328,14 @@ def test_fake_quantization_differs_by_one_at_most_and_that_is_counted(both: tupl
     assert "fake quantization, layers, each fed alike:" in str(found)
 
 
+def test_only_integers_are_said_to_differ_by_one() -> None:
+    floats, integers = verify_module.Difference("y"), verify_module.Difference("q")
+    floats.add(np.array([1.0, 2.0], np.float32), np.array([1.0, 3.0], np.float32))
+    integers.add(np.array([1, 2], np.int8), np.array([1, 4], np.int8))
+    assert verify_module.told([floats]).startswith("1 of 2 numbers differ; the largest difference is 1")
+    assert verify_module.told([integers]).startswith("1 of 2 numbers differ, 0 by one; the largest difference is 2")
+
+
 def test_why_fake_quantization_may_differ_is_said_with_its_bound() -> None:
     ints, floats = np.arange(4, dtype=np.int8), np.ones(4, np.float32)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
-from multiprocessing import get_context
 
 from lowbit.calibration import METHODS
 from lowbit.cli.common import add_model_arguments, check_out, load_model, print_json, say, whole
 from lowbit.cli.data import add_data_arguments, data_from
+from lowbit.cli.processes import process_pool
 from lowbit.pipeline import calibrate
 from lowbit.quantization.recipes import RECIPES
 from lowbit.quantization.rules import QuantRule
@@ -48,7 +48,7 @@ def workers(count: int) -> Iterator[Executor | None]:
     if count <= 1:
         yield None
         return
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+    with process_pool(count) as pool:
         yield pool
 
 

@@ -27,7 +27,5 @@ def main(args: argparse.Namespace) -> None:
         return
     say(f"written  {report.path}: {size(report.bytes)}, opset {report.opset}, {report.nodes} nodes")
     checked = "onnx.checker passed" if report.checked else "not checked"
-    found = report.agreement
-    error = f", errors up to {found.max_error:.1e} of the range" if found is not None else ""
-    say(f"checked  {checked}; {report.ran}{error}")
+    say(f"checked  {checked}; {report.ran}")
     say(f"next     lowbit inspect {report.path}")

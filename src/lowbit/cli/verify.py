@@ -53,6 +53,6 @@ def show(result: BackendResult) -> None:
     columns = {"value": "left", "numbers": "right", "different": "right", "by one": "right", "largest": "right"}
 
     def row(d: Difference) -> list[str]:
-        return [d.value, f"{d.elements:,}", f"{d.different:,}", f"{d.off_by_one:,}", f"{d.largest:g}"]
+        return [d.value, f"{d.elements:,}", f"{d.different:,}", f"{d.off_by_one:,}" if d.integers else "", f"{d.largest:g}"]
 
     table(result.backend, columns, [row(d) for d in (*result.layers, *result.outputs)])

@@ -17,7 +17,7 @@ from lowbit.dtypes import dtype
 from lowbit.errors import FormatError, LowbitError
 from lowbit.files import write_whole
 from lowbit.ir.graph import Graph, PackedConstants, bits
-from lowbit.ir.tensors import chunks, read
+from lowbit.ir.tensors import CutOff, chunks, read
 from lowbit.ir.text import parse_graph, print_graph, stands_in_text
 from lowbit.ir.verify import verify
 from lowbit.packing import is_packed, pack, unpack
@@ -85,6 +85,8 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
         with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
             data, metadata = read(file)
         meta = json.loads(metadata.get("lowbit", "null"))
+    except CutOff as e:
+        raise FormatError(f"a .lowbit file that is cut off ({e})", where=where, hint=f"copy it again, or {ANEW}") from e
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError) as e:
         raise FormatError(f"not a .lowbit file ({e})", where=where, hint="lowbit.load reads .onnx, .lowbit and torch modules") from e
     if not isinstance(meta, dict) or meta.get("version") != VERSION or not isinstance(meta.get("graph"), str):

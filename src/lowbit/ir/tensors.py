@@ -23,6 +23,10 @@ OF = {np.dtype(code): name for name, code in NAMES.items()}
 LONGEST = 100_000_000  # bytes of a header, as in the format's own library
 
 
+class CutOff(ValueError):
+    """A file that begins as one of these and ends too early."""
+
+
 def chunks(tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> Iterator[bytes | memoryview]:
     """The bytes of a file with these tensors, piece by piece, the same for the same tensors. Wide elements first: all are aligned."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
@@ -47,6 +51,8 @@ def read(source: BinaryIO) -> tuple[dict[str, Array], dict[str, str]]:
     whole = source.seek(0, io.SEEK_END)
     source.seek(0)
     length = int.from_bytes(source.read(8), "little")
+    if whole > 8 and whole - 8 < length <= LONGEST and source.read(1) == b"{":
+        raise CutOff(f"it has {whole:,} bytes, its header alone has {length:,}")
     if whole < 8 or length > min(whole - 8, LONGEST):
         raise ValueError("its header is longer than the file" if whole >= 8 else "it is shorter than a header")
     header = json.loads(source.read(length))
@@ -56,6 +62,8 @@ def read(source: BinaryIO) -> tuple[dict[str, Array], dict[str, str]]:
     if not isinstance(metadata, dict):
         raise ValueError("its metadata are no object")
     entries = sorted(((name, *_entry(name, e)) for name, e in header.items()), key=lambda e: (e[3], e[4]))
+    if entries and entries[-1][4] > whole - 8 - length:
+        raise CutOff(f"it has {whole:,} bytes of {8 + length + entries[-1][4]:,}")
     tensors, at = {}, 0
     for name, dtype, shape, start, end in entries:
         if start != at or end - start != prod(shape) * dtype.itemsize or end > whole - 8 - length:

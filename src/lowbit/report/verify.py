@@ -72,6 +72,7 @@ class Difference:
     elements: int = 0
     different: int = 0  # not the same bits
     off_by_one: int = 0  # of integers: the codes differ by exactly 1
+    integers: bool = False
     largest: float = 0.0
     peak: float = 0.0  # the largest absolute value of the reference
     op: str = ""  # what computes it in the integer graph
@@ -88,6 +89,7 @@ class Difference:
         self.different += int(bits.reshape(reference.size, -1).any(axis=1).sum()) if reference.size else 0
         if reference.dtype.kind in "iuf":
             wide = np.float64 if reference.dtype.kind == "f" else np.int64
+            self.integers = wide is np.int64
             with np.errstate(invalid="ignore"):
                 apart = np.abs(reference.astype(wide) - other.astype(wide))
             self.largest = max(self.largest, float(np.nan_to_num(apart, nan=0.0).max(initial=0)))
@@ -163,7 +165,8 @@ def told(found: Iterable[Difference]) -> str:
     worst = max(rows, key=lambda d: (d.largest, d.different))
     share = f", {worst.largest / worst.peak:.1e} of the largest value" if one == 0 and 0 < worst.peak < np.inf else ""
     largest = f"the largest difference is {worst.largest:g}{share} ({worst.value})"
-    return f"{different:,} of {elements:,} numbers differ, {one:,} by one; {largest}"
+    steps = f", {one:,} by one" if any(d.integers for d in rows) else ""  # floats know no step
+    return f"{different:,} of {elements:,} numbers differ{steps}; {largest}"
 
 
 def explained(fake: BackendResult) -> str:

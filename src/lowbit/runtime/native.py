@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any
@@ -208,7 +209,10 @@ def of(contract: str) -> tuple[Kernel, ...]:
     """All implementations of a contract, `ref` first."""
     found = tuple(k for k in kernels() if k.contract.name == contract)
     if not found:
-        raise InputError(f"no kernel has the contract {contract!r}", hint="one of " + ", ".join(contracts()))
+        near = get_close_matches(str(contract), contracts(), n=3)
+        meant = f"{' or '.join(near)}; or " if near else ""
+        stale = "the built library is older than the sources: build it anew (pip install . of lowbit's folder)"
+        raise InputError(f"no kernel has the contract {contract!r}", hint=meant + f"if lowbit itself asked for it, {stale}")
     return found
 
 
