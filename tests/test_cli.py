@@ -123,8 +123,10 @@ def test_demo_reaches_the_accuracy_it_was_trained_to(capsys: pytest.CaptureFixtu
 
 def test_shapes_are_read_as_written() -> None:
     assert parse_shapes(["x=1,3,8", "n=4", "y=8,"]) == {"x": [1, 3, 8], "n": 4, "y": [8]}
-    with pytest.raises(InputError, match="neither a number nor a name"):
+    with pytest.raises(InputError, match="-3 is no size, they are from 0 on"):
         parse_shapes(["x=1,-3"])
+    with pytest.raises(InputError, match="neither a number nor a name"):
+        parse_shapes(["x=1,3.5"])
 
 
 def test_inputs_are_given_once_and_one_output_may_be_npy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
