@@ -1,11 +1,12 @@
 """Integer layers against ONNX Runtime: each layer alone, both fed with the same integers, bytes compared.
 
-    python benchmarks/ort_agreement.py [--networks resnet9 vit …] [--recipes int8 uint8] [--markdown] [--json out.json]
+    python benchmarks/ort_agreement.py [--networks resnet9 vit …] [--recipes int8 uint8] [--recurrences float] [--markdown] [--json out.json]
 
 A layer is what stands between integers in the Q/DQ graph: dequantize → op → quantize. It is lowered and run by lowbit's interpreter,
 and exported and run by ONNX Runtime with its integer kernels (default optimizations). Both activations and weights are signed (int8) or
 unsigned (uint8): kernels for unsigned by signed products saturate in 16 bits on CPUs without VNNI. Told are the bytes compared, of all
-that ops between integers make: what stays float, in whole or in part, is not compared.
+that ops between integers make: what stays float, in whole or in part, is not compared. LSTM and GRU, for which ONNX has no integer op, are
+exported by their integer arithmetic (a Scan); --recurrences float takes ONNX's float ops between brackets instead.
 
 Where the two differ by one, and why:
     attention   ONNX Runtime has none in integers; its softmax is float, lowbit's probabilities are integers of 20 bits
@@ -26,7 +27,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from lowbit.export.onnx import onnx_bytes
+from lowbit.export.onnx import RECURRENCES, onnx_bytes
 from lowbit.export.onnx.check import run_onnx
 from lowbit.ir.build import prune
 from lowbit.ir.graph import Graph, Node, Value
@@ -108,7 +109,7 @@ class Compared:
         return self.differ <= 1e-4 * self.bytes and self.most <= 1
 
 
-def compare(network: str, recipe: str, graph: Graph, feed: Mapping[str, Array]) -> Compared:
+def compare(network: str, recipe: str, graph: Graph, feed: Mapping[str, Array], recurrences: str = "integer") -> Compared:
     """Every integer layer of a Q/DQ graph, on the integers that this input gives."""
     seen: dict[str, Array] = {}
     run(graph, feed, on_value=lambda v, x: seen.__setitem__(v.name, x) if not v.type.dtype.is_float else None)
@@ -120,7 +121,7 @@ def compare(network: str, recipe: str, graph: Graph, feed: Mapping[str, Array]) 
             continue  # stays float, in whole or in part
         inputs = {v.name: seen[v.name] for v in alone.inputs}
         ours = run(lowered.graph, inputs)["y"].astype(np.int32)
-        theirs = run_onnx(onnx_bytes(alone), inputs, optimize=True)["y"].astype(np.int32)
+        theirs = run_onnx(onnx_bytes(alone, recurrences=recurrences), inputs, optimize=True)["y"].astype(np.int32)
         error = np.abs(ours - theirs)
         made = "+".join(dict.fromkeys(n.op for n in lowered.graph.nodes))
         found = (int((error != 0).sum()), int(error.max(initial=0)))
@@ -151,13 +152,14 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--networks", nargs="*", default=list(ZOO), help="default: the zoo; public ones by their names in accuracy_cases.py")
     p.add_argument("--recipes", nargs="*", default=["int8", "uint8"])
+    p.add_argument("--recurrences", choices=RECURRENCES, default="integer", help="how LSTM and GRU are exported")
     p.add_argument("--markdown", action="store_true", help="the rows of the table in docs/accuracy.md")
     p.add_argument("--json")
     args = p.parse_args()
     rows: list[Layer] = []
     for name in args.networks:
         for recipe in args.recipes:
-            found = compare(name, recipe, *quantized(name, recipe))
+            found = compare(name, recipe, *quantized(name, recipe), args.recurrences)
             rows += found.layers
             equal = 1 - found.differ / max(found.bytes, 1)
             cells = [name, recipe, str(len(found.layers)), f"{found.bytes:,} of {found.total:,}", f"{found.differ:,}", f"{equal:.4%}"]

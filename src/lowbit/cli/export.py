@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from lowbit.cli.common import add_model_arguments, check_out, load_model, print_json, say, size, whole
-from lowbit.export.onnx import export_onnx
+from lowbit.export.onnx import RECURRENCES, export_onnx
 
 HELP = "write a network, float or quantized, as standard ONNX; checked, and compared with ONNX Runtime, before it is written"
 
@@ -15,13 +15,20 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("-o", "--out", required=True, metavar="FILE.onnx", help="the file to write; an old one stays until the new one is whole")
     p.add_argument("--opset", type=whole(1), metavar="N", help="17 to 23 (default: the least that can say the network)")
     p.add_argument("--matmul-nbits", action="store_true", help="four-bit linear layers as MatMulNBits of ONNX Runtime")
+    p.add_argument(
+        "--recurrences",
+        choices=RECURRENCES,
+        default="float",
+        help="LSTM and GRU as ONNX's ops, in float between integers, or by their integer arithmetic (default: float)",
+    )
     p.add_argument("--no-check", action="store_true", help="write the file without checking and running it")
 
 
 def main(args: argparse.Namespace) -> None:
     check_out(args.out, "an exported network", (".onnx",), args.model)
     graph = load_model(args)
-    report = export_onnx(graph, args.out, check=not args.no_check, opset=args.opset, matmul_nbits=args.matmul_nbits)
+    options = {"opset": args.opset, "matmul_nbits": args.matmul_nbits, "recurrences": args.recurrences}
+    report = export_onnx(graph, args.out, check=not args.no_check, **options)
     if args.json:
         print_json(report.to_json())
         return

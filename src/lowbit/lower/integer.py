@@ -93,7 +93,7 @@ def _lower_node(editor: Editor, node: Node) -> None:
     entry = QUANTIZABLE.get(node.op)
     if entry is None:
         raise NotLowered(f"{node.op} has no integer form")
-    operands = tuple(operand(editor, v) for v in node.inputs)
+    operands = bracketed_operands(editor, node)
     unfit = None if entry.unfit is None else entry.unfit(tuple(v is not None for v in node.inputs), **node.attrs)
     if unfit is not None and not _weights_only(entry.spec, operands):
         raise NotLowered(unfit)
@@ -102,7 +102,7 @@ def _lower_node(editor: Editor, node: Node) -> None:
             raise NotLowered("it has no integer form for rows that are quantized at run time")
         lower = entry.dynamic
     else:
-        _check_quantized(entry.spec, operands)
+        check_quantized(entry.spec, operands)
         if entry.lower is None and len(node.outputs) > 1:
             _lower_split(editor, node, operands)
             return
@@ -118,7 +118,7 @@ def _lower_node(editor: Editor, node: Node) -> None:
         editor.replace(target, emit(editor, made, node, target.name), inherit=True)
 
 
-def _check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
+def check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
     """NotLowered unless every input that the spec names is quantized; WeightsOnly where just the weights are."""
     floats = [i for i in spec.positions(len(operands)) if not isinstance(operands[i], Operand)]
     if not floats:
@@ -137,6 +137,11 @@ def _weights_only(spec: QuantSpec, operands: DynamicOperands) -> Operand | None:
 
 def _same_as(node: Node) -> Callable[..., Call]:
     return lambda operands, result, **_: _same(node, operands, result)
+
+
+def bracketed_operands(editor: Editor, node: Node) -> DynamicOperands:
+    """The inputs of a node as `lower` sees them."""
+    return tuple(operand(editor, v) for v in node.inputs)
 
 
 def operand(editor: Editor, value: Value | None) -> Operand | RowsOperand | FloatOperand | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from lowbit.export.onnx.export import ExportReport, export_onnx, onnx_bytes
+from lowbit.export.onnx.export import RECURRENCES, ExportReport, export_onnx, onnx_bytes
 from lowbit.export.onnx.writer import SPELLINGS, Writer, spells
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-__all__ = ["SPELLINGS", "ExportReport", "Writer", "export_onnx", "onnx_bytes", "spells"]
+__all__ = ["RECURRENCES", "SPELLINGS", "ExportReport", "Writer", "export_onnx", "onnx_bytes", "spells"]

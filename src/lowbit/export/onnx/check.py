@@ -13,6 +13,7 @@ from lowbit.errors import FormatError, LowbitError, UnsupportedOp
 from lowbit.ir.bind import bind
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
+from lowbit.lower import lower
 from lowbit.types import Array
 
 SIZES = (2, 1, 8, 32, 48, 64, 224)  # tried in turn for symbolic dimensions, because some networks fit some sizes only
@@ -36,8 +37,11 @@ class Agreement:
         return dict(self.__dict__)
 
 
-def check_bytes(graph: Graph, data: bytes) -> tuple[str, Agreement | None]:
-    """Whether and how the file was run, and how well it agrees. A FormatError when it is no legal model or computes something else."""
+def check_bytes(graph: Graph, data: bytes, *, integers: bool = False) -> tuple[str, Agreement | None]:
+    """Whether and how the file was run, and how well it agrees. A FormatError when it is no legal model or computes something else.
+
+    `integers`: the file computes some layers by lowbit's integer arithmetic, and is compared with that.
+    """
     import onnx
 
     try:
@@ -52,7 +56,7 @@ def check_bytes(graph: Graph, data: bytes) -> tuple[str, Agreement | None]:
     if found_inputs is None:
         return f"not run: none of the sizes {', '.join(map(str, SIZES))} fits all of {', '.join(graph.symbols)}", None
     bound, inputs = found_inputs
-    ours = run(bound, inputs)
+    ours = run(lower(bound).graph if integers else bound, inputs)
     try:
         theirs = run_onnx(data, inputs)
     except Exception as e:  # ONNX Runtime's errors have no common base

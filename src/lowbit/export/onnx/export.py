@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from lowbit.arguments import flag, whole
+from lowbit.arguments import flag, shown, whole
 from lowbit.arguments import path as needed
-from lowbit.errors import FormatError
+from lowbit.errors import FormatError, InputError
 from lowbit.export.onnx.check import Agreement, check_bytes
 from lowbit.export.onnx.writer import Writer
 from lowbit.files import check_target, write_whole
 from lowbit.ir.graph import Graph, need_graph
 
+RECURRENCES = ("float", "integer")
 LIMIT = 2**31 - 2**20  # a protobuf file ends at 2 GiB; the graph itself needs some of that
 
 
@@ -39,7 +40,7 @@ class ExportReport:
 
 
 def export_onnx(
-    graph: Graph, path: str | PathLike[str], *, check: bool = True, opset: int | None = None, matmul_nbits: bool = False
+    graph: Graph, path: str | PathLike[str], *, check: bool = True, opset: int | None = None, matmul_nbits: bool = False, recurrences: str = "float"
 ) -> ExportReport:
     """Writes the graph, float or with Q/DQ, as standard ONNX; the same graph gives the same bytes.
 
@@ -47,12 +48,15 @@ def export_onnx(
                   that fails
     opset         17 to 23; the least that can say the graph if it is left out
     matmul_nbits  linear layers with four-bit blocks as MatMulNBits of ONNX Runtime, not as DequantizeLinear
+    recurrences   "float": LSTM and GRU as ONNX's ops, which compute in float between integers; "integer": by their integer arithmetic, as
+                  Scan, so that the file gives lowbit's bytes (slower, and not read back)
     """
     need_graph(graph, "export_onnx")
     for name, value in (("check", check), ("matmul_nbits", matmul_nbits)):
         flag(name, value)
     if opset is not None:
         whole("opset", opset, 1, 1000)
+    check_recurrences(recurrences)
     target = needed(path)
     if target.suffix != ".onnx":
         raise FormatError(f"files of kind '{target.suffix}' are not written", where=target.name, hint="a name that ends in .onnx")
@@ -64,17 +68,23 @@ def export_onnx(
             where=target.name,
             hint="quantize it (int8 is a quarter), or save it as .lowbit, which has no limit",
         )
-    model = Writer(graph, opset, matmul_nbits).model()
+    model = Writer(graph, opset, matmul_nbits, recurrences).model()
     data = model.SerializeToString(deterministic=True)
     ran, agreement = "not asked for", None
     if check:
-        ran, agreement = check_bytes(graph, data)
+        ran, agreement = check_bytes(graph, data, integers=recurrences == "integer")
     write_whole(target, data)
     version = next(o.version for o in model.opset_import if not o.domain)
     return ExportReport(str(target), version, model.ir_version, len(model.graph.node), len(data), check, ran, agreement)
 
 
-def onnx_bytes(graph: Graph, *, opset: int | None = None, matmul_nbits: bool = False) -> bytes:
+def check_recurrences(value: object) -> None:
+    if value not in RECURRENCES:
+        raise InputError(f"recurrences={shown(value)} does not exist", hint="one of " + ", ".join(RECURRENCES))
+
+
+def onnx_bytes(graph: Graph, *, opset: int | None = None, matmul_nbits: bool = False, recurrences: str = "float") -> bytes:
     """The bytes of the file that `export_onnx` would write, not checked."""
-    data: bytes = Writer(graph, opset, matmul_nbits).model().SerializeToString(deterministic=True)
+    check_recurrences(recurrences)
+    data: bytes = Writer(graph, opset, matmul_nbits, recurrences).model().SerializeToString(deterministic=True)
     return data

@@ -35,6 +35,9 @@ def _grid(node: Node, turned: bool = False) -> dict[str, Any]:
 @spells("quantize_linear", since=_since)
 def quantize_linear(w: Writer, node: Node) -> None:
     x, scale, zero = source(node), source(node, 1), node.input(2)
+    if node.output.name in w.codes:
+        w.node(node, "Identity", w.codes[node.output.name])
+        return
     d = node.output.type.dtype
     given: Any = zero
     kind = None
@@ -53,6 +56,8 @@ def dequantize_linear(w: Writer, node: Node) -> None:
     if w.matmul_nbits and len(users) == 1 and users[0].input(1) == node.output and four_bits(w.graph, users[0]) is not None:
         w.held[node.output.name] = w.count
         return  # the layer holds it
+    if users and all(u.output.name in w.integer for u in users) and node.output not in w.graph.outputs.values():
+        return  # the layers read its integers
     turned = bool(users) and users[0].op == "linear" and turned_constants(w.graph, node.output) is not None
     to = dtype(str(node.attrs["to"]))
     other = element_type(to) if to != source(node, 1).type.dtype else None

@@ -1,10 +1,11 @@
-"""Recurrent layers: the same shapes, gates and options as in the graph."""
+"""Recurrent layers: the same shapes, gates and options as in the graph; or their integers, see recurrence.py."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lowbit.errors import UnsupportedOp
+from lowbit.export.onnx.recurrence import write_recurrence
 from lowbit.export.onnx.writer import Writer, spells
 from lowbit.ir.graph import Node
 
@@ -30,6 +31,9 @@ def _options(node: Node) -> dict[str, Any]:
 
 @spells("lstm")
 def lstm(w: Writer, node: Node) -> None:
+    if node.output.name in w.integer:
+        write_recurrence(w, node, w.integer[node.output.name])
+        return
     x, wx, r, b, h0, c0, p, lengths = (node.input(i) for i in range(8))
     forget = 1 if node.attrs["input_forget"] else None
     w.node(node, "LSTM", x, wx, r, b, lengths, h0, c0, p, **_options(node), input_forget=forget)
@@ -37,6 +41,9 @@ def lstm(w: Writer, node: Node) -> None:
 
 @spells("gru")
 def gru(w: Writer, node: Node) -> None:
+    if node.output.name in w.integer:
+        write_recurrence(w, node, w.integer[node.output.name])
+        return
     x, wx, r, b, h0, lengths = (node.input(i) for i in range(6))
     if node.input(6) is not None:
         raise UnsupportedOp("ONNX's GRU has no state beside h that goes on", where=node.where, hint="export the network on whole sequences")

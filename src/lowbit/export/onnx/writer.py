@@ -16,6 +16,7 @@ import numpy as np
 from lowbit.dims import Dim, Sym
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import LowbitError, UnsupportedOp
+from lowbit.export.onnx.recurrence import integer_forms
 from lowbit.export.onnx.tensors import element_type, tensor_proto, value_info
 from lowbit.frontends.onnx.serialize import group_digest
 from lowbit.ir.graph import Attr, Graph, Node, Value
@@ -55,7 +56,7 @@ def spells(*ops: str, since: int | Since = FLOOR, respelled: bool = False) -> Ca
 class Writer:
     """Collects nodes and initializers. An op's function adds steps by `step`, which gives their name, and its last node by `node`."""
 
-    def __init__(self, graph: Graph, opset: int | None = None, matmul_nbits: bool = False) -> None:
+    def __init__(self, graph: Graph, opset: int | None = None, matmul_nbits: bool = False, recurrences: str = "float") -> None:
         self.graph = graph
         needed = needed_opset(graph)
         if opset is not None and not needed <= opset <= CEILING:
@@ -66,6 +67,9 @@ class Writer:
             )
         self.opset = opset or needed
         self.matmul_nbits = matmul_nbits
+        self.integer = integer_forms(graph) if recurrences == "integer" else {}  # first output of a layer -> what it computes
+        self.codes: dict[str, str] = {}  # output of a quantize -> the integers of such a layer that it would only give again
+        self.tables: dict[str, str] = {}  # large constants that layers share, by what they are
         self.domains: set[str] = set()
         self.linears: dict[str, str] = {}  # MatMul output -> Add output: which of them are one layer (see frontends/onnx/own.py)
         self.turned: set[str] = set()  # constants that are stored transposed, by lowbit's name
@@ -131,6 +135,12 @@ class Writer:
         out = self.fresh(f"{self._names[node.output.name]}/{op_type}")
         self._add(op_type, [self.name(x) for x in inputs], [out], node.name, attrs)
         return out
+
+    def steps(self, node: Node, op_type: str, count: int, *inputs: str | Value | None, **attrs: Any) -> list[str]:
+        """The same for a node with several results."""
+        outputs = [self.fresh(f"{self._names[node.output.name]}/{op_type}") for _ in range(count)]
+        self._add(op_type, [self.name(x) for x in inputs], outputs, node.name, attrs)
+        return outputs
 
     def _add(self, op_type: str, inputs: list[str], outputs: list[str], name: str, attrs: Mapping[str, Any]) -> None:
         """Ops of another domain are called domain:type."""
@@ -206,6 +216,8 @@ class Writer:
                 own.write(self, node)
             except LowbitError as e:
                 raise e.at(node.where) from None
+            if node.output.name in self.integer:
+                continue  # the brackets before it are part of it: it is read as nothing but what it is
             steps = [n for n in self._nodes[first:] if n.output[0] not in self._size_names]
             if (len(steps) > 1 or (steps and own.respelled)) and not any(n.output[0] in self.linears for n in steps):
                 self._add_group(node, steps)
