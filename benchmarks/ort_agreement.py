@@ -1,6 +1,6 @@
 """Integer layers against ONNX Runtime: each layer alone, both fed with the same integers, bytes compared.
 
-    python benchmarks/ort_agreement.py [--networks resnet9 vit …] [--recipes int8 uint8] [--recurrences float] [--markdown] [--json out.json]
+    python benchmarks/ort_agreement.py [--networks resnet9 vit …] [--recipes int8 uint8] [--recurrences float] [--markdown] [--json o.json]
 
 A layer is what stands between integers in the Q/DQ graph: dequantize → op → quantize. It is lowered and run by lowbit's interpreter,
 and exported and run by ONNX Runtime with its integer kernels (default optimizations). Both activations and weights are signed (int8) or

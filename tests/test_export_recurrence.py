@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ import onnx
 import pytest
 
 import lowbit
+from benchmarks.ort_agreement import compare, quantized
 from lowbit.errors import InputError, UnsupportedOp
 from lowbit.export.onnx import export_onnx, onnx_bytes
 from lowbit.export.onnx.check import run_onnx
 from lowbit.ir.build import Builder
-from lowbit.ir.graph import Graph, Value
+from lowbit.ir.graph import Constant, Graph, Value
 from lowbit.ir.interp import run
 from lowbit.lower import lower
 from lowbit.ops.rnn_common import plain_options
@@ -26,8 +28,10 @@ TIME, BATCH, WIDTH, HIDDEN = 9, 3, 6, 5
 Feed = dict[str, Array]
 
 
-def network(kind: str, layers: int, direction: str, layout: int = 0, reset_first: bool = False, states: bool = False) -> Graph:
-    """Recurrent layers alone; y of the last and the last states of all are outputs, `states` are inputs."""
+def network(
+    kind: str, layers: int, direction: str, layout: int = 0, reset_first: bool = False, states: bool = False, only: str = ""
+) -> Graph:
+    """Recurrent layers alone; y of the last and the last states of all are outputs (or `only` one), `states` are inputs."""
     rng, b = np.random.default_rng(layers), Builder()
     gates, d = 4 if kind == "lstm" else 3, 2 if direction == "bidirectional" else 1
     attrs: dict[str, Any] = {"hidden": HIDDEN, "layout": layout, **plain_options(gates, direction)}
@@ -47,7 +51,7 @@ def network(kind: str, layers: int, direction: str, layout: int = 0, reset_first
             outputs["y"] = y
         else:
             x = b.add("reshape", y if layout else b.add("transpose", y, perm=(0, 2, 1, 3)), shape=(*outer, d * HIDDEN))
-    return b.finish(outputs)
+    return b.finish({k: v for k, v in outputs.items() if only in ("", k)})
 
 
 def feeds(graph: Graph, count: int = 4) -> list[Feed]:
@@ -103,6 +107,30 @@ def test_other_widths_are_exact_too(kind: str, recipe: str) -> None:
     assert same_bytes(in_integers(graph, recipe), feeds(graph)[3], f"q_{kind}")
 
 
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_a_sequence_that_goes_on_keeps_its_inner_state(kind: str) -> None:
+    """On frames the states are inputs and outputs; a GRU has its state twice, which ONNX's own op cannot say."""
+    q = in_integers(network(kind, 1, "forward", only="y"))
+    stream = lowbit.streaming(q, frame=3, axis=0)
+    state = {v.name: np.zeros([int(n) for n in v.shape], v.type.dtype.numpy) for v in stream.graph.inputs if v.name != "x"}
+    assert len(state) == 2
+    pieces, x = [], feeds(q)[3]["x"]
+    for t in range(0, TIME, 3):
+        feed = {"x": x[t : t + 3], **state}
+        assert same_bytes(stream.graph, feed, f"q_{kind}")
+        found = run_onnx(onnx_bytes(stream.graph, recurrences="integer"), feed)
+        state = {k: found[out] for k, out in stream.state.items()}
+        pieces.append(found["y"])
+    assert np.array_equal(np.concatenate(pieces), run(lower(q).graph, {"x": x})["y"])
+
+
+@pytest.mark.parametrize("name", ["lstm_lm", "gru_lm"])
+def test_every_integer_layer_of_a_language_network_is_equal(name: str) -> None:
+    found = compare(name, "int8", *quantized(name, "int8", batch=2))
+    assert {"lstm", "gru"} & {r.op for r in found.layers} and found.bytes == found.total
+    assert found.differ == 0
+
+
 def test_large_cells_take_the_other_shift() -> None:
     """A cell beyond 8 has fewer than 12 fractional bits."""
     graph = network("lstm", 1, "forward", states=True)
@@ -145,6 +173,13 @@ def test_what_cannot_be_said_is_refused(tmp_path: Path) -> None:
         export_onnx(q, tmp_path / "m.onnx", recurrences="integer")
     assert "lstm 'layer0': its input and states are quantized at run time, which has no integer form in ONNX" in str(e.value)
     assert 'recurrences="float"' in str(e.value) and list(tmp_path.iterdir()) == []
+    with pytest.raises(UnsupportedOp, match="gru 'layer0': its input or state is int4, which ONNX cannot move from step to step"):
+        onnx_bytes(in_integers(network("gru", 1, "forward"), "w4a4"), recurrences="integer")
+    good = in_integers(network("lstm", 1, "forward"))
+    (bias,) = (n.inputs[3] for n in good.nodes if n.op == "lstm" and n.inputs[3] is not None)
+    huge = Constant(bias, np.full_like(good.constants[bias.name].data, 3e38))
+    with pytest.raises(UnsupportedOp, match="lstm 'layer0': its gates may leave the range of float32"):
+        onnx_bytes(dataclasses.replace(good, constants={**good.constants, bias.name: huge}), recurrences="integer")
     with pytest.raises(InputError, match="recurrences='int8' does not exist") as wrong:
         export_onnx(q, tmp_path / "m.onnx", recurrences="int8")
     assert wrong.value.hint == "one of float, integer"

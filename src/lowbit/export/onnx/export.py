@@ -40,7 +40,13 @@ class ExportReport:
 
 
 def export_onnx(
-    graph: Graph, path: str | PathLike[str], *, check: bool = True, opset: int | None = None, matmul_nbits: bool = False, recurrences: str = "float"
+    graph: Graph,
+    path: str | PathLike[str],
+    *,
+    check: bool = True,
+    opset: int | None = None,
+    matmul_nbits: bool = False,
+    recurrences: str = "float",
 ) -> ExportReport:
     """Writes the graph, float or with Q/DQ, as standard ONNX; the same graph gives the same bytes.
 

@@ -16,11 +16,11 @@ import numpy as np
 from lowbit.dtypes import dtype
 from lowbit.errors import UnsupportedOp
 from lowbit.export.onnx.tensors import element_type
-from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.graph import Graph, Node
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import bracket_params, bracketed_operands, check_quantized
 from lowbit.ops.q_rnn import ONE, tanh16, tanh_table
-from lowbit.ops.quant import QUANTIZABLE, Const, NotLowered, Outputs, Ref, Result, RowsOperand
+from lowbit.ops.quant import QUANTIZABLE, Const, NotLowered, Operand, Outputs, Ref, Result, RowsOperand
 from lowbit.types import Array
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Form:
 def integer_forms(graph: Graph) -> dict[str, Form]:
     """The integer form of every LSTM and GRU that lowbit computes in integers, by the layer's first output.
 
-    Layers that lowbit computes in float too have none; one whose scales are found at run time cannot be said.
+    Layers that lowbit computes in float too have none. Scales that are found at run time, and states of four bits, cannot be said.
     """
     editor = Editor(graph)
     forms = {}
@@ -63,6 +63,13 @@ def integer_forms(graph: Graph) -> dict[str, Form]:
         except NotLowered:
             continue
         assert isinstance(made, Outputs)
+        narrow = [o.params.dtype for o in (operands[0], operands[4]) if isinstance(o, Operand) and o.params.dtype.bits < 8]
+        if narrow:
+            raise UnsupportedOp(
+                f"its input or state is {narrow[0]}, which ONNX cannot move from step to step",
+                where=node.where,
+                hint='recurrences="float", or a recipe with activations of 8 bits or more',
+            )
         behind = [(u, p) for o, p in zip(node.outputs, made.params, strict=True) for u in editor.users(o) if u.op == "quantize_linear"]
         forms[node.output.name] = Form(made, frozenset(u.output.name for u, p in behind if bracket_params(editor, u) == p))
     return forms
@@ -111,12 +118,14 @@ class _Layer:
     op: str
     attrs: Mapping[str, Any]
     x: str
-    states: tuple[str | None, str | None]  # h0; c0 or s0
+    states: tuple[str, str | None]  # h0; c0 or s0
+    state_type: int  # the element type of h
     constants: Mapping[str, Array | None]
 
     @staticmethod
     def of(w: Writer, node: Node, made: Outputs) -> _Layer:
-        call = made.call
+        call, h = made.call, made.params[0]
+        assert h is not None
         found: list[str | Array | None] = []
         for a in call.args:
             found.append(_codes(w, node, a) if isinstance(a, Ref) else a.data if isinstance(a, Const) else None)
@@ -126,7 +135,8 @@ class _Layer:
         else:
             x, wx, ws, r, rs, _, h0, bias, r_bias, inner = found
         constants = {"w": wx, "w_scale": ws, "r": r, "r_scale": rs, "bias": bias, "r_bias": r_bias}
-        layer = _Layer(w, node, call.op, call.attrs, cast("str", x), cast("Any", (h0, inner)), cast("Any", constants))
+        states, kind = cast("Any", (h0, inner)), element_type(h.dtype)
+        layer = _Layer(w, node, call.op, call.attrs, cast("str", x), states, kind, cast("Any", constants))
         layer.check_finite()
         return layer
 
@@ -146,19 +156,9 @@ class _Layer:
     def hidden(self) -> int:
         return int(self.get("r").shape[2])
 
-    @property
-    def state_type(self) -> int:
-        """The element type of h."""
-        return element_type(self.node_state.type.dtype)
-
-    @property
-    def node_state(self) -> Value:
-        before = self.w.graph.producers[cast("Value", self.node.inputs[4]).name]
-        return cast("Value", before.inputs[0])
-
     # -- numbers -------------------------------------------------------------------------------------------------------
 
-    def f32(self, v: float | Array) -> str:
+    def f32(self, v: float | np.float32 | Array) -> str:
         return self.w.constant(np.asarray(v, np.float32))
 
     def i32(self, v: int) -> str:
@@ -279,7 +279,6 @@ class _Layer:
     def first_states(self, do: Do) -> list[str]:
         """h in its own type, and the 16 bits beside it as int32: a GRU's are h's where none are given."""
         h, inner = self.states
-        assert h is not None
         if inner is not None:
             return [h, do("Cast", inner, to=INT32)]
         zero, scale = self.attrs["h_zero"], np.float32(self.attrs["h_scale"]) * np.float32(2.0 ** self.attrs["state_bits"])
