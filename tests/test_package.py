@@ -55,6 +55,7 @@ ALLOWED = {
     ("quantization", "calibration"): "brackets take their parameters from the calibration record",
     ("report", "lower"): "tells what each layer became, and runs the integers",
     ("report", "runtime"): "verifies the sessions",
+    ("export", "lower"): "a recurrence is written by its integers, and the file is compared with them",
     ("export", "frontends"): "a file says which nodes spell one op by the digest that the reader checks",
     ("runtime", "plan"): "a session executes plans",
     ("runtime", "hardware"): "what was measured is remembered for a CPU",

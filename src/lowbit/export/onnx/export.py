@@ -85,7 +85,7 @@ def export_onnx(
 
 
 def check_recurrences(value: object) -> None:
-    if value not in RECURRENCES:
+    if not isinstance(value, str) or value not in RECURRENCES:
         raise InputError(f"recurrences={shown(value)} does not exist", hint="one of " + ", ".join(RECURRENCES))
 
 

@@ -26,6 +26,7 @@ from lowbit.types import Array
 if TYPE_CHECKING:
     from lowbit.export.onnx.writer import Writer
 
+FLOAT, INT32 = 1, 6  # ONNX's numbers for them: onnx itself is imported when a file is written
 Do = Callable[..., str]  # (op_type, *inputs, **attrs) -> name of the result: a step of the graph, or of a Scan's body
 
 
@@ -314,6 +315,3 @@ def _codes(w: Writer, node: Node, ref: Ref) -> str:
     value = node.inputs[ref.index]
     assert value is not None
     return w.name(w.graph.producers[value.name].inputs[0])
-
-
-FLOAT, INT32 = element_type(dtype("float32")), element_type(dtype("int32"))
