@@ -12,7 +12,7 @@ import pytest
 
 import lowbit
 from lowbit.cli import main
-from lowbit.errors import CalibrationError, GraphError, LowbitWarning
+from lowbit.errors import CalibrationError, GraphError, LowbitWarning, QuantError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.quantization.rules import CalibratedQuantRule, FloatRule
@@ -83,13 +83,37 @@ def test_one_sample_is_not_said_to_be_held_back() -> None:
 def test_rules_that_match_nothing_are_warned_of_by_every_verb(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = r"rule 0: CalibratedQuantRule 'nope' matches no layer"
     rules = [CalibratedQuantRule("nope"), FloatRule("fc")]
-    for call in (lowbit.calibrate, lowbit.quantize):
+    nothing = 'nothing is quantized: your rules give no layer integers; with recipe="int8" (--recipe int8) they match before its rules'
+    for call, warned in ((lowbit.calibrate, [text]), (lowbit.quantize, [text, nothing])):
         with pytest.warns(LowbitWarning) as told:
-            call(network(), samples(), rules=rules)
-        assert [str(w.message) for w in told] == [text]  # once
+            call(network(), samples(), rules=rules)  # type: ignore[operator]
+        assert [str(w.message) for w in told] == warned  # once
     (here / "r.toml").write_text('[[rule]]\nkind = "calibrated"\npattern = "nope"\n')
-    for verb in ("quantize {0}/net.lowbit --rules {0}/r.toml -o {0}/q.lowbit", "calibrate {0}/net.lowbit --rules {0}/r.toml -o {0}/r.json"):
-        assert said(here, capsys, f"{verb} --data {{0}}/fine.npz")[1] == f"warning: {text}\n"
+    verbs = {"quantize {0}/net.lowbit --rules {0}/r.toml -o {0}/q.lowbit": [text, nothing]}
+    verbs["calibrate {0}/net.lowbit --rules {0}/r.toml -o {0}/r.json"] = [text]
+    for verb, warned in verbs.items():
+        out, err = said(here, capsys, f"{verb} --data {{0}}/fine.npz")
+        assert err == "".join(f"warning: {w}\n" for w in warned)
+        assert ("note: guard: off (no recipe stands behind your rules)\n" in out) == verb.startswith("quantize")
+
+
+def test_a_rule_for_an_op_that_is_none_says_so() -> None:
+    for op, told in (("linaer", "there is no op 'linaer' (linear"), ("nosuchop", "there is no op 'nosuchop' (docs/ops.md lists them)")):
+        with pytest.warns(LowbitWarning) as said:
+            lowbit.quantize(network(), samples(), rules=[FloatRule(".*", ops=(op,)), CalibratedQuantRule(".*")])
+        assert f"rule 0: FloatRule '.*' matches no layer: {told}" in str(said[0].message)
+
+
+def test_16_bits_that_are_asked_for_and_ruled_out_together_are_refused_or_warned_of(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for recipe in ("int16", "int16-w16"):
+        with pytest.raises(QuantError, match=rf"recipe {recipe} gives layers 16 bits, and wide=False \(--no-wide\) is to give none"):
+            lowbit.quantize(network(), samples(), recipe=recipe, wide=False)
+    assert main(f"quantize {here}/net.lowbit --data {here}/fine.npz --recipe int16 --no-wide -o {here}/q.lowbit".split()) == 1
+    assert "Try: --recipe int8, or without --no-wide" in capsys.readouterr().err
+    text = "rule 0: CalibratedQuantRule 'fc' gives int16: wide=False (--no-wide) binds the guard, not your rules"
+    with pytest.warns(LowbitWarning) as said:
+        lowbit.quantize(network(), samples(), rules=[CalibratedQuantRule("fc", "int16")], recipe="int8", wide=False)
+    assert [str(w.message) for w in said] == [text]
 
 
 def test_a_network_without_outputs_is_refused_before_any_work(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

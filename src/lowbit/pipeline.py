@@ -21,8 +21,9 @@ from lowbit.ir.samples import as_samples, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.lower import lower
 from lowbit.lower.integer import quantized_nodes
+from lowbit.quant_params import quant_dtype
 from lowbit.quantization.recipes import recipe as rules_of
-from lowbit.quantization.rules import QuantRule, as_rules
+from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.runtime.session import Session
 
@@ -181,6 +182,8 @@ def quantize(
     if on_step is not None and not callable(on_step):
         raise InputError(f"on_step={shown(on_step)} cannot be called", hint="on_step=print")
     chosen = chosen_rules(recipe, rules)
+    if not wide:
+        need_narrow(graph, recipe, chosen)
     named = guarded_recipe(chosen)
     if guard and named is not None and calibration is not None and not isinstance(calibration, CalibrationRecord):
         from lowbit.accuracy.goal import Goal
@@ -205,6 +208,10 @@ def quantize(
     assert record is None or isinstance(record, CalibrationRecord)
     transform = QuantizationTransform(chosen)
     made = transform.apply(graph, record, strict=strict)
+    if recipe is None and rules is not None and not quantized_nodes(made):
+        text = 'nothing is quantized: your rules give no layer integers; with recipe="int8" (--recipe int8) they match before its rules'
+        warnings.warn(text, LowbitWarning, stacklevel=2)
+        return replace(made, notes={**made.notes, "guard": "off (no recipe stands behind your rules)"})
     if not transform.taps(graph).observed:
         return made  # no range was learned: there is nothing that it would have looked at
     if not guard:
@@ -226,6 +233,22 @@ def chosen_rules(recipe: str | None, rules: Iterable[QuantRule] | None) -> tuple
     if not found:
         raise QuantError("there are no rules in rules=", hint='rules=[lowbit.CalibratedQuantRule(".*", "int8")], or recipe="int8"')
     return found if recipe is None else (*found, *rules_of(recipe))
+
+
+def need_narrow(graph: Graph, recipe: str | None, chosen: Sequence[QuantRule]) -> None:
+    """An error where a recipe gives layers 16 bits, a warning where a rule does: both were asked for together with wide=False."""
+    unused = {id(r) for r in RuleMatcher(chosen).unused(graph)}
+    behind = len(chosen) - len(rules_of(recipe)) if recipe is not None else len(chosen)
+    for i, rule in enumerate(chosen):
+        if rule.mode != "static" or quant_dtype(rule.dtype).bits != 16 or id(rule) in unused:
+            continue
+        if i >= behind:
+            what = f"recipe {recipe} gives layers 16 bits, and wide=False (--no-wide) is to give none"
+            raise QuantError(what, hint='recipe="int8", or wide=True')
+        text = (
+            f"rule {i}: {type(rule).__name__} {rule.pattern!r} gives {rule.dtype}: wide=False (--no-wide) binds the guard, not your rules"
+        )
+        warnings.warn(text, LowbitWarning, stacklevel=3)
 
 
 def guarded_recipe(rules: Sequence[QuantRule]) -> str | None:

@@ -32,6 +32,7 @@ VERBS = {
 OPTIONS = {
     IGNORE: "lowbit calibrate --ignore-nonfinite",
     "strict=False only warns": "without --strict it is a warning",
+    'recipe="int8", or wide=True': "--recipe int8, or without --no-wide",
     "data or a calibration record": "--data samples.npz or --record record.json",
 }
 

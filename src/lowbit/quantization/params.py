@@ -99,7 +99,8 @@ def given_weight_params(data: Array, decided: QuantNode, axes: list[int]) -> Qua
         return QuantParams(decided.weight, scales[0], None, decided.weight_scheme)
     if len(axes) > 1 or len(scales) != channels:
         need = f"{channels} channels" if len(axes) == 1 else "channels along several axes, which take one scale"
-        raise QuantError(f"weight_scale has {len(scales)} numbers, the weights have {need}", hint="one for each channel, or one for all")
+        what = f"weight_scale has {len(scales)} numbers, the weights have {need}"
+        raise QuantError(what, where=decided.because, hint="one for each channel, or one for all")
     return QuantParams(decided.weight, np.array(scales, np.float32), None, decided.weight_scheme, PerAxis(axes[-1]))
 
 

@@ -7,6 +7,7 @@ A rule of your own is a subclass with its `matches` or `create_quant_node`; noth
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from lowbit.dtypes import DType, dtype
 from lowbit.errors import DTypeError, InputError, QuantError
 from lowbit.ir.graph import Graph, Node
 from lowbit.numerics import as_array
+from lowbit.ops.op import OPS
 from lowbit.ops.quant import QUANTIZABLE, QuantSpec
 from lowbit.quant_params import QuantParams, Scheme, quant_dtype
 from lowbit.types import Array
@@ -185,7 +187,8 @@ class StaticQuantRule(QuantRule):
         """The weights' scales as they were given, checked."""
         if self.weight_scale is None:
             return None
-        scales = self._numbers("weight_scale", self.weight_scale).astype(np.float32)
+        with np.errstate(over="ignore"):  # what is too large for float32 is refused below
+            scales = self._numbers("weight_scale", self.weight_scale).astype(np.float32)
         fine = bool(scales.size) and scales.ndim <= 1 and bool(np.all(np.isfinite(scales) & (scales > 0)))
         if not fine or (scales.size > 1 and not self.per_channel):
             need = "one, or one for each channel" if self.per_channel else "one, for per_channel=False"
@@ -322,7 +325,7 @@ class RuleMatcher:
         for rule in self.unused(graph):
             matched = [n for n in graph.nodes if rule.matches(n)]
             if not matched:
-                why = "matches no layer"
+                why = "matches no layer" + unknown_ops(rule)
             elif any(n.op in QUANTIZABLE for n in matched):
                 why = "decides nothing: rules before it match all of its layers"
             elif rule.mode == "float":
@@ -336,6 +339,15 @@ class RuleMatcher:
         """Rules that decide nothing in this graph: they match no node, or earlier rules match all of theirs."""
         used = {id(r) for n in graph.nodes if n.op in QUANTIZABLE and (r := self.rule_for(n)) is not None}
         return [r for r in self.rules if id(r) not in used]
+
+
+def unknown_ops(rule: QuantRule) -> str:
+    """What to add where a rule matches nothing because it names ops that there are not: ": there is no op 'con' (conv?)"."""
+    for op in rule.ops:
+        if op not in OPS:
+            near = difflib.get_close_matches(op, OPS, n=3)
+            return f": there is no op {op!r} ({' or '.join(near)}?)" if near else f": there is no op {op!r} (docs/ops.md lists them)"
+    return ""
 
 
 def as_rules(rules: Iterable[QuantRule]) -> tuple[QuantRule, ...]:

@@ -310,7 +310,7 @@ class _Apply:
                 bits = 30 if decided.activation.bits <= 8 else 50
                 held = holding(params, bias, input_scale, bits)
                 if decided.weight_scale is not None and held != params:
-                    raise too_fine(params, held, bias, bits)
+                    raise too_fine(params, held, bias, bits).at(decided.because)
                 params = held
         elif spec.output == "same" and node.output.name in self.params:
             params = self.params[node.output.name]  # one rounding: the integers are those of the result
