@@ -180,3 +180,12 @@ def test_tables_of_16_bits_are_told_with_their_bytes() -> None:
     found = quantize(graph, samples(graph), rules=[CalibratedQuantRule(".*", "int16")])
     (told,) = [r for r in coverage(graph, found).remarks if r.startswith("tables: ")]
     assert told == "tables: act read 16 bits by tables, 131,072 bytes beside the weights; quantize with wide=False (--no-wide) does without"
+
+
+def test_data_of_any_size_is_calibrated_without_overflow() -> None:
+    graph = depthwise_network()
+    data = [{k: x * np.float32(1e30) for k, x in sample.items()} for sample in samples(graph)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = quantize(graph, data)
+    assert any(n.op == "q_conv" for n in lower(found).graph.nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -146,10 +147,8 @@ def test_the_users_scales_of_weights_are_taken_one_for_each_channel_or_one_for_a
 
 
 def test_scales_of_weights_in_another_number_than_channels_name_the_layer() -> None:
-    with pytest.raises(
-        QuantError,
-        match=r"conv 'one': StaticQuantRule\('\^one\$'\): weight_scale has 2 numbers, the weights have 6 channels.\n  Try: one for each channel",
-    ):
+    place = re.escape("conv 'one': StaticQuantRule('^one$'): ")
+    with pytest.raises(QuantError, match=place + "weight_scale has 2 numbers, the weights have 6 channels.\n  Try: one for each channel"):
         lowbit.quantize(network(), DATA, rules=[StaticQuantRule("^one$", weight_scale=[0.1, 0.2]), CalibratedQuantRule(".*")])
 
 
@@ -165,10 +164,8 @@ def test_a_scale_of_weights_that_the_bias_does_not_fit_is_refused_and_never_repl
     """On the grid input scale × weight scale a bias of 50 would need 42 bits."""
     rule = StaticQuantRule("^fc$", scale=0.5, weight_scale=own)
     data = [weights(4, 8, seed=i) for i in range(3)]
-    with pytest.raises(
-        QuantError,
-        match=r"linear 'fc': StaticQuantRule\('\^fc\$'\): weight_scale 1e-09.* its bias 50 .* more than 30 bits.*\n  Try: weight_scale=.* or larger",
-    ):
+    text = re.escape("linear 'fc': StaticQuantRule('^fc$'): ") + "weight_scale 1e-09.* its bias 50 .* more than 30 bits.*"
+    with pytest.raises(QuantError, match=text + "\n  Try: weight_scale=.* or larger"):
         lowbit.quantize(biased([0.1, 50.0, 0.2]), data, rules=[rule])
     q = lowbit.quantize(biased([0.1, 0.001, 0.2] if isinstance(own, list) else [0.0, 0.0, 0.0]), data, rules=[rule])
     assert np.array_equal(weight_of(q, "fc")[0].scale, np.float32(own)) and lower(q).islands == ()

@@ -198,3 +198,14 @@ def test_calibrate_and_quantize_call_a_bad_sample_by_the_same_number(bad: list[i
             lowbit.calibrate(network(), data) if guarded is None else lowbit.quantize(network(), data, guard=guarded)
         errors.append(str(e.value).split(": ")[:2])
     assert errors[0] == errors[1] == errors[2] and errors[0][0] == f"batch {min(bad) if np.isnan(value) else bad[0]}"
+
+
+def test_numbers_that_are_left_out_of_calibration_are_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.concatenate([s["x"] for s in samples()])
+    x[3, :5] = np.nan
+    np.savez(here / "some.npz", x=x, state=np.zeros((8, 4), np.float32))
+    line = "calibrate {0}/net.lowbit --ignore-nonfinite -o {0}/r.json --data {0}/"
+    out, _ = said(here, capsys, line + "some.npz")
+    assert out.startswith("left out: 5 in x, 4 in h (NaN and infinities)\n")
+    assert said(here, capsys, line + "fine.npz")[0].startswith("left out: nothing (NaN and infinities)\n")
+    assert json.loads(said(here, capsys, line + "some.npz --json")[0])["ignored"] == {"x": 5, "h": 4}

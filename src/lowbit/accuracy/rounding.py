@@ -31,6 +31,7 @@ WIDEST = 1152  # inputs whose errors are made good together: the cost is their t
 BLOCK = 32
 ROWS = 128  # that are rounded at a time: their floats fit the cache, and a large layer takes no more memory than they
 DAMPING = 0.01
+LARGE = 2.0**50  # of an input: sums of squares beyond it come near the end of float32
 
 
 def better_weights(
@@ -87,7 +88,7 @@ def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: Sequence[En
     ints = np.empty(matrix.shape, stored.data.dtype)
     per_group = len(matrix) // len(parts[0])
     for g in range(len(parts[0])):
-        cols = np.concatenate([p[g] for p in parts], axis=1).astype(np.float32, copy=False)
+        cols = tamed(np.concatenate([p[g] for p in parts], axis=1).astype(np.float32, copy=False))
         inputs = _inputs(cols)
         importance = np.einsum("ij,ij->i", cols, cols, dtype=np.float64) / max(cols.shape[1], 1)
         for start in range(g * per_group, (g + 1) * per_group, ROWS):
@@ -101,6 +102,12 @@ def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: Sequence[En
         changed[layer.scale] = scales.reshape(-1).astype(np.float32).reshape(scale.shape)
         _regrid(layer, graph, quantized, changed, envs)
     _renew(layer, changed, envs)
+
+
+def tamed(cols: Array) -> Array:
+    """The inputs, times a power of two where their squares would leave float32: what is better for the weights stays the same."""
+    peak = float(np.abs(cols).max(initial=0))
+    return np.ldexp(cols, -int(np.log2(peak))) if LARGE < peak < np.inf else cols
 
 
 def _renew(layer: Layer, changed: dict[str, Array], envs: Sequence[Env]) -> None:

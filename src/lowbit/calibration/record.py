@@ -127,6 +127,11 @@ class CalibrationRecord:
         p = self.params(tap, dtype, scheme)
         return CalibrationEntry(p.axis(64), tuple(map(float, p.scale.reshape(-1))), tuple(map(int, p.zero_point.reshape(-1))))
 
+    @property
+    def ignored(self) -> dict[str, int]:
+        """How many NaN and infinities were left out, for each tap that had some."""
+        return {name: tap.ignored for name, tap in self.taps.items() if isinstance(tap, Observer) and tap.ignored}
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.taps)
 

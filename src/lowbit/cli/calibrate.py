@@ -19,6 +19,7 @@ from lowbit.report.text import counted
 
 HELP = "learn the ranges of a network's values from data"
 DEFAULT = "int8"
+SHOWN = 4  # values that are named where numbers were left out of them
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -68,8 +69,13 @@ def main(args: argparse.Namespace) -> None:
         )
     record.save(args.out)
     if args.json:
-        print_json({"written": args.out, "taps": len(record), "batches": len(data), "rows": data.rows, "method": args.method})
+        found = {"written": args.out, "taps": len(record), "batches": len(data), "rows": data.rows, "method": args.method}
+        print_json(found | ({"ignored": record.ignored} if args.ignore_nonfinite else {}))
         return
+    if args.ignore_nonfinite:
+        named = [f"{n:,} in {name}" for name, n in record.ignored.items()]
+        more = f" and {len(named) - SHOWN} more values" if len(named) > SHOWN else ""
+        say(f"left out: {', '.join(named[:SHOWN]) + more if named else 'nothing'} (NaN and infinities)")
     say(f"written: {args.out}, the ranges of {counted(len(record), 'value')} over {data} ({args.method})")
     named = [f"--rules {args.rules}"] if args.rules else []
     same = " ".join([*named, f"--recipe {args.recipe or DEFAULT}"] if args.recipe or not named else named)
