@@ -167,6 +167,20 @@ def test_the_file_is_tried_against_integers_and_shares_its_table(tmp_path: Path)
         lowbit.load(tmp_path / "m.onnx")
 
 
+def test_a_file_that_onnx_runtimes_default_session_refuses_says_what_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuses(data: bytes, inputs: Feed, *, optimize: bool = False, fused: bool = False) -> Feed:
+        if fused or (optimize and not allowed):
+            raise RuntimeError("output_dtype INT8 does not match y_zero_point type UINT8")
+        return run_onnx(data, inputs, optimize=optimize)
+
+    monkeypatch.setattr("lowbit.export.onnx.check.run_onnx", refuses)
+    q = in_integers(network("lstm", 1, "forward"))
+    allowed = True
+    assert export_onnx(q, tmp_path / "a.onnx").ran.endswith("session.qdqisint8allowed = 1 does (SessionOptions.add_session_config_entry)")
+    allowed = False
+    assert export_onnx(q, tmp_path / "a.onnx").ran.endswith("does not match y_zero_point type UINT8; ORT_DISABLE_ALL runs it")
+
+
 def test_what_cannot_be_said_is_refused(tmp_path: Path) -> None:
     q = in_integers(network("lstm", 1, "forward"), "int8-dynamic")
     with pytest.raises(UnsupportedOp) as e:
