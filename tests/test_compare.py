@@ -285,6 +285,17 @@ def test_channels_that_were_scaled_are_measured_as_the_float_network_has_them() 
         assert r.accumulated_db is None or r.accumulated_db > 60, r
 
 
+def test_nodes_of_one_layer_are_told_apart_as_the_reasons_have_them() -> None:
+    b = Builder("one")
+    x = b.input("x", TensorType((2, 4), "float32"))
+    for op in ("relu", "sigmoid", "relu", "relu"):
+        x = b.add(op, x, name="se")
+    g = b.finish({"y": x})
+    q = quantize(g, [np.random.default_rng(i).standard_normal((2, 4)).astype(np.float32) for i in range(3)])
+    names = ["se", "se (sigmoid)", "se (relu)", "se (relu 2)"]
+    assert [s.layer for s in coverage(g, q).layers] == names == list(q.reasons)
+
+
 def test_the_summary_names_float_layers_by_reason() -> None:
     rows = [(f"n{i}", "float", "no rule matches") for i in range(6)] + [("p", "float", "rule"), ("c", "integer", ""), ("s", "indices", "")]
     assert summary(rows) == "1 of 8 layers integer; float: n0, n1, n2, n3 and 2 more (no rule matches), p (rule)"  # type: ignore[arg-type]

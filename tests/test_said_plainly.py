@@ -86,7 +86,7 @@ def test_rules_that_match_nothing_are_warned_of_by_every_verb(here: Path, capsys
     nothing = 'nothing is quantized: your rules give no layer integers; with recipe="int8" (--recipe int8) they match before its rules'
     for call, warned in ((lowbit.calibrate, [text]), (lowbit.quantize, [text, nothing])):
         with pytest.warns(LowbitWarning) as told:
-            call(network(), samples(), rules=rules)  # type: ignore[operator]
+            call(network(), samples(), rules=rules)
         assert [str(w.message) for w in told] == warned  # once
     (here / "r.toml").write_text('[[rule]]\nkind = "calibrated"\npattern = "nope"\n')
     verbs = {"quantize {0}/net.lowbit --rules {0}/r.toml -o {0}/q.lowbit": [text, nothing]}

@@ -6,9 +6,10 @@ A Value is defined once: by an input, a constant or a node. Nodes stand in an or
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, count
 from os import PathLike
 from typing import Any, Union
 
@@ -149,14 +150,10 @@ class Graph:
     def reasons(self) -> dict[str, str]:
         """Why each layer is what it is, by the layer's name: the notes on nodes, which themselves go by the names of values.
 
-        Where several nodes are one layer's, those behind the first have their op beside the name: "encoder (reshape)".
+        Where several nodes are one layer's, they are told apart as `layer_names` says.
         """
-        found: dict[str, str] = {}
-        for n in self.nodes:
-            if n.output.name in self.notes:
-                layer = n.name or n.output.name
-                found[layer if layer not in found else f"{layer} ({n.op})"] = self.notes[n.output.name]
-        return found
+        noted = [n for n in self.nodes if n.output.name in self.notes]
+        return {layer: self.notes[n.output.name] for n, layer in zip(noted, layer_names(noted), strict=True)}
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -200,6 +197,16 @@ def need_outputs(graph: Graph) -> Graph:
     if not graph.outputs:
         raise GraphError("the network has no outputs", where=graph.name, hint="a file that names what it computes; lowbit inspect shows it")
     return graph
+
+
+def layer_names(nodes: Iterable[Node]) -> list[str]:
+    """A name of its own for each node: the layer's; behind its first node with the op, "se (relu)", and a number, "se (relu 2)"."""
+    found: dict[str, None] = {}
+    for n in nodes:
+        layer = n.name or n.output.name
+        tried = chain((layer, f"{layer} ({n.op})"), (f"{layer} ({n.op} {i})" for i in count(2)))
+        found[next(name for name in tried if name not in found)] = None
+    return list(found)
 
 
 def need_graph(value: object, call: str) -> Graph:

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from lowbit.dims import Dim
-from lowbit.ir.graph import SCALED, STAYS_FLOAT, Graph, Node, Value
+from lowbit.ir.graph import SCALED, STAYS_FLOAT, Graph, Node, Value, layer_names
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import BRACKETS, Lowered, bracket_params, lower
 from lowbit.lower.signed import signed
@@ -118,6 +118,7 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
     named = {(n.name, n.op): n for n in quantized.nodes}
     owners: dict[str, Node] = {}  # a node of the integer graph, by its first output -> the first layer it stands for
     layers = []
+    called = {n.output.name: name for n, name in zip(graph.nodes, layer_names(graph.nodes), strict=True)}
     for node in graph.nodes:
         layer = node.name or node.output.name
         end = measured_at(graph, seen, node)
@@ -136,11 +137,11 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
                 because = found or (because and "what is beside it is float")
         because = because.removeprefix(STAYS_FLOAT)
         if kind == "integer" and owner is not node:
-            kind, because = "inside", f"part of {owner.name or owner.output.name}"
+            kind, because = "inside", f"part of {called[owner.output.name]}"
         bound = bound_of(standing) if kind == "integer" and standing is not None else None
         layers.append(
             LayerState(
-                layer,
+                called[node.output.name],
                 node.op,
                 end if end is not None and kind != "inside" else "",
                 kind,
