@@ -44,11 +44,10 @@ Times are of one machine: what counts is the ratio. Single layers stand in [kern
 """
 
 FOOT = """
-ResNet-50 takes 0.75 to 0.79 in most runs since its first layer is done by tiles, and up to 0.87 in some. By `session.profile`,
-the LSTM has half of its time in a head of 10,000 words (87
-GMAC/s), the rest input products and a recurrence that reads 1 MB of weights at each of 70 steps (57 GMAC/s, what the second-level cache
-gives); 0.60 would take 116 GMAC/s over all. DS-CNN has 60 % of its
-time in 1×1 layers of 64 channels, which are at the peak of the loop of pairs.
+ResNet-50 takes 0.75 to 0.79 in most runs, and up to 0.87 in some. By `session.profile`, the LSTM has half of its time in a head of 10,000
+words (87 GMAC/s), the rest in input products and in a recurrence that reads 1 MB of weights at each of 70 steps (63 GMAC/s, what the
+second-level cache gives); 0.60 would take 112 GMAC/s over all. DS-CNN has 60 % of its time in 1×1 layers of 64 channels, which are at the
+peak of the loop of pairs.
 """
 
 
