@@ -3,7 +3,7 @@
     python benchmarks/ort_agreement.py [--networks resnet9 vit …] [--recipes int8 uint8] [--recurrences float] [--markdown] [--json o.json]
 
 A layer is what stands between integers in the Q/DQ graph: dequantize → op → quantize. It is lowered and run by lowbit's interpreter,
-and exported and run by ONNX Runtime with its integer kernels (default optimizations). Both activations and weights are signed (int8) or
+and exported and run by ONNX Runtime (its integer kernels, where it has them). Both activations and weights are signed (int8) or
 unsigned (uint8): kernels for unsigned by signed products saturate in 16 bits on CPUs without VNNI. Told are the bytes compared, of all
 that ops between integers make: what stays float, in whole or in part, is not compared. LSTM and GRU, for which ONNX has no integer op, are
 exported by their integer arithmetic (a Scan); --recurrences float takes ONNX's float ops between brackets instead.

@@ -155,7 +155,7 @@ class _Apply:
         """A cast to float before a layer that a rule keeps so, where lowering would take it for integers: it leaves with the lowering.
 
         That is where integers may stand before all it reads, or where it is a clamp that the layer before it could hold. The mark is an
-        op, so that it travels with the graph into every file.
+        op, so that it travels with the graph into files of ours; another program may drop a cast to the type that is there.
         """
         now = self.current(node)
         read = [v for i in QUANTIZABLE[node.op].spec.positions(len(now.inputs)) if (v := now.inputs[i]) is not None]

@@ -173,7 +173,7 @@ def wide_tables(integer: Graph) -> tuple[str, ...]:
     named = [n.name or n.output.name for n, _ in found.values()]
     shown = ", ".join(named[:TOLD]) + (f" and {len(named) - TOLD} more" if len(named) > TOLD else "")
     bytes_told = f"{total:,} bytes beside the weights"
-    return (f"tables: {shown} read 16 bits by tables, {bytes_told}; quantize with wide=False (--no-wide) does without",)
+    return (f"tables: {shown} read 16 bits by tables, {bytes_told}; wide=False (--no-wide) keeps the guard from them",)
 
 
 def stored_twice(graph: Graph, quantized: Graph) -> tuple[str, ...]:
