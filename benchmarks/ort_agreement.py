@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -29,13 +29,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from lowbit.export.onnx import RECURRENCES, onnx_bytes
 from lowbit.export.onnx.check import run_onnx
-from lowbit.ir.build import prune
-from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
 from lowbit.lower import lower
+from lowbit.lower.alone import layer_graphs
+from lowbit.lower.integer import BRACKETS
 from lowbit.types import Array
 
-BRACKETS = ("quantize_linear", "dequantize_linear")
 WIDTHS = (18, 6, 4, 26, 6, 9, 2, 4)  # network, recipe, layers, bytes compared of all, differing, equal, off by at most, holds
 
 
@@ -51,37 +51,6 @@ class Layer:
     bytes: int
     differ: int
     most: int
-
-
-def layer_graphs(graph: Graph) -> Iterator[tuple[Node, Graph]]:
-    """Each op between integers as a graph of its own, from the integers before it to the integers behind it."""
-    for last in graph.nodes:
-        if last.op != "quantize_linear":
-            continue
-        nodes, inputs = region(graph, last)
-        ops = [n for n in nodes if n.op not in BRACKETS]
-        if ops and inputs and all(v.name in graph.producers and not v.type.dtype.is_float for v in inputs):
-            main = next((n for n in ops if n.definition.macs is not None), ops[0])
-            yield main, prune(Graph(tuple(inputs), {"y": last.output}, tuple(nodes), graph.constants, main.name or main.op))
-
-
-def region(graph: Graph, last: Node) -> tuple[list[Node], list[Value]]:
-    """The nodes that lead to `last` from integers (or from inputs of the graph), and those integers."""
-    members: dict[str, Node] = {}
-    inputs: dict[str, Value] = {}
-    stack = [last]
-    while stack:
-        node = stack.pop()
-        members[node.output.name] = node
-        for v in node.inputs:
-            if v is None or v.name in graph.constants:
-                continue
-            before = graph.producers.get(v.name)
-            if before is None or before.op == "quantize_linear":
-                inputs[v.name] = v
-            elif before.output.name not in members:
-                stack.append(before)
-    return [n for n in graph.nodes if n.output.name in members], list(inputs.values())
 
 
 @dataclass(frozen=True)

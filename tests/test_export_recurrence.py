@@ -13,8 +13,8 @@ import pytest
 
 import lowbit
 from benchmarks.ort_agreement import compare, quantized
-from lowbit.errors import InputError, UnsupportedOp
-from lowbit.export.onnx import export_onnx, onnx_bytes
+from lowbit.errors import FormatError, InputError, UnsupportedOp
+from lowbit.export.onnx import export_onnx, onnx_bytes, recurrence
 from lowbit.export.onnx.check import run_onnx
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Constant, Graph, Value
@@ -165,6 +165,19 @@ def test_the_file_is_tried_against_integers_and_shares_its_table(tmp_path: Path)
     assert [t.dims[0] for t in model.graph.initializer if list(t.dims) == [1 << 16]] == [1 << 16]
     with pytest.raises(UnsupportedOp, match="Scan"):
         lowbit.load(tmp_path / "m.onnx")
+
+
+def test_a_layer_of_other_bytes_is_not_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Floor for Round moves codes by one: within what a file of float brackets is allowed, and not what was promised."""
+
+    def floored(self: Any, do: Any, t: str) -> str:
+        return as_it_is(self, lambda op, *a, **k: do("Floor" if op == "Round" else op, *a, **k), t)  # type: ignore[no-any-return]
+
+    as_it_is = recurrence._Layer.rounded
+    monkeypatch.setattr(recurrence._Layer, "rounded", floored)
+    with pytest.raises(FormatError, match=r"lstm 'layer0'.*other integers than lowbit: \d+ of \d+ differ"):
+        export_onnx(in_integers(network("lstm", 2, "bidirectional")), tmp_path / "m.onnx", recurrences="integer")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_that_onnx_runtimes_default_session_refuses_says_what_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from lowbit.ir.bind import bind
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
 from lowbit.lower import lower
+from lowbit.lower.alone import layer_graphs
 from lowbit.types import Array
 
 SIZES = (2, 1, 8, 32, 48, 64, 224)  # tried in turn for symbolic dimensions, because some networks fit some sizes only
@@ -80,6 +81,31 @@ def check_bytes(graph: Graph, data: bytes, *, integers: bool = False) -> tuple[s
     against = floats if quantized and not integers else "lowbit's interpreter"
     errors = f"errors up to {found.max_error:.1e} of the range against {against}"
     return f"run in {found.runtime} on random inputs, {errors}{fused_remark(data, inputs, ours, found)}", found
+
+
+def check_recurrences(graph: Graph, write: Callable[[Graph], bytes]) -> None:
+    """A FormatError unless ONNX Runtime gives the very bytes of every LSTM and GRU in integers, each alone, on those of a random input.
+
+    The whole file is allowed the steps by which float brackets differ; these layers are not.
+    """
+    found_inputs = random_inputs(graph) if importlib.util.find_spec("onnxruntime") is not None else None
+    if found_inputs is None:
+        return  # `check_bytes` says why
+    bound, inputs = found_inputs
+    seen: dict[str, Array] = {}
+    run(bound, inputs, on_value=lambda v, x: seen.__setitem__(v.name, x) if not v.type.dtype.is_float else None)
+    for node, alone in layer_graphs(bound):
+        lowered = lower(alone)
+        if node.op not in ("lstm", "gru") or lowered.islands:
+            continue
+        codes = {v.name: seen[v.name] for v in alone.inputs}
+        differ = int((run(lowered.graph, codes)["y"] != run_onnx(write(alone), codes)["y"]).sum())
+        if differ:
+            raise FormatError(
+                f"ONNX Runtime gives other integers than lowbit: {differ:,} of {seen[alone.outputs['y'].name].size:,} differ",
+                where=node.where,
+                hint='recurrences="float" writes the standard op; please report it',
+            )
 
 
 def fused_remark(data: bytes, inputs: Mapping[str, Array], ours: Mapping[str, Array], found: Agreement) -> str:

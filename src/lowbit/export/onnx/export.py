@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 
 from lowbit.arguments import flag, shown, whole
 from lowbit.arguments import path as needed
 from lowbit.errors import FormatError, InputError
-from lowbit.export.onnx.check import Agreement, check_bytes
+from lowbit.export.onnx.check import Agreement, check_bytes, check_recurrences
 from lowbit.export.onnx.writer import Writer
 from lowbit.files import check_target, write_whole
 from lowbit.ir.graph import Graph, need_graph
@@ -62,7 +63,7 @@ def export_onnx(
         flag(name, value)
     if opset is not None:
         whole("opset", opset, 1, 1000)
-    check_recurrences(recurrences)
+    known_recurrences(recurrences)
     target = needed(path)
     if target.suffix != ".onnx":
         raise FormatError(f"files of kind '{target.suffix}' are not written", where=target.name, hint="a name that ends in .onnx")
@@ -78,19 +79,21 @@ def export_onnx(
     data = model.SerializeToString(deterministic=True)
     ran, agreement = "not asked for", None
     if check:
+        if recurrences == "integer":
+            check_recurrences(graph, partial(onnx_bytes, opset=opset, matmul_nbits=matmul_nbits, recurrences=recurrences))
         ran, agreement = check_bytes(graph, data, integers=recurrences == "integer")
     write_whole(target, data)
     version = next(o.version for o in model.opset_import if not o.domain)
     return ExportReport(str(target), version, model.ir_version, len(model.graph.node), len(data), check, ran, agreement)
 
 
-def check_recurrences(value: object) -> None:
+def known_recurrences(value: object) -> None:
     if not isinstance(value, str) or value not in RECURRENCES:
         raise InputError(f"recurrences={shown(value)} does not exist", hint="one of " + ", ".join(RECURRENCES))
 
 
 def onnx_bytes(graph: Graph, *, opset: int | None = None, matmul_nbits: bool = False, recurrences: str = "float") -> bytes:
     """The bytes of the file that `export_onnx` would write, not checked."""
-    check_recurrences(recurrences)
+    known_recurrences(recurrences)
     data: bytes = Writer(graph, opset, matmul_nbits, recurrences).model().SerializeToString(deterministic=True)
     return data
