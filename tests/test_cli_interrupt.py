@@ -1,4 +1,4 @@
-"""Ctrl-C while processes work: one word, no traceback of theirs, and none of them left."""
+"""The end of a command while processes work: one word, no traceback of theirs, and none of them left."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,29 @@ def test_an_interrupt_with_workers_says_one_word_and_leaves_no_process(tmp_path:
     for pid in children:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are ended by a POSIX signal")
+def test_workers_end_with_a_parent_that_was_told_to_stop(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    with subprocess.Popen([sys.executable, str(script), "at work"], stdout=subprocess.PIPE, text=True, start_new_session=True) as ran:
+        assert ran.stdout is not None
+        children = [int(pid) for pid in ran.stdout.readline().split()]
+        os.kill(ran.pid, signal.SIGTERM)  # to the parent alone
+        ran.wait(60)
+    end = time.monotonic() + 30
+    while (left := [pid for pid in children if alive(pid)]) and time.monotonic() < end:
+        time.sleep(0.05)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert len(children) == 2 and not left
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"

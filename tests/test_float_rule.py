@@ -58,6 +58,7 @@ def test_a_layer_with_a_float_rule_reads_and_gives_floats(op: str, dtype: str, s
     g = network(LAYERS[op], shared)
     q = lowbit.quantize(g, DATA, rules=[FloatRule("^it$", because="mine"), CalibratedQuantRule(".*", dtype)])
     low = lower(q).graph
+    assert q.node("it").op == op, "what keeps it float has no name of a layer"
     it = low.node("it")
     assert (it.op, it.output.type.dtype.name) == (op, "float32")
     assert all(v.type.dtype.name == "float32" for v in it.inputs if v is not None)

@@ -160,7 +160,7 @@ class _Apply:
         now = self.current(node)
         read = [v for i in QUANTIZABLE[node.op].spec.positions(len(now.inputs)) if (v := now.inputs[i]) is not None]
         if (read and all(map(self.may_be_integers, read))) or (is_clamp(node.op) and self.may_hold(read[0])):
-            kept = self.editor.add("cast", read[0], name=node.name, out=f"{node.output.name}:float", to=read[0].type.dtype.name)
+            kept = self.editor.add("cast", read[0], out=f"{node.output.name}:float", to=read[0].type.dtype.name)
             self.editor.set_inputs(now, [kept if v == read[0] else v for v in now.inputs])
 
     def may_be_integers(self, value: Value) -> bool:
