@@ -1,11 +1,11 @@
 # Each target makes .venv and installs what it needs by itself; nothing is done twice when nothing changed.
-#   make demo    make test    make check    make test-csrc    make test-targets    make test-aarch64    make e2e
+#   make demo    make test    make check    make test-csrc    make test-targets    make test-aarch64    make e2e    make bench
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/contracts csrc/contracts/* csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt src/lowbit/runtime/kernel_table.py)
 
-.PHONY: docs demo test test-csrc test-targets test-aarch64 check clean e2e
+.PHONY: docs demo test test-csrc test-targets test-aarch64 check clean e2e bench
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
@@ -16,6 +16,14 @@ test: .venv/.dev .venv/.native test-csrc
 # Real trained networks, fetched by name into LOWBIT_CACHE (default ~/.cache/lowbit), against ONNX Runtime and PyTorch.
 e2e: .venv/.dev .venv/.native
 	$(BIN)/python -m pytest -q tests/e2e
+
+# Whole networks beside other engines, then single layers; alone on the machine, half an hour the first time.
+bench: .venv/.dev .venv/.native
+	$(PIP) install --no-build-isolation -e '.[bench]' -c constraints.txt
+	$(BIN)/python benchmarks/models.py --threads 1,2
+	$(BIN)/python benchmarks/kernels.py
+	$(BIN)/python benchmarks/kernels_int4.py
+	$(BIN)/python benchmarks/session.py
 
 # Generated C on emulated machines (Cortex-M0+ to M55, aarch64). Needs cross compilers and QEMU, installs neither, says what it skips.
 test-targets: .venv/.dev .venv/.native test-aarch64

@@ -23,11 +23,9 @@ import os
 import platform
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import models_cases
@@ -35,25 +33,18 @@ from models_cases import CASES, VARIANTS, Case, graph_path
 from models_goals import show_goals
 from models_peers import ALLOWED, PEERS, exact, lost_db, prepare
 
-SLOW = 0.5  # seconds: what takes longer is run SLOW_ROUNDS times only
-SLOW_ROUNDS = 2
-BLOCK = 0.02  # seconds that a way runs at a stretch
-MOST = 40  # and how often at most
-PAUSE = 0.003  # seconds in which threads of the way before go to sleep
+from lowbit.runtime.timing import in_turns
 
 
-@dataclass
+@dataclass(frozen=True)
 class Way:
-    """An engine's variant of a network, ready to run, and the seconds of each run."""
+    """An engine's variant of a network, ready to run."""
 
     engine: str
     variant: str
     run: Callable[[], object]
     exact: bool | None
     note: str = ""
-
-    def __post_init__(self) -> None:
-        self.seconds: list[float] = []
 
 
 def ours(case: Case, variant: str, threads: int, guard: bool) -> Way:
@@ -95,22 +86,6 @@ def theirs(name: str, case: Case, variant: str, threads: int) -> Way | str:
     return Way(name, variant, lambda: run(sample), exact(note, variant), f"{lost:.1f} dB lost" if lost is not None and lost > 1 else "")
 
 
-def measure(ways: Sequence[Way], rounds: int) -> None:
-    """Runs all in turns: in each round each way some times at a stretch, the first of them not counted."""
-    for at in range(rounds):
-        for way in ways:
-            if at >= SLOW_ROUNDS and min(way.seconds) > SLOW:
-                continue
-            time.sleep(PAUSE)
-            start = time.perf_counter()
-            way.run()
-            once = time.perf_counter() - start
-            for _ in range(max(1, min(MOST, int(BLOCK / once)))):
-                start = time.perf_counter()
-                way.run()
-                way.seconds.append(time.perf_counter() - start)
-
-
 def measured(args: argparse.Namespace, threads: int) -> dict[str, Any]:
     """One number of threads: a row for each way of each network."""
     rows, remarks = [], []
@@ -124,11 +99,11 @@ def measured(args: argparse.Namespace, threads: int) -> dict[str, Any]:
                     remarks.append(f"{name}: {peer} {variant} failed: {found}")
                 else:
                     ways.append(found)
-        measure(ways, args.rounds)
+        times = in_turns({f"{way.engine} {way.variant}": way.run for way in ways}, args.rounds)
         for way in ways:
-            ms = [1e3 * s for s in way.seconds]
+            time = times[f"{way.engine} {way.variant}"]
             row = {"model": name, "engine": way.engine, "variant": way.variant, "threads": threads}
-            rows.append(row | {"ms_min": min(ms), "ms_median": median(ms), "exact": way.exact})
+            rows.append(row | {"ms_min": time.least, "ms_median": time.median, "exact": way.exact})
             if way.note:
                 remarks.append(f"{name}: {way.engine} {way.variant}: {way.note}")
         print(f"{name}, {threads} thread(s): measured", file=sys.stderr)

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 from lowbit.calibration.run import IGNORE
-from lowbit.cli import calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, verify
+from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, verify
 from lowbit.cli.common import UsageError, say
 from lowbit.errors import LowbitError, LowbitWarning
 
@@ -24,6 +24,7 @@ VERBS = {
     "run": run,
     "compare": compare,
     "verify": verify,
+    "bench": bench,
     "doctor": doctor,
 }
 

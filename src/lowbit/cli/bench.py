@@ -1,0 +1,218 @@
+"""lowbit bench MODEL ...: how long networks take here, in turns in one process; each layer's time; ONNX Runtime beside them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowbit.cli.common import UsageError, load_model, print_json, say, shapes_argument, table, whole
+from lowbit.cli.run import random_array, read_inputs
+from lowbit.errors import FormatError
+from lowbit.export.onnx import export_onnx
+from lowbit.hardware import Hardware
+from lowbit.ir.graph import Graph
+from lowbit.pipeline import compile
+from lowbit.runtime import native
+from lowbit.runtime import threads as threads_of
+from lowbit.runtime.profile import Profile, Row
+from lowbit.runtime.session import Session
+from lowbit.runtime.timing import Timing, in_turns, pinned
+from lowbit.types import Array
+
+HELP = "measure how long networks take here, one or several in turns; layer by layer, and beside ONNX Runtime"
+ROUNDS = 10
+NOTICEABLE = 1.05  # times the first network's: less is noise
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    p.add_argument("models", nargs="+", metavar="MODEL", help=".onnx or .lowbit files: the float network and what was made of it, say")
+    shapes_argument(p)
+    p.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=".npy or .npz; random numbers where none is given")
+    p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers (0)")
+    p.add_argument("--threads", type=whole(1), default=None, metavar="N", help="how many may work at once (all CPUs of the process)")
+    p.add_argument("--isa", choices=native.isas(), default=None, help="no better instruction set than this one")
+    p.add_argument("--tune", action="store_true", help="measure the ways to compute each layer first, and take the fastest")
+    p.add_argument("--against", choices=["ort"], help="the same networks in ONNX Runtime; .lowbit files are written as ONNX for it")
+    p.add_argument("--rounds", type=whole(1), default=ROUNDS, metavar="N", help=f"in which each network runs for a while ({ROUNDS})")
+    p.add_argument("--layers", action="store_true", help="the time of every layer; for several networks, beside the first one's")
+    p.set_defaults(no_simplify=False)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One network with its inputs, in lowbit and, if asked for, in ONNX Runtime (the outputs' distance from lowbit's beside it)."""
+
+    name: str
+    session: Session
+    feeds: dict[str, Array]
+    random: tuple[str, ...]  # inputs that are
+    peer: Callable[[], Sequence[Array]] | None = None
+
+    def ways(self) -> dict[str, Callable[[], object]]:
+        """How to run it, by engine and name."""
+        found: dict[str, Callable[[], object]] = {f"lowbit {self.name}": lambda: self.session.run(self.feeds)}
+        return found if self.peer is None else found | {f"ort {self.name}": self.peer}
+
+    @property
+    def away(self) -> float:
+        """The largest difference of the peer's outputs, as a share of the largest output."""
+        assert self.peer is not None
+        pairs = list(zip(self.session.run(self.feeds).values(), self.peer(), strict=True))
+        far = max((float(np.max(np.abs(a.astype(np.float64) - b))) for a, b in pairs if a.size), default=0.0)
+        return far / (max((float(np.max(np.abs(a))) for a, _ in pairs if a.size), default=0.0) or 1.0)
+
+
+def main(args: argparse.Namespace) -> None:
+    if args.against and importlib.util.find_spec("onnxruntime") is None:
+        raise UsageError("ONNX Runtime is not installed", where="--against ort", hint="pip install onnxruntime")
+    twice = [m for m in args.models if args.models.count(m) > 1]
+    if twice:
+        raise UsageError("the same network is named twice", where=twice[0])
+    threads, cpus = args.threads or threads_of.count(), Hardware.detect().usable_cpus
+    if threads > cpus:
+        raise UsageError(
+            f"--threads {threads}, and this process may use {cpus} CPUs", hint=f"{cpus} or fewer: more only wait for each other"
+        )
+    graphs = load_all(args)
+    with pinned(threads), tempfile.TemporaryDirectory() as work:
+        subjects = [subject(name, graph, args, threads, Path(work)) for name, graph in graphs.items()]
+        times = in_turns({name: run for s in subjects for name, run in s.ways().items()}, args.rounds)
+        profiles = {s.name: s.session.profile(*(s.feeds[v.name] for v in s.session.graph.inputs)) for s in subjects} if args.layers else {}
+    rows = [row(way, times, threads, s) for s in subjects for way in s.ways()]
+    if args.json:
+        layers = {name: [layer_json(r) for r in p.rows] for name, p in profiles.items()}
+        print_json({"machine": machine(), "rows": rows} | ({"layers": layers} if args.layers else {}))
+        return
+    show(rows)
+    if profiles:
+        show_layers(profiles)
+
+
+def load_all(args: argparse.Namespace) -> dict[str, Graph]:
+    """The networks by file name. A size of --shapes is for those that have it: what was quantized for one batch has no `batch` left."""
+
+    def load(name: str, shapes: list[str]) -> Graph:
+        return load_model(argparse.Namespace(**vars(args) | {"model": name, "shapes": shapes}))
+
+    if len(args.models) == 1:
+        return {args.models[0]: load(args.models[0], args.shapes)}
+    sizes = {text.rpartition("=")[0]: text for text in args.shapes}
+    graphs, used = {}, set()
+    for name in args.models:
+        plain = load(name, [])
+        fit = [n for n in sizes if n in plain.symbols or n in (v.name for v in plain.inputs)]
+        used |= set(fit)
+        graphs[name] = load(name, [sizes[n] for n in fit]) if fit else plain
+    stray = [n for n in sizes if n not in used]
+    if stray:
+        raise UsageError(f"--shapes names {stray[0]}, which is no input and no open dimension of any network")
+    return graphs
+
+
+def subject(name: str, graph: Graph, args: argparse.Namespace, threads: int, work: Path) -> Subject:
+    feeds = read_inputs(graph, args.input)
+    rng = np.random.default_rng(args.seed)
+    random = tuple(v.name for v in graph.inputs if v.name not in feeds)
+    feeds |= {v.name: random_array(v.name, v.type, rng) for v in graph.inputs if v.name in random}
+    session = compile(graph, threads=threads, isa=args.isa, tune=args.tune)
+    session.run(feeds)  # compiles for these shapes; what is wrong with the inputs is said here
+    return Subject(name, session, feeds, random, in_ort(name, graph, feeds, threads, work) if args.against else None)
+
+
+def in_ort(name: str, graph: Graph, feeds: dict[str, Array], threads: int, work: Path) -> Callable[[], Sequence[Array]]:
+    """The network in ONNX Runtime: the file itself, or one that export makes of it."""
+    import onnxruntime as ort
+
+    path = Path(name)
+    if path.suffix != ".onnx":
+        path = work / "network.onnx"
+        export_onnx(graph, path, check=False)
+    options = ort.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, threads, 1
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # spins while it runs, not while lowbit does
+    options.add_session_config_entry("session.qdqisint8allowed", "1")  # int8 activations, as the file has them
+    outputs = list(graph.outputs)
+    try:
+        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        session.run(outputs, feeds)
+    except Exception as e:  # ONNX Runtime's errors have no common base
+        if type(e).__module__.partition(".")[0] not in ("onnxruntime", "builtins"):
+            raise
+        said = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+        raise FormatError(f"ONNX Runtime {ort.__version__} does not run it: {said}", where=name, hint="without --against") from e
+    return lambda: session.run(outputs, feeds)
+
+
+def row(way: str, times: dict[str, Timing], threads: int, s: Subject) -> dict[str, Any]:
+    engine, _, model = way.partition(" ")
+    mine, first = times[way], next(iter(times.values()))
+    found: dict[str, Any] = {"model": model, "engine": engine, "threads": threads, "ms_min": mine.least, "ms_median": mine.median}
+    found |= {"runs": len(mine.ms), "of_first": mine.least / first.least, "random_inputs": list(s.random)}
+    return found | ({"backend": s.session.backend} if engine == "lowbit" else {"away": s.away})
+
+
+def layer_json(r: Row) -> dict[str, Any]:
+    return {k: getattr(r, k) for k in ("layer", "op", "kernel", "ms", "macs", "gmacs", "share", "proof")}
+
+
+def machine() -> dict[str, Any]:
+    hw = Hardware.detect()
+    return {"cpu": hw.cpu, "cpus": hw.usable_cpus, "isas": list(native.isas()), "load": hw.load}
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    columns = {"network": "left", "engine": "left", "least ms": "right", "median ms": "right", "÷ the first": "right", "": "left"}
+
+    def said(r: dict[str, Any]) -> str:
+        if r["engine"] == "lowbit":
+            return str(r["backend"])
+        return f"outputs differ from lowbit's by up to {100 * r['away']:.2g} % of the largest"
+
+    cells = [[r["model"], r["engine"], f"{r['ms_min']:.4g}", f"{r['ms_median']:.4g}", f"{r['of_first']:.2f}", said(r)] for r in rows]
+    table("", columns, cells)
+    runs = min(r["runs"] for r in rows)
+    say(f"{rows[0]['threads']} thread(s), in turns, {runs} runs or more of each; the least time counts, the median has what else ran here")
+    random = dict.fromkeys(n for r in rows for n in r["random_inputs"])
+    if random:
+        say(f"random numbers for {', '.join(random)}: on samples like those of calibration (--input) some kernels need fewer steps")
+
+
+def show_layers(profiles: dict[str, Profile]) -> None:
+    """One table of a single network's layers; for several, each layer's time beside the first network's."""
+    (name, first), *others = profiles.items()
+    if not others:
+        say(f"\n{first}")
+    before = by_layer(first)
+    for other, profile in others:
+        mine = by_layer(profile)
+        columns = {"layer": "left", "kernels": "left", "ms": "right", f"in {Path(name).name}": "right", "ratio": "right", "": "left"}
+        cells = [compared(layer, ms, before.get(layer), profile) for layer, ms in mine.items()]
+        say("")
+        table(f"{other}: {profile.ms:.4g} ms", columns, cells)
+        gone = [layer for layer in before if layer not in mine]
+        if gone:
+            say(f"only in {name}: {', '.join(gone)}")
+
+
+def by_layer(profile: Profile) -> dict[str, float]:
+    """Milliseconds by layer, in the order in which they begin."""
+    found: dict[str, float] = {}
+    for r in profile.rows:
+        found[r.layer] = found.get(r.layer, 0.0) + r.ms
+    return found
+
+
+def compared(layer: str, ms: float, before: float | None, profile: Profile) -> list[str]:
+    """The cells of a layer that took `before` in the first network."""
+    kernels = ", ".join(dict.fromkeys(r.kernel for r in profile.rows if r.layer == layer))
+    if before is None:
+        return [layer, kernels, f"{ms:.4f}", "", "", "only here"]
+    ratio = ms / before if before else 1.0
+    return [layer, kernels, f"{ms:.4f}", f"{before:.4f}", f"{ratio:.2f}", "slower" if ratio > NOTICEABLE else ""]

@@ -1,0 +1,73 @@
+"""Several ways to compute the same, measured so that their times can be compared: in turns, in one process, on the same CPUs.
+
+One way after the other would not do: clock rates and neighbours on the machine change from second to second.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+
+from lowbit.errors import InputError
+from lowbit.progress import progress
+
+SLOW = 0.5  # seconds: what takes longer is run SLOW_ROUNDS times only
+SLOW_ROUNDS = 2
+BLOCK = 0.02  # seconds that a way runs at a stretch
+MOST = 40  # and how often at most
+PAUSE = 0.003  # seconds in which threads of the way before go to sleep
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The milliseconds of all runs of one way. The least is what the machine can do, the median what it did beside everything else."""
+
+    ms: tuple[float, ...]
+
+    @property
+    def least(self) -> float:
+        return min(self.ms)
+
+    @property
+    def median(self) -> float:
+        return median(self.ms)
+
+
+def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
+    """Each way's times: in every round each runs some times at a stretch, the first of them not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for at in progress(range(rounds), "measuring"):
+        for name, run in ways.items():
+            if at >= SLOW_ROUNDS and min(seconds[name]) > SLOW:
+                continue
+            time.sleep(PAUSE)
+            once = timed(run)
+            seconds[name] += [timed(run) for _ in range(max(1, min(MOST, int(BLOCK / max(once, 1e-9)))))]
+    return {name: Timing(tuple(1e3 * s for s in found)) for name, found in seconds.items()}
+
+
+def timed(run: Callable[[], object]) -> float:
+    """The seconds of one run."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[None]:
+    """Inside, this thread and those it starts have as many CPUs as threads, the last ones; where a system cannot say so, all of them."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    all_of_them = os.sched_getaffinity(0)
+    if len(all_of_them) < threads:
+        raise InputError(f"{threads} threads, but this process may use {len(all_of_them)} CPUs", hint=f"{len(all_of_them)} threads at most")
+    os.sched_setaffinity(0, sorted(all_of_them)[-threads:])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_of_them)

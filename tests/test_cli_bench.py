@@ -1,0 +1,124 @@
+"""lowbit bench: every network is measured in turns on the same inputs, layers stand beside each other, and what cannot be is said."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lowbit
+from lowbit.cli import main
+from lowbit.errors import InputError
+from lowbit.runtime import timing
+from lowbit.runtime.timing import Timing, in_turns, pinned
+
+DEMO = str(Path(lowbit.__file__).parent / "demo" / "fashion_cnn.onnx")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    graph = lowbit.load(DEMO, shapes={"batch": 1})
+    samples = [{"image": x} for x in np.random.default_rng(0).random((4, 1, 1, 28, 28), np.float32)]
+    path = tmp_path_factory.mktemp("bench") / "small.lowbit"
+    lowbit.quantize(graph, samples, guard=False).save(path)
+    return str(path)
+
+
+def test_all_networks_are_measured_beside_the_first_and_layers_by_their_names(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", DEMO, small, "--shapes", "batch=1", "--rounds", "1", "--threads", "1", "--layers", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(r["model"], r["engine"], r["backend"]) for r in found["rows"]] == [(DEMO, "lowbit", "native"), (small, "lowbit", "native")]
+    first, second = found["rows"]
+    assert first["of_first"] == 1.0 and second["of_first"] == second["ms_min"] / first["ms_min"]
+    assert 0 < first["ms_min"] <= first["ms_median"]
+    names = {model: {r["layer"] for r in rows} for model, rows in found["layers"].items()}
+    assert names[DEMO] < names[small] == names[DEMO] | {"image:int8"}  # each layer keeps its name; quantizing the input is new
+    assert all(r["proof"] for r in found["layers"][small] if r["macs"])
+
+
+def test_the_text_says_which_layers_are_slower_and_which_inputs_are_random(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", DEMO, small, "--shapes", "batch=1", "--rounds", "1", "--layers"]) == 0
+    text = capsys.readouterr().out
+    assert "image:int8" in text and "only here" in text and "in fashion_cnn.onnx" in text
+    assert "random numbers for image" in text
+    assert main(["bench", small, "--rounds", "1", "--layers"]) == 0
+    assert "% of peak" in capsys.readouterr().out
+
+
+def test_a_layer_is_called_slower_from_five_percent_on() -> None:
+    from lowbit.cli.bench import compared
+    from lowbit.runtime.profile import Profile, Row
+
+    profile = Profile((Row("a", "add", "add_s8__avx2", 1.0), Row("a", "copy", "copy_b8__avx2", 0.5)))
+    assert compared("a", 1.5, 1.0, profile) == ["a", "add_s8__avx2, copy_b8__avx2", "1.5000", "1.0000", "1.50", "slower"]
+    assert compared("a", 1.0, 1.0, profile)[-1] == ""
+    assert compared("a", 1.0, None, profile)[-1] == "only here"
+
+
+def test_onnx_runtime_runs_the_same_networks(small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime", reason="the peer is not installed")
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).random((1, 1, 28, 28), np.float32))
+    arguments = ["--input", str(tmp_path / "x.npy"), "--rounds", "1", "--against", "ort", "--json"]
+    assert main(["bench", DEMO, small, *arguments]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [r["engine"] for r in rows] == ["lowbit", "ort", "lowbit", "ort"]
+    assert all(r["random_inputs"] == [] for r in rows)
+    assert rows[1]["away"] < 1e-5  # two float libraries
+    assert rows[3]["away"] < 0.02  # a step of the last layer's integers, here and there
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ([DEMO], 1, "--shapes batch=1"),
+        ([DEMO, DEMO], 2, "named twice"),
+        ([DEMO, "--shapes", "batch=1", "--threads", "4000"], 2, "this process may use"),
+        ([DEMO, "--shapes", "batch=1", "--threads", "0"], 2, "not a whole number from 1 on"),
+        ([DEMO, "--shapes", "batch=1", "--rounds", "0"], 2, "not a whole number from 1 on"),
+        ([DEMO, "--shapes", "seq=1"], 2, "no input and no open dimension"),
+        (["missing.onnx"], 1, "there is no such file"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        found = main(["bench", *arguments])
+    except SystemExit as e:  # argparse
+        found = int(str(e.code))
+    assert found == code
+    assert said in capsys.readouterr().err
+
+
+def test_a_size_that_no_network_has_is_refused(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", DEMO, small, "--shapes", "batch=1", "--shapes", "seq=3"]) == 2
+    assert "seq, which is no input and no open dimension of any network" in capsys.readouterr().err
+
+
+def test_ways_run_in_turns_and_the_first_run_of_a_stretch_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "MOST", 3)
+    calls: list[str] = []
+    found = in_turns({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)
+    assert calls == [*"aaaabbbbaaaabbbb"]
+    assert [len(found[n].ms) for n in "ab"] == [6, 6]
+
+
+def test_slow_ways_run_in_two_rounds_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "SLOW", 0.0)
+    monkeypatch.setattr(timing, "BLOCK", 0.0)
+    assert len(in_turns({"a": lambda: None}, 5)["a"].ms) == timing.SLOW_ROUNDS
+
+
+def test_least_and_median() -> None:
+    assert (Timing((3.0, 1.0, 2.0, 9.0)).least, Timing((3.0, 1.0, 2.0, 9.0)).median) == (1.0, 2.5)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not pin")
+def test_the_process_is_pinned_only_while_it_measures() -> None:
+    before = os.sched_getaffinity(0)
+    with pinned(1):
+        assert os.sched_getaffinity(0) == {max(before)}
+    assert os.sched_getaffinity(0) == before
+    with pytest.raises(InputError, match=f"{len(before)} threads at most"), pinned(len(before) + 1):
+        pass
