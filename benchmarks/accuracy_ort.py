@@ -52,6 +52,16 @@ def outputs(model: bytes | str, samples: Iterable[Sample]) -> list[list[NDArray[
 
 def quantized(case: Case) -> Iterator[tuple[Setting, list[list[NDArray[Any]]] | str]]:
     """For each setting the outputs on the test data, or the words with which ONNX Runtime gave up."""
+    with tempfile.TemporaryDirectory() as work:
+        for setting, path in files(case, settings(), Path(work)):
+            try:
+                yield setting, path if isinstance(path, str) else outputs(str(path), case.test)
+            except Exception as e:
+                yield setting, words(e)
+
+
+def files(case: Case, wanted: Iterable[Setting], work: Path) -> Iterator[tuple[Setting, Path | str]]:
+    """For each setting the quantized network's file in the folder, or the words with which ONNX Runtime gave up."""
     import onnx
     from onnxruntime import quantization as q
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -65,36 +75,41 @@ def quantized(case: Case) -> Iterator[tuple[Setting, list[list[NDArray[Any]]] | 
         def get_next(self) -> Sample | None:
             return next(self.samples, None)
 
-    with tempfile.TemporaryDirectory() as work:
-        source, ready, out = (Path(work) / n for n in ("model.onnx", "ready.onnx", "quantized.onnx"))
-        source.write_bytes(case.onnx)
+    source, ready = work / "model.onnx", work / "ready.onnx"
+    source.write_bytes(case.onnx)
+    try:
+        quant_pre_process(str(source), str(ready))
+    except Exception:  # symbolic shape inference does not know every model; ONNX's own shape inference is the documented way out
         try:
-            quant_pre_process(str(source), str(ready))
-        except Exception:  # symbolic shape inference does not know every model; ONNX's own shape inference is the documented way out
-            try:
-                quant_pre_process(str(source), str(ready), skip_symbolic_shape=True)
-            except Exception:
-                ready.write_bytes(source.read_bytes())
-        if onnx.load(str(ready)).opset_import[0].version < 13:  # per-channel needs opset 13
-            converted(source, ready, Path(work))
-        for setting in settings():
-            activations, weights, reduced = TYPES[setting.types]
-            try:
-                q.quantize_static(
-                    str(ready),
-                    str(out),
-                    Reader(),
-                    quant_format=q.QuantFormat.QDQ,
-                    per_channel=True,
-                    reduce_range=reduced,
-                    activation_type=q.QuantType[activations],
-                    weight_type=q.QuantType[weights],
-                    calibrate_method=q.CalibrationMethod[setting.method],
-                )
-                yield setting, outputs(str(out), case.test)
-            except Exception as e:
-                yield setting, f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
+            quant_pre_process(str(source), str(ready), skip_symbolic_shape=True)
+        except Exception:
+            ready.write_bytes(source.read_bytes())
+    if onnx.load(str(ready)).opset_import[0].version < 13:  # per-channel needs opset 13
+        converted(source, ready, work)
+    for setting in wanted:
+        activations, weights, reduced = TYPES[setting.types]
+        out = work / f"{setting.method}-{setting.types}.onnx"
+        try:
+            q.quantize_static(
+                str(ready),
+                str(out),
+                Reader(),
+                quant_format=q.QuantFormat.QDQ,
+                per_channel=True,
+                reduce_range=reduced,
+                activation_type=q.QuantType[activations],
+                weight_type=q.QuantType[weights],
+                calibrate_method=q.CalibrationMethod[setting.method],
+            )
+            yield setting, out
+        except Exception as e:
+            yield setting, words(e)
     logging.disable(logging.NOTSET)
+
+
+def words(e: Exception) -> str:
+    """Whatever a peer's tools raise, in one line."""
+    return f"{type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}"
 
 
 def converted(source: Path, ready: Path, work: Path) -> None:
