@@ -20,6 +20,7 @@ from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, PackedConstants, Value, need_graph
 from lowbit.ir.interp import check_inputs
 from lowbit.plan import Packed, Target, physical, real_weights, segments
+from lowbit.plan.pages import LARGE, Shelf
 from lowbit.runtime import native, sources
 from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, profiled
@@ -74,7 +75,9 @@ class Session:
         self._tune = tune
         self._programs: dict[tuple[int, ...], _Program] = {}
         kept = graph.packed
-        self._packed = Packed(kept.arrays if kept is not None and kept.kernels == sources.digest() else None)
+        large = sum(c.data.nbytes for c in graph.constants.values()) >= LARGE  # smaller ones would mostly fill up a page
+        ready = kept.arrays if kept is not None and kept.kernels == sources.digest() else None
+        self._packed = Packed(ready, Shelf() if large else None)
         self._lock = Lock()
         self._symbols = graph.symbols
         self._names = tuple(v.name for v in graph.inputs)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowbit.ir.graph import Constant, Graph, Node, Value
 from lowbit.plan.choices import O
+from lowbit.plan.pages import Shelf, aligned
 from lowbit.plan.plan import Param, Target
 from lowbit.runtime import native, sources
 from lowbit.types import Array
@@ -67,21 +67,26 @@ class Call:
 class Packed(dict[tuple[str, ...], Array]):
     """Constants in the kernels' layouts: by the constant's name and how it was packed.
 
-    `stored` has those of a file (`Graph.packed`), by the constant's content.
+    `stored` has those of a file (`Graph.packed`), by the constant's content. What is made here goes on the shelf, if there is one.
     """
 
-    def __init__(self, stored: Mapping[str, Array] | None = None) -> None:
+    def __init__(self, stored: Mapping[str, Array] | None = None, shelf: Shelf | None = None) -> None:
         super().__init__()
         self.stored = stored or {}
+        self.shelf = shelf
         self.sources: dict[tuple[str, ...], Constant] = {}
 
     def keep(self, constant: Constant, how: tuple[str, ...], make: Callable[[], Array]) -> Array:
         key = (constant.value.name, *how)
         if key not in self:
             found = self.stored.get(stored_name(constant, how)) if self.stored else None
-            self[key] = make() if found is None else at_line(found)
+            self[key] = self._placed(make(), constant) if found is None else at_line(found)
             self.sources[key] = constant
         return self[key]
+
+    def _placed(self, x: Array, constant: Constant) -> Array:
+        """The array on the shelf, unless it is the constant itself, which the graph keeps anyway."""
+        return x if self.shelf is None or not x.size or np.may_share_memory(x, constant.data) else self.shelf.put(x)
 
     def to_store(self) -> dict[str, Array]:
         """What a file keeps."""
@@ -161,13 +166,6 @@ def views(*ops: str) -> Callable[[View], View]:
         return f
 
     return register
-
-
-def aligned(size: int) -> NDArray[np.uint8]:
-    """Fresh bytes at a multiple of 64."""
-    block = np.empty(size + 64, np.uint8)
-    start = -block.ctypes.data % 64
-    return block[start : start + size]
 
 
 def at_line(x: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Scratch, aligned, ints, lowers, short
+from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Scratch, ints, lowers, short
 from lowbit.plan.kernels.products import (
     MACS_PER_NS,
     PANEL,
@@ -22,6 +22,7 @@ from lowbit.plan.kernels.products import (
     sizes,
     two_spatial,
 )
+from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, aligned, ints, lowers
+from lowbit.plan.kernels.call import Call, Context, Data, Scratch, ints, lowers
 from lowbit.plan.kernels.products import two_spatial
+from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Data, Scratch, aligned, ints, is_int8, lowers, short
+from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Data, Scratch, ints, is_int8, lowers, short
 from lowbit.plan.kernels.convolutions import FEW_CHANNELS, TILES, ways_of
 from lowbit.plan.kernels.dynamic import real_bias
 from lowbit.plan.kernels.products import PANEL, PLAIN, in_integers, per_channel, two_spatial
+from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
 
