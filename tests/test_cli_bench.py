@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,11 @@ def test_slow_ways_run_in_two_rounds_only(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(timing, "SLOW", 0.0)
     monkeypatch.setattr(timing, "BLOCK", 0.0)
     assert len(in_turns({"a": lambda: None}, 5)["a"].ms) == timing.SLOW_ROUNDS
+
+
+def test_a_run_that_takes_longer_than_a_stretch_is_still_repeated() -> None:
+    """One run in every round would be too few to find a quiet moment of the machine."""
+    assert len(in_turns({"a": lambda: time.sleep(1.1 * timing.BLOCK)}, 2)["a"].ms) == 2 * timing.LEAST
 
 
 def test_least_and_median() -> None:

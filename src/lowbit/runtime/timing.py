@@ -18,7 +18,7 @@ from lowbit.progress import progress
 SLOW = 0.5  # seconds: what takes longer is run SLOW_ROUNDS times only
 SLOW_ROUNDS = 2
 BLOCK = 0.02  # seconds that a way runs at a stretch
-MOST = 40  # and how often at most
+LEAST, MOST = 3, 40  # and how often at least and at most: a core that is shared with others is slow for a second now and then
 PAUSE = 0.003  # seconds in which threads of the way before go to sleep
 
 
@@ -46,7 +46,8 @@ def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
                 continue
             time.sleep(PAUSE)
             once = timed(run)
-            seconds[name] += [timed(run) for _ in range(max(1, min(MOST, int(BLOCK / max(once, 1e-9)))))]
+            runs = max(LEAST if once < SLOW else 1, min(MOST, int(BLOCK / max(once, 1e-9))))
+            seconds[name] += [timed(run) for _ in range(runs)]
     return {name: Timing(tuple(1e3 * s for s in found)) for name, found in seconds.items()}
 
 
