@@ -114,7 +114,7 @@ def linear(m: int, n: int, k: int, kind: str, even: bool = False) -> Case:
         if isa != "avx2":
             return ""
         method = METHODS[int(pack(isa, weights(n, k, kind)[None], m, light_of(graph().nodes[0]))[:4].view(np.int32)[0])]
-        return "nibbles" if method == "near" and even else method  # which is what it does then
+        return "pairs" if method == "near" and even else method  # seven products of halves then, by pairs
 
     return Case("linear", f"{m}x{n}x{k} {kind}{', even x' if even else ''}", m * n * k, make, chain)
 

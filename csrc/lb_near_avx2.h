@@ -11,7 +11,7 @@
  * is taken away again. What is left is the sum of d w, within 128 * 255 where the |d| of a lane sum up to 255 at most
  *   - what was cut off, as the first; but each row's quads have weights of their own, because rows are seldom cut at the same k.
  * In the first and the last what a row gives to every column alike is taken away in the end. Where too much was cut off, d is multiplied in
- * halves, d = 16 h + l: four neighbours of them always fit.
+ * halves, d = 16 h + l: four neighbours of them always fit. That is for tiles; blocks of many such rows go by lb_seven_avx2.h.
  *
  * Panels of 16 columns: k padded to 16, quads of four k of eight columns and of the next eight. A quad of a tile: four d of each row, and
  * where its weights are in a panel. One that was cut off: four d of each row and four unused, where each row's weights are, four unused.

@@ -4,6 +4,7 @@
  *   plain    int16 by vpmaddwd: for rows so short that what happens before and behind the products takes longer
  *   bins     bytes by vpmaddubsw, where the weights are such that sums of int16 hold: lb_bins_avx2.h
  *   near     bytes by vpmaddubsw, where activations are such that they hold: lb_near_avx2.h, for weights of any kind, and many rows
+ *            Blocks of rows that are not near their zero point: pairs, in seven products of halves, lb_seven_avx2.h
  *   alone    the same for each row by itself: lb_alone_avx2.h, for few rows, because every weight is read once and as a byte;
  *            and its form for activations near -128
  *   nibbles  bytes by vpmaddubsw, activations in halves: for rows of light that are not
@@ -185,8 +186,39 @@ static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method met
                      .k = k};
 }
 
+enum { LB_SEVEN_CHUNK = 512 }; /* of each half of k: 16 columns of them are half of a first-level cache */
+
+/* Scratch of lb_seven_avx2.h. */
+typedef struct {
+    ptrdiff_t rows;   /* an even number */
+    ptrdiff_t half;   /* of k, a multiple of LB_STEP */
+    ptrdiff_t stride; /* elements from row to row of a factor */
+    int16_t *a;       /* seven factors of half as many rows */
+    int16_t *b;       /* one factor of LB_SEVEN_CHUNK of k and LB_PANEL columns */
+    int32_t *sums;    /* for each pair of rows and quarter of the results what pairs of activations give */
+    int32_t *shared;  /* two times half as many rows x LB_PANEL: sums that are in several quarters */
+    int32_t *acc;     /* four times: what the quarters are so far */
+    ptrdiff_t bytes;
+} lb_seven;
+
+static inline lb_seven lb_seven_at(void *base, ptrdiff_t rows, int32_t k) {
+    const ptrdiff_t even = lb_round_up(rows, 2), half = lb_round_up((k + 1) / 2, LB_STEP), stride = 32 * ((half / 32 + 1) | 1);
+    const ptrdiff_t a = 7 * even * stride, b = 2 * LB_PANEL * LB_SEVEN_CHUNK, sums = lb_round_up(8 * even, 64),
+                    shared = 4 * LB_PANEL * even;
+    uint8_t *at = base;
+    return (lb_seven){.rows = even,
+                      .half = half,
+                      .stride = stride,
+                      .a = (int16_t *)(void *)at,
+                      .b = (int16_t *)(void *)(at + a),
+                      .sums = (int32_t *)(void *)(at + a + b),
+                      .shared = (int32_t *)(void *)(at + a + b + sums),
+                      .acc = (int32_t *)(void *)(at + a + b + sums + shared),
+                      .bytes = a + b + sums + 3 * shared};
+}
+
 static inline ptrdiff_t lb_rows_bytes(int32_t m, int32_t k) {
-    ptrdiff_t most = 0;
+    ptrdiff_t most = lb_seven_at(0, lb_rows_at(0, m, k, LB_NEAR).rows, k).bytes;
     for (lb_method method = LB_PAIRS; method <= LB_ALONE_LIGHT; method++) {
         const ptrdiff_t bytes = lb_rows_at(0, m, k, method).bytes;
         most = bytes > most ? bytes : most;

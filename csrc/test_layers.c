@@ -282,6 +282,22 @@ static void check_borders(const lb_kernel *ref, const lb_kernel *k, size_t eleme
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), 1);
 }
 
+/* Activations far from their zero point, and so many rows and columns that products of halves are worth it; extremes among them. */
+static void check_far(const lb_kernel *ref, const lb_kernel *k, size_t element, int32_t depth) {
+    const int32_t rows = random_int(12, 20), n = depth > MAX_W / MANY ? MAX_W / depth : MANY;
+    lb_linear_s8_params p = {.rows = rows, .k = depth, .n = random_int(n - 40, n), .lo = -128, .hi = 127};
+    p.out_stride = p.n, p.block_rows = random_int(12, rows), p.block_columns = random_int(0, 1) ? MANY : 16 * random_int(1, 9);
+    p.x_zero = random_int(-128, 127), p.y_zero = random_int(-128, 127);
+    const int edges = random_int(0, 2); /* everywhere, here and there, nowhere */
+    for (int32_t i = 0; i < p.rows * p.k; i++)
+        x[1 + i] = (int8_t)(random_int(0, edges) ? random_int(-128, 127) : random_u32() & 1 ? 127 : -128);
+    for (int32_t i = 0; i < p.n * p.k; i++)
+        w[i] = (int8_t)(random_int(0, edges) ? random_int(-128, 127) : random_u32() & 1 ? 127 : -128);
+    fill_channels(p.n);
+    const int32_t items = (p.rows + p.block_rows - 1) / p.block_rows * ((p.n + p.block_columns - 1) / p.block_columns);
+    expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
+}
+
 static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     static const int32_t rows[] = {0, 1, 2, 3, 4, 5, 9, 33}, depths[] = {0, 1, 15, 16, 17, 64, 129, 513},
                          ns[] = {1, 7, 8, 15, 16, 17, 33, 64};
@@ -302,6 +318,9 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
         const int32_t depth = deep[i % COUNT(deep)], n = depth > MAX_W / MANY ? MAX_W / depth : MANY;
         check_linear(ref, k, element, random_int(4, 11), depth, random_int(n - 20, n), spreads[i / COUNT(deep) % COUNT(spreads)]);
     }
+    static const int32_t far[] = {49, 144, 259, 512, 1100};
+    for (int32_t i = 0; i < 6 * COUNT(far); i++)
+        check_far(ref, k, element, far[i % COUNT(far)]);
 }
 
 void test_linear_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {
