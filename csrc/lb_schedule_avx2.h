@@ -10,9 +10,9 @@ typedef struct {
     _Alignas(64) int8_t w[32]; /* eight columns of four k */
     uint8_t load[16];          /* of each lane: the sum of |w| */
     uint32_t quad;
-    uint32_t most; /* of load */
-    uint32_t next; /* the one behind it among those that have no group yet */
-    uint32_t unused;
+    uint32_t most;   /* of load */
+    uint32_t next;   /* the one behind it among those that have no group yet */
+    uint32_t turned; /* whether its odd k are: it may only be the first of a group */
 } lb_item;
 
 /* The parts of scratch. A quad has two parts at most: a lane's positive weights sum up to 254, its negative ones to 256. */
@@ -55,6 +55,12 @@ static inline __m256i lb_lane_positive(__m256i w) {
     return _mm256_maddubs_epi16(_mm256_max_epi8(w, _mm256_setzero_si256()), _mm256_set1_epi8(1));
 }
 
+/* Whether lanes have more than vpmaddubsw holds. */
+static inline int lb_too_much(__m256i w, __m256i sums) {
+    const __m256i up = lb_lane_positive(w);
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi16(_mm256_max_epi16(up, _mm256_sub_epi16(sums, up)), _mm256_set1_epi16(128))) != 0;
+}
+
 /* The items of `width` columns, w[column * k + ...], and k from `first` on, up to a chunk of them; gives how many. */
 static inline uint32_t lb_items_of(const int8_t *w, int32_t k, int32_t first, int32_t width, lb_item *items) {
     uint32_t count = 0;
@@ -65,9 +71,12 @@ static inline uint32_t lb_items_of(const int8_t *w, int32_t k, int32_t first, in
         for (int more = 1; more;) {
             lb_item *item = &items[count++];
             __m256i v = _mm256_load_si256((const __m256i *)(const void *)quad);
-            __m256i sums = lb_lane_sums(v), up = lb_lane_positive(v);
-            const __m256i too_much = _mm256_cmpgt_epi16(_mm256_max_epi16(up, _mm256_sub_epi16(sums, up)), _mm256_set1_epi16(128));
-            more = _mm256_movemask_epi8(too_much) != 0;
+            const __m256i turned = _mm256_sign_epi8(v, _mm256_set1_epi16(-255)); /* odd ones negated, but for -128 */
+            __m256i sums = lb_lane_sums(v);
+            more = lb_too_much(v, sums);
+            item->turned = more && !lb_too_much(turned, sums) && !_mm256_movemask_epi8(_mm256_cmpeq_epi8(turned, _mm256_set1_epi8(-128)));
+            if (item->turned)
+                v = turned, more = 0;
             if (more) {
                 for (int lane = 0; lane < 16; lane++)
                     lb_cut_lane(quad + 2 * lane, item->w + 2 * lane);
@@ -122,7 +131,7 @@ static inline uint32_t lb_group(const lb_schedule *s, uint32_t count) {
         for (uint32_t i = head, size = 1; i != count && size < LB_BIN_MOST && tries-- > 0; i = *link) {
             const __m128i other = _mm_load_si128((const __m128i *)(const void *)items[i].load);
             const __m128i sum = _mm_adds_epu8(load, other); /* saturates at 255 = LB_LANE_MOST */
-            if (_mm_movemask_epi8(_mm_cmpeq_epi8(sum, _mm_add_epi8(load, other))) == 0xFFFF) {
+            if (!items[i].turned && _mm_movemask_epi8(_mm_cmpeq_epi8(sum, _mm_add_epi8(load, other))) == 0xFFFF) {
                 load = sum;
                 size++;
                 s->members[members++] = i;
@@ -135,7 +144,12 @@ static inline uint32_t lb_group(const lb_schedule *s, uint32_t count) {
     return groups;
 }
 
-/* One chunk of a panel, as the tiles read it: its groups, the largest first, and the numbers of their quads. `at` counts units of 32 bytes
+static inline int lb_kind_of(const lb_schedule *s, uint32_t group) {
+    const uint32_t size = s->starts[group + 1] - s->starts[group];
+    return lb_bin_kind((int)size, (int)s->items[s->members[s->starts[group]]].turned);
+}
+
+/* One chunk of a panel, as the tiles read it: its groups, kind by kind, and the numbers of their quads. `at` counts units of 32 bytes
  * of the packed weights; gives the one behind. What takes the centring away goes onto added[8]. */
 static inline uint32_t lb_put_groups(const lb_schedule *s, uint32_t groups, char *packed, uint32_t at, lb_bin_panel *panel,
                                      int32_t *added) {
@@ -144,9 +158,9 @@ static inline uint32_t lb_put_groups(const lb_schedule *s, uint32_t groups, char
     uint16_t *quad = (uint16_t *)(void *)(packed + 32 * ((ptrdiff_t)at + groups + s->starts[groups]));
     memset(quad, 0, (2 * (size_t)s->starts[groups] + 31) / 32 * 32);
     *panel = (lb_bin_panel){.weights = at, .quads = at + groups + s->starts[groups]};
-    for (uint32_t size = LB_BIN_MOST; size > 0; size--)
+    for (int kind = 2 * LB_BIN_MOST - 1; kind >= 0; kind--)
         for (uint32_t g = 0; g < groups; g++) {
-            if (s->starts[g + 1] - s->starts[g] != size)
+            if (lb_kind_of(s, g) != kind)
                 continue;
             __m256i lean = _mm256_setzero_si256(); /* by how much negative weights outweigh positive ones */
             for (uint32_t i = s->starts[g]; i < s->starts[g + 1]; i++) {
@@ -155,12 +169,14 @@ static inline uint32_t lb_put_groups(const lb_schedule *s, uint32_t groups, char
                 lean = _mm256_add_epi16(lean, _mm256_sub_epi16(_mm256_sub_epi16(lb_lane_sums(w), up), up));
                 _mm256_store_si256(out++, w);
                 *quad++ = (uint16_t)item->quad;
+                if (item->turned) /* of the odd ones: (255 - a) (-w) = a w - 255 w */
+                    sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(_mm256_srai_epi16(w, 8), _mm256_set1_epi16(255)));
             }
             /* floor(255 * lean / 2): sums of products are then within -32513 ... 32512 */
             const __m256i centre = _mm256_add_epi16(_mm256_mullo_epi16(lean, _mm256_set1_epi16(127)), _mm256_srai_epi16(lean, 1));
             _mm256_store_si256(out++, centre);
             sum = _mm256_sub_epi32(sum, _mm256_madd_epi16(centre, ones));
-            panel->groups[size - 1]++;
+            panel->groups[kind]++;
         }
     _mm256_store_si256((__m256i *)(void *)added, sum);
     return panel->quads + (2 * s->starts[groups] + 31) / 32;

@@ -31,7 +31,7 @@ _Static_assert(sizeof(lb_weights_head) == 64, "what follows is aligned");
 
 enum {
     LB_BIN_COLUMNS = 8,
-    LB_BIN_MOST = 5,
+    LB_BIN_MOST = 6,
     LB_BIN_ROWS = 6,
     LB_BIN_CHUNK = 1024,
     LB_NIBBLE_STEP = 32,
@@ -41,10 +41,15 @@ enum {
 
 /* Eight columns of bins and LB_BIN_CHUNK of k: groups take their quads from no further, so that what they read is near. */
 typedef struct {
-    uint32_t weights;             /* where its groups are, in units of 32 bytes from the head */
-    uint32_t quads;               /* where the numbers of its quads are, in units of 32 bytes from the head */
-    uint32_t groups[LB_BIN_MOST]; /* how many there are of 1, 2, ... quads; the largest come first */
+    uint32_t weights;                 /* where its groups are, in units of 32 bytes from the head */
+    uint32_t quads;                   /* where the numbers of its quads are, in units of 32 bytes from the head */
+    uint32_t groups[2 * LB_BIN_MOST]; /* how many there are of each kind; the last come first */
 } lb_bin_panel;
+
+/* Groups of 1, 2, ... quads, and then those whose first quad is turned. */
+static inline int lb_bin_kind(int size, int turned) {
+    return size - 1 + (turned ? LB_BIN_MOST : 0);
+}
 
 enum { LB_LIGHT_CHUNK = 1024 };
 
@@ -59,6 +64,14 @@ typedef struct {
     uint32_t threes, twos, ones; /* groups of so many quads, in that order */
     int32_t heavy;               /* in the first chunk: whether the rows are in halves instead */
 } lb_light_chunk;
+
+/* How many of its quads are. */
+static inline uint32_t lb_turned(const lb_bin_panel *panel) {
+    uint32_t count = 0;
+    for (int size = 1; size <= LB_BIN_MOST; size++)
+        count += panel->groups[lb_bin_kind(size, 1)];
+    return count;
+}
 
 static inline int32_t *lb_weight_sums(const void *packed) {
     return (int32_t *)((char *)packed + sizeof(lb_weights_head));

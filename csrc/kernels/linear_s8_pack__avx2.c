@@ -5,10 +5,21 @@ lb_linear_s8_pack_fn lb_linear_s8_pack__avx2;
 
 enum { FEW_ROWS = 4, SHORT = 48, SHORT_LIGHT = 96, MOST_QUADS = 1 << 16 };
 
-/* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, what ends
- * a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of pairs, and of near, and what its ends
- * cost more; and once for all columns four k of a row in each form. */
-enum { QUAD = 150, GROUP = 138, PANEL_END = 700, PAIRS = 219, NEAR = 180, NEAR_END = 500, BINS_ROW = 35, PAIRS_ROW = 108, NEAR_ROW = 1500 };
+/* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, how much
+ * more it takes to turn one, what ends a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of
+ * pairs, and of near, and what its ends cost more; and once for all columns four k of a row in each form. */
+enum {
+    QUAD = 168,
+    TURNED = 45,
+    GROUP = 92,
+    PANEL_END = 700,
+    PAIRS = 234,
+    NEAR = 179,
+    NEAR_END = 500,
+    BINS_ROW = 35,
+    PAIRS_ROW = 108,
+    NEAR_ROW = 1700
+};
 
 static void add_up(const lb_linear_s8_pack_params *p, const int8_t *w, int32_t *sums) {
     memset(sums, 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
@@ -48,8 +59,8 @@ static ptrdiff_t pack_bins(const lb_linear_s8_pack_params *p, const int8_t *w, c
             const uint32_t items = lb_items_of(w + (ptrdiff_t)left * p->k, p->k, first, width, s.items), groups = lb_group(&s, items);
             if (at + items + groups + (2 * items + 31) / 32 > room)
                 return 0;
-            cost += (int64_t)items * QUAD + (int64_t)groups * GROUP;
             at = lb_put_groups(&s, groups, packed, at, panel, added + left);
+            cost += (int64_t)items * QUAD + (int64_t)groups * GROUP + (int64_t)lb_turned(panel) * TURNED;
         }
         cost += PANEL_END;
         if (i % 4 == 3 && cost / (i + 1) > other / panels + other / panels / 8)
