@@ -9,6 +9,7 @@
 #ifndef LB_W4_AVX2_H
 #define LB_W4_AVX2_H
 
+#include "lb_divide_avx2.h"
 #include "lb_ones_avx2.h"
 #include "lb_requantize_avx2.h"
 #include "lb_w4.h"
@@ -60,7 +61,7 @@ typedef struct {
     int32_t *acc;     /* rows x 16, of int32 or float */
     int8_t *panel;    /* (depth / 4, 16, 4) */
     int16_t *starts;  /* a pair for each of 16 channels and each chunk */
-    int32_t *sums;    /* segments x LB_W4_FEW: of x */
+    int32_t *sums;    /* segments x LB_W4_FEW: of x, or where sums begin */
 } lb_w4_scratch;
 
 static inline lb_w4_scratch lb_w4_scratch_at(void *base, int32_t rows, const lb_w4_cut *cut) {
@@ -90,21 +91,6 @@ static inline int32_t lb_w4_pack(const int8_t *x, int32_t k, int flip, uint8_t *
     return _mm_cvtsi128_si32(_mm_add_epi32(quarter, _mm_shuffle_epi32(quarter, 0xB1)));
 }
 
-/* One row of x, segment by segment, and its sums if `few`. */
-static inline void lb_w4_pack_row(const int8_t *x, const lb_w4_cut *cut, const lb_w4_scratch *s, ptrdiff_t row, int few) {
-    uint8_t *out = s->a + row * s->stride;
-    if (!few && cut->segment % LB_W4_GROUP == 0) {
-        lb_w4_pack(x, cut->k, 0x80, out);
-        return;
-    }
-    for (int32_t g = 0; g < cut->segments; g++) {
-        const int32_t sum =
-            lb_w4_pack(x + (ptrdiff_t)g * cut->segment, lb_segment_length(cut->k, cut->segment, g), few ? 0 : 0x80, out + g * cut->stride);
-        if (few)
-            s->sums[g * LB_W4_FEW + row] = sum;
-    }
-}
-
 /* What rows and panels are multiplied for. */
 typedef struct {
     lb_w4_cut cut;
@@ -117,12 +103,48 @@ typedef struct {
     const float *x_scales;
     const float *real_bias;
     float y_scale;
+    lb_divisor by; /* y_scale, where lb_divides says so */
     void *out;
     ptrdiff_t out_stride;
     lb_result to;
     lb_clamp16 clamp;
     int32_t y_zero, lo, hi;
 } lb_w4_product;
+
+/* Whether segments are groups, and more than one: kernels of their own take them (lb_w4_groups_avx2.h). */
+static inline int lb_w4_by_groups(const lb_w4_cut *cut) {
+#ifdef LB_VNNI_H
+    (void)cut;
+    return 0;
+#else
+    return cut->stride == LB_W4_GROUP && cut->segments > 1;
+#endif
+}
+
+/* Where the two sums of 16 bits of few rows begin that take a packed group: -8 * (sum of x - x_zero), modulo 2^16. */
+static inline int32_t lb_w4_few_start(const uint8_t *group, int32_t x_zero) {
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_load_si256((const __m256i *)(const void *)group));
+    const __m128i half = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+    const __m128i quarter = _mm_add_epi16(half, _mm_shuffle_epi32(half, 0x4E));
+    const __m128i sums = _mm_add_epi16(quarter, _mm_shuffle_epi32(quarter, 0xB1));
+    return _mm_cvtsi128_si32(_mm_slli_epi16(_mm_sub_epi16(_mm_set1_epi16((int16_t)(16 * x_zero)), sums), 3));
+}
+
+/* One row of x, segment by segment, and its sums, or where sums begin, if `few`. */
+static inline void lb_w4_pack_row(const int8_t *x, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row, int few) {
+    const lb_w4_cut *cut = &p->cut;
+    uint8_t *out = s->a + row * s->stride;
+    if (!few && cut->segment % LB_W4_GROUP == 0) {
+        lb_w4_pack(x, cut->k, 0x80, out);
+        return;
+    }
+    for (int32_t g = 0; g < cut->segments; g++, out += cut->stride) {
+        const int8_t *from = x + (ptrdiff_t)g * cut->segment;
+        const int32_t sum = lb_w4_pack(from, lb_segment_length(cut->k, cut->segment, g), few ? 0 : 0x80, out);
+        if (few)
+            s->sums[g * LB_W4_FEW + row] = lb_w4_by_groups(cut) ? lb_w4_few_start(out, p->x_zero) : sum;
+    }
+}
 
 #ifdef LB_VNNI_H
 #include "lb_w4_vnni.h"
@@ -155,19 +177,6 @@ static __attribute__((noinline)) void lb_w4_unpack(const uint8_t *packed, ptrdif
     "vpmaddubsw %[w1], %[t], %[t]\n\t"                                                                                                     \
     "vpaddw %[u], %[" c0 "], %[" c0 "]\n\t"                                                                                                \
     "vpaddw %[t], %[" c1 "], %[" c1 "]\n\t"
-#define LB_W4_ROW_FIRST(where, c0, c1)                                                                                                     \
-    "vpbroadcastd %c[at]" where ", %[" c1 "]\n\t"                                                                                          \
-    "vpmaddubsw %[w0], %[" c1 "], %[" c0 "]\n\t"                                                                                           \
-    "vpmaddubsw %[w1], %[" c1 "], %[" c1 "]\n\t"
-#define LB_W4_ONE_FIRST(c, a, offset, v0, v1)                                                                                              \
-    __asm__(LB_W4_ROW_FIRST("(%[p])", "c0", "c1")                                                                                          \
-            : [c0] "=&x"((c)[0][0]), [c1] "=&x"((c)[0][1])                                                                                 \
-            : [p] "r"(a), [at] "i"(offset), [w0] "x"(v0), [w1] "x"(v1), "m"(*(const lb_w4_bytes *)(const void *)(a)))
-#define LB_W4_THREE_FIRST(c, a, stride, offset, v0, v1)                                                                                    \
-    __asm__(LB_W4_ROW_FIRST("(%[p])", "c0", "c1") LB_W4_ROW_FIRST("(%[p],%[l])", "c2", "c3") LB_W4_ROW_FIRST("(%[p],%[l],2)", "c4", "c5")  \
-            : [c0] "=&x"((c)[0][0]), [c1] "=&x"((c)[0][1]), [c2] "=&x"((c)[1][0]), [c3] "=&x"((c)[1][1]), [c4] "=&x"((c)[2][0]),           \
-              [c5] "=&x"((c)[2][1])                                                                                                        \
-            : [p] "r"(a), [l] "r"(stride), [at] "i"(offset), [w0] "x"(v0), [w1] "x"(v1), "m"(*(const lb_w4_bytes *)(const void *)(a)))
 #define LB_W4_ONE(c, a, offset, v0, v1)                                                                                                    \
     __asm__(LB_W4_ROW("(%[p])", "c0", "c1")                                                                                                \
             : [c0] "+x"((c)[0][0]), [c1] "+x"((c)[0][1]), [t] "=&x"(t), [u] "=&x"(u)                                                       \
@@ -201,18 +210,6 @@ LB_W4_INLINE void lb_w4_chunk(const int rows, const uint8_t *a, ptrdiff_t stride
     for (const uint8_t *end = a + k; a < end; a += LB_W4_GROUP, b += LB_W4_GROUP, panel += 2 * LB_W4_GROUP_BYTES) {
         LB_W4_STEP(0) LB_W4_STEP(1) LB_W4_STEP(2) LB_W4_STEP(3) LB_W4_STEP(4) LB_W4_STEP(5) LB_W4_STEP(6) LB_W4_STEP(7)
     }
-}
-
-/* Sums of one group of up to three rows, in 16 bits, without their start: 255 * 8 * 16 fits. */
-LB_W4_INLINE void lb_w4_group(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, __m256i c[LB_W4_TILE][2]) {
-    const uint8_t *b = a + 3 * stride;
-    const __m256i v0 = _mm256_load_si256((const __m256i *)(const void *)panel);
-    const __m256i v1 = _mm256_load_si256((const __m256i *)(const void *)(panel + 32));
-    if (rows == 3)
-        LB_W4_THREE_FIRST(c, a, stride, 0, v0, v1);
-    for (int i = 0; i < rows && rows < 3; i++)
-        LB_W4_ONE_FIRST(c + i, a + i * stride, 0, v0, v1);
-    LB_W4_STEP(1) LB_W4_STEP(2) LB_W4_STEP(3) LB_W4_STEP(4) LB_W4_STEP(5) LB_W4_STEP(6) LB_W4_STEP(7)
 }
 
 /* 16 words of 1, made where it stands: a constant would be kept in a register that the tile has not. */
@@ -274,47 +271,6 @@ LB_W4_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const l
     }
 }
 
-/* The same for segments of one group, whose starts are sums of 32 bits, three rows at a time: their totals stay in registers. */
-LB_W4_INLINE void lb_w4_some_groups(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const int32_t *starts,
-                                    const float *scales, const float *end, const float *x_scales, float *total) {
-    __m256 t[3][2];
-    for (int i = 0; i < rows; i++)
-        t[i][0] = _mm256_load_ps(total + 16 * i), t[i][1] = _mm256_load_ps(total + 16 * i + 8);
-    for (; scales < end; scales += 16, starts += 16, a += LB_W4_GROUP, panel += 2 * LB_W4_GROUP_BYTES) {
-        __m256i c[LB_W4_TILE][2];
-        lb_w4_group(rows, a, stride, panel, c);
-        for (int i = 0; i < rows; i++)
-            for (int h = 0; h < 2; h++) {
-                __m256 scale = _mm256_loadu_ps(scales + 8 * h);
-                if (x_scales)
-                    scale = _mm256_mul_ps(_mm256_broadcast_ss(x_scales + i), scale);
-                __m256i acc;
-                __asm__("vpmaddwd %[ones], %[c], %[acc]\n\tvpaddd %[start], %[acc], %[acc]"
-                        : [acc] "=x"(acc)
-                        : [c] "x"(c[i][h]), [ones] "m"(lb_ones), [start] "m"(*(const __m256i *)(const void *)(starts + 8 * h)));
-                t[i][h] = _mm256_add_ps(t[i][h], _mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale));
-            }
-    }
-    for (int i = 0; i < rows; i++)
-        _mm256_store_ps(total + 16 * i, t[i][0]), _mm256_store_ps(total + 16 * i + 8, t[i][1]);
-}
-
-LB_W4_INLINE void lb_w4_tile_groups(const int rows, const lb_w4_scratch *s, ptrdiff_t row, int32_t first, int32_t last, const float *scales,
-                                    const float *x_scales, float *total) {
-    const int32_t *starts = (const int32_t *)(const void *)s->starts;
-    const float *from = scales + 16 * first, *end = scales + 16 * last;
-    const uint8_t *a = s->a + row * s->stride + first * LB_W4_GROUP;
-    for (int i = 0; i < rows; i += 3, a += 3 * s->stride, total += 48) {
-        const float *own = x_scales ? x_scales + i : NULL;
-        if (rows - i >= 3)
-            lb_w4_some_groups(3, a, s->stride, s->panel, starts, from, end, own, total);
-        else if (rows - i == 2)
-            lb_w4_some_groups(2, a, s->stride, s->panel, starts, from, end, own, total);
-        else
-            lb_w4_some_groups(1, a, s->stride, s->panel, starts, from, end, own, total);
-    }
-}
-
 /* Tiles as functions, so that each has the registers for itself. */
 #define LB_W4_TILE_OF(rows)                                                                                                                \
     static __attribute__((noinline)) void lb_w4_tile##rows(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const int16_t *starts, \
@@ -325,11 +281,7 @@ LB_W4_INLINE void lb_w4_tile_groups(const int rows, const lb_w4_scratch *s, ptrd
     static __attribute__((noinline)) void lb_w4_tile_blocks##rows(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row,           \
                                                                   int32_t first, int32_t last, const float *scales, const float *x_scales, \
                                                                   float *total) {                                                          \
-        if (p->cut.stride == LB_W4_GROUP && x_scales)                                                                                      \
-            lb_w4_tile_groups(rows, s, row, first, last, scales, x_scales, total);                                                         \
-        else if (p->cut.stride == LB_W4_GROUP)                                                                                             \
-            lb_w4_tile_groups(rows, s, row, first, last, scales, NULL, total);                                                             \
-        else if (x_scales)                                                                                                                 \
+        if (x_scales)                                                                                                                      \
             lb_w4_tile_blocks(rows, lb_w4_tile##rows, p, s, row, first, last, scales, x_scales, total);                                    \
         else                                                                                                                               \
             lb_w4_tile_blocks(rows, lb_w4_tile##rows, p, s, row, first, last, scales, NULL, total);                                        \

@@ -57,7 +57,7 @@ LB_W4_INLINE void lb_w4_conv(const lb_conv_w4_s8_params *p, const lb_result to, 
     for (int32_t at = lb_w4_pixel(p, begin); at < last; at += p->block) {
         const int32_t rows = last - at < p->block ? last - at : p->block;
         for (int32_t i = 0; i < rows; i++)
-            lb_w4_pack_row(lb_w4_window(p, x, at + i, bytes), &product.cut, &s, i, lb_w4_are_few(&product, rows));
+            lb_w4_pack_row(lb_w4_window(p, x, at + i, bytes), &product, &s, i, lb_w4_are_few(&product, rows));
         lb_w4_multiply(&product, to, 0, &s, at, rows, 0, p->out_c);
     }
 }

@@ -2,42 +2,11 @@
 #ifndef LB_W4_PRODUCT_AVX2_H
 #define LB_W4_PRODUCT_AVX2_H
 
-#include "lb_w4_avx2.h"
-
-/* 16 columns from n on of one row, whose sums are at `sums`: integers of one segment, or a scaled sum. */
-LB_W4_INLINE void lb_w4_finish(const lb_w4_product *p, const lb_result to, const int32_t *sums, ptrdiff_t row, ptrdiff_t n, ptrdiff_t width,
-                               const float *x_scale, const int32_t start[16], const float m[16]) {
-    const ptrdiff_t at = row * p->out_stride + n;
-    __m256 y[2];
-    if (!p->real_bias) { /* start is the bias, m the multiplier */
-        const __m256i *acc = (const __m256i *)(const void *)sums, *s = (const __m256i *)(const void *)start;
-        const __m256i c0 = _mm256_add_epi32(_mm256_load_si256(acc), _mm256_load_si256(s));
-        const __m256i c1 = _mm256_add_epi32(_mm256_load_si256(acc + 1), _mm256_load_si256(s + 1));
-        y[0] = _mm256_mul_ps(_mm256_cvtepi32_ps(c0), _mm256_load_ps(m));
-        y[1] = _mm256_mul_ps(_mm256_cvtepi32_ps(c1), _mm256_load_ps(m + 8));
-    } else
-        for (int h = 0; h < 2; h++) { /* start is the bias as reals, m the scale of a single segment */
-            const __m256 bias = _mm256_load_ps((const float *)(const void *)start + 8 * h);
-            __m256 t = _mm256_load_ps((const float *)(const void *)sums + 8 * h);
-            if (p->cut.segments == 1) {
-                __m256 scale = _mm256_load_ps(m + 8 * h);
-                if (x_scale)
-                    scale = _mm256_mul_ps(_mm256_broadcast_ss(x_scale), scale);
-                const __m256i acc = _mm256_load_si256((const __m256i *)(const void *)(sums + 8 * h));
-                t = _mm256_add_ps(_mm256_setzero_ps(), _mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale));
-            }
-            t = _mm256_add_ps(t, bias);
-            y[h] = to == LB_TO_F32 ? t : _mm256_div_ps(t, _mm256_set1_ps(p->y_scale));
-        }
-    if (to == LB_TO_F32 && width == LB_W4_PANEL)
-        memcpy((float *)p->out + at, y, sizeof y);
-    else if (to == LB_TO_F32)
-        memcpy((float *)p->out + at, y, 4 * (size_t)width);
-    else if (to == LB_TO_S16)
-        lb_store_rounded_words((int16_t *)p->out + at, y[0], y[1], p->y_zero, p->lo, p->hi, width);
-    else
-        lb_store_bytes((int8_t *)p->out + at, lb_round16(y[0], y[1], &p->clamp), width);
-}
+#ifdef LB_VNNI_H
+#include "lb_w4_finish_avx2.h"
+#else
+#include "lb_w4_groups_avx2.h"
+#endif
 
 #ifndef LB_VNNI_H
 
@@ -95,10 +64,6 @@ static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s
             for (ptrdiff_t c = 0; c < k; c += p->chunk, starts += 32)
                 lb_w4_unpack(packed + 8 * (g * p->cut.stride + c), (k - c < p->chunk ? k - c : p->chunk) / LB_W4_GROUP, 128 + p->x_zero,
                              panel + 16 * c, starts);
-            for (int h = 0; h < 2 && p->cut.stride == LB_W4_GROUP; h++) {
-                __m256i *start = (__m256i *)(void *)(starts - 32 + 16 * h);
-                _mm256_store_si256(start, _mm256_madd_epi16(_mm256_load_si256(start), _mm256_set1_epi16(1)));
-            }
             panel += 16 * k;
         }
         ptrdiff_t i = 0;
@@ -111,12 +76,19 @@ static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s
 
 /* Whether these rows take the way of few rows. Zero points cost each row as much there as unpacking does for all. */
 static inline int lb_w4_are_few(const lb_w4_product *p, ptrdiff_t rows) {
-    return rows <= (p->x_zero ? 1 : LB_W4_FEW);
+    return rows <= (p->x_zero ? 1 : lb_w4_by_groups(&p->cut) ? 2 : LB_W4_FEW);
 }
 
 /* s.acc (rows x 16) of few rows and a panel. */
 static inline void lb_w4_few_of(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed, const float *scales,
                                 const float *x_scales) {
+#ifndef LB_VNNI_H
+    if (lb_w4_by_groups(&p->cut)) {
+        for (ptrdiff_t i = 0; i < rows; i++)
+            lb_w4_one_by_groups(p, s, i, packed, scales, x_scales);
+        return;
+    }
+#endif
     if (p->x_zero)
         lb_w4_few_rows(1, p, s, packed, scales, NULL, 1);
     else if (rows == 1)
@@ -141,7 +113,14 @@ LB_W4_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, con
         _Alignas(32) float m[LB_W4_PANEL];
         lb_load16(p->real_bias ? (const void *)(p->real_bias + n) : p->bias + n, width, start);
         lb_load16(scales, blocks ? LB_W4_PANEL : width, m);
-        if (lb_w4_are_few(p, rows))
+        const int few = lb_w4_are_few(p, rows);
+#ifndef LB_VNNI_H
+        if (blocks && lb_w4_by_groups(&p->cut) && !few) {
+            lb_w4_many_by_groups(p, s, first, rows, packed, scales, (const float *)(const void *)start, n, width);
+            continue;
+        }
+#endif
+        if (few)
             lb_w4_few_of(p, s, rows, packed, scales, x_scales);
         else if (!blocks || p->cut.segments == 1)
             lb_w4_one_segment(p, s, rows, packed);
@@ -160,7 +139,7 @@ LB_W4_INLINE void lb_w4_linear(const lb_w4_product *p, const lb_result to, const
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_w4_item(rows, p->n, block_rows, block_columns, item);
         for (int32_t i = 0; i < b.bottom - b.top && packed != b.top; i++)
-            lb_w4_pack_row(x + (ptrdiff_t)(b.top + i) * p->cut.k, &p->cut, &s, i, lb_w4_are_few(p, b.bottom - b.top));
+            lb_w4_pack_row(x + (ptrdiff_t)(b.top + i) * p->cut.k, p, &s, i, lb_w4_are_few(p, b.bottom - b.top));
         packed = b.top;
         lb_w4_multiply(p, to, blocks, &s, b.top, b.bottom - b.top, b.left, b.right);
     }
@@ -188,6 +167,7 @@ LB_W4_INLINE void lb_w4_linear_blocks(const lb_linear_w4_blocks_s8_params *p, co
                                       const void *w, const float *scales, const float *bias, void *out, void *scratch, int32_t begin,
                                       int32_t end) {
     const lb_w4_product product = {.cut = lb_w4_cut_of(p->k, p->segment),
+                                   .to = to,
                                    .chunk = p->chunk,
                                    .x_zero = p->x_zero,
                                    .packed = w,
@@ -196,6 +176,7 @@ LB_W4_INLINE void lb_w4_linear_blocks(const lb_linear_w4_blocks_s8_params *p, co
                                    .x_scales = x_scales,
                                    .real_bias = bias,
                                    .y_scale = p->y_scale,
+                                   .by = lb_divisor_of(p->y_scale),
                                    .out = out,
                                    .out_stride = p->out_stride,
                                    .clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi),

@@ -15,6 +15,8 @@ static float real(int style) {
         return (float)random_int(-254, 254) * 0.0625f;
     if (style == 2 && random_int(0, 9) == 0)
         return (float[]){NAN, INFINITY, -INFINITY, FLT_MAX, -FLT_MIN}[random_int(0, 4)];
+    if (style == 5) /* halves of steps of 0.37 / 127, nearly */
+        return (float)(2 * random_int(-127, 127) + 1) * (0.37f / 254.0f);
     return style == 3 ? v * 1e-42f : v;
 }
 
@@ -22,11 +24,11 @@ void test_quantize_rows_f32_s8(const lb_kernel *ref, const lb_kernel *k) {
     static float x[MAX_ROWS * MAX_SIZE + 1], scales[2][MAX_ROWS + 1];
     static int8_t out[2][MAX_ROWS * MAX_SIZE + 64];
     for (int32_t size = 0; size <= MAX_SIZE; size++)
-        for (int style = 0; style < 5; style++) {
+        for (int style = 0; style < 6; style++) {
             const lb_quantize_rows_f32_s8_params p = {size};
             const int32_t rows = random_int(1, MAX_ROWS), cut = random_int(0, rows);
             for (int32_t i = 0; i < rows * size; i++)
-                x[i + 1] = real(style);
+                x[i + 1] = style == 5 && i % size == size / 2 ? 0.37f : real(style);
             memset(out, 0x5A, sizeof out), memset(scales, 0, sizeof scales);
             const lb_kernel *kernels[2] = {ref, k};
             for (int i = 0; i < 2; i++) {

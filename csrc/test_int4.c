@@ -210,7 +210,10 @@ static void test_blocks(const lb_kernel *ref, const lb_kernel *k, size_t element
         p.block_columns = 16 * random_int(1, 3), p.out_stride = s.n + random_int(0, 3);
         p.x_zero = by_rows || round % 3 == 0 ? 0 : round % 3 == 1 ? random_int(-128, 127) : -128;
         p.chunk = random_int(0, 3) ? chunk_of(s.n, s.k, s.segment, p.x_zero, least) : 32;
-        p.y_scale = 0.03f, p.lo = -128, p.hi = 127, p.y_zero = random_int(-128, 127);
+        p.y_scale = (float[]){0.03f, 0.03f, 0.017f, 1e-25f, 1e25f, 1e-38f, 1e-8f}[random_int(0, 6)];
+        p.lo = -128, p.hi = 127, p.y_zero = random_int(-128, 127);
+        if (round % 5 == 0) /* beyond every scale, both ways */
+            real_bias[0] = FLT_MAX, real_bias[s.n - 1] = -FLT_MAX;
         const size_t bytes = element * (size_t)(s.rows * p.out_stride);
         const lb_kernel *kernels[2] = {ref, k};
         unsigned char *out[2];

@@ -1,3 +1,4 @@
+#include "lb_divide_avx2.h"
 #include "lb_rows.h"
 
 #include <immintrin.h>
@@ -5,23 +6,35 @@
 
 lb_quantize_rows_f32_s8_fn lb_quantize_rows_f32_s8__avx2;
 
-/* The largest magnitude; the second operand of vmaxps is what stays where the first is NaN. */
-static float largest_of(const float *x, int32_t size) {
-    const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
-    __m256 m[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+/* The bits of the largest magnitude, among which NaN is above infinity. */
+static uint32_t largest_bits(const float *x, int32_t size) {
+    const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+    __m256i m[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
     int32_t i = 0;
     for (; i + 32 <= size; i += 32)
-        for (int j = 0; j < 4; j++)
-            m[j] = _mm256_max_ps(_mm256_and_ps(_mm256_loadu_ps(x + i + 8 * j), magnitude), m[j]);
+        for (int j = 0; j < 4; j++) {
+            const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + i + 8 * j));
+            m[j] = _mm256_max_epi32(_mm256_and_si256(v, magnitude), m[j]);
+        }
     for (; i < size; i += 8) {
         float tail[8] = {0};
         memcpy(tail, x + i, 4 * (size_t)(size - i < 8 ? size - i : 8));
-        m[0] = _mm256_max_ps(_mm256_and_ps(_mm256_loadu_ps(tail), magnitude), m[0]);
+        m[0] = _mm256_max_epi32(_mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)tail), magnitude), m[0]);
     }
-    const __m256 all = _mm256_max_ps(_mm256_max_ps(m[0], m[1]), _mm256_max_ps(m[2], m[3]));
-    __m128 half = _mm_max_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
-    half = _mm_max_ps(half, _mm_movehl_ps(half, half));
-    return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+    const __m256i all = _mm256_max_epi32(_mm256_max_epi32(m[0], m[1]), _mm256_max_epi32(m[2], m[3]));
+    __m128i half = _mm_max_epi32(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
+    half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0x4E));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_max_epi32(half, _mm_shuffle_epi32(half, 0xB1)));
+}
+
+/* The largest magnitude, NaN passed over. */
+static float largest_number(const float *x, int32_t size) {
+    float most = 0;
+    for (int32_t i = 0; i < size; i++) {
+        const float v = lb_f32_of_bits(lb_f32_bits(x[i]) & 0x7fffffffu);
+        most = v > most ? v : most;
+    }
+    return most;
 }
 
 /* 8 elements as int32; NaN gives 0. */
@@ -32,10 +45,22 @@ static inline __m256i quantize8(__m256 x, __m256 scale) {
     return _mm256_cvtps_epi32(in);
 }
 
-static inline __m256i quantize32(const float *x, __m256 scale) {
-    const __m256i a = _mm256_packs_epi32(quantize8(_mm256_loadu_ps(x), scale), quantize8(_mm256_loadu_ps(x + 8), scale));
-    const __m256i b = _mm256_packs_epi32(quantize8(_mm256_loadu_ps(x + 16), scale), quantize8(_mm256_loadu_ps(x + 24), scale));
-    return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+static inline __m256i pack32(__m256i a, __m256i b, __m256i c, __m256i d) {
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+static __m256i quantize32(const float *x, __m256 scale) {
+    return pack32(quantize8(_mm256_loadu_ps(x), scale), quantize8(_mm256_loadu_ps(x + 8), scale), quantize8(_mm256_loadu_ps(x + 16), scale),
+                  quantize8(_mm256_loadu_ps(x + 24), scale));
+}
+
+/* The same of numbers that are at most 127 times the scale. */
+static inline __m256i divide32(const float *x, const lb_divisor *by) {
+    return pack32(_mm256_cvtps_epi32(lb_divided_small(_mm256_loadu_ps(x), by)),
+                  _mm256_cvtps_epi32(lb_divided_small(_mm256_loadu_ps(x + 8), by)),
+                  _mm256_cvtps_epi32(lb_divided_small(_mm256_loadu_ps(x + 16), by)),
+                  _mm256_cvtps_epi32(lb_divided_small(_mm256_loadu_ps(x + 24), by)));
 }
 
 void lb_quantize_rows_f32_s8__avx2(const lb_quantize_rows_f32_s8_params *p, const float *x, int8_t *out, float *scales, int32_t begin,
@@ -43,16 +68,21 @@ void lb_quantize_rows_f32_s8__avx2(const lb_quantize_rows_f32_s8_params *p, cons
     for (int32_t row = begin; row < end; row++) {
         const float *from = x + (ptrdiff_t)row * p->size;
         int8_t *to = out + (ptrdiff_t)row * p->size;
-        scales[row] = lb_row_scale(largest_of(from, p->size));
-        const __m256 scale = _mm256_set1_ps(scales[row]);
+        const uint32_t bits = largest_bits(from, p->size);
+        const int numbers = bits < 0x7f800000u;
+        scales[row] = lb_row_scale(numbers ? lb_f32_of_bits(bits) : largest_number(from, p->size));
+        const int small = numbers && bits && lb_divides(scales[row]);
+        const lb_divisor by = lb_divisor_of(scales[row]);
         int32_t i = 0;
+        for (; i + 32 <= p->size && small; i += 32)
+            _mm256_storeu_si256((__m256i *)(void *)(to + i), divide32(from + i, &by));
         for (; i + 32 <= p->size; i += 32)
-            _mm256_storeu_si256((__m256i *)(void *)(to + i), quantize32(from + i, scale));
+            _mm256_storeu_si256((__m256i *)(void *)(to + i), quantize32(from + i, by.d));
         if (i < p->size) {
             float tail[32] = {0};
             int8_t bytes[32];
             memcpy(tail, from + i, 4 * (size_t)(p->size - i));
-            _mm256_storeu_si256((__m256i *)(void *)bytes, quantize32(tail, scale));
+            _mm256_storeu_si256((__m256i *)(void *)bytes, quantize32(tail, by.d));
             memcpy(to + i, bytes, (size_t)(p->size - i));
         }
     }
