@@ -4,7 +4,7 @@
 
 #include "lb_weights_avx2.h"
 
-enum { LB_LANE_MOST = 255, LB_TRIES = 512 }; /* tries: quads that are looked at for one group, so that packing stays linear in k */
+enum { LB_LANE_MOST = 255, LB_TRIES = 128 }; /* tries: quads that are looked at for a place in a group, so that packing stays linear in k */
 
 typedef struct {
     _Alignas(64) int8_t w[32]; /* eight columns of four k */
@@ -117,27 +117,41 @@ static inline uint32_t lb_chain(lb_item *items, uint32_t count) {
     return head;
 }
 
-/* Groups: the heaviest item that has none, and then again and again the heaviest one that still fits. Gives their number. */
+/* How well an item fills a group: the sum over lanes of what it takes times the room that there is, about a quarter of it. */
+static inline int lb_filled(__m128i load, __m128i quarter) {
+    __m128i sums = _mm_madd_epi16(_mm_maddubs_epi16(load, quarter), _mm_set1_epi16(1));
+    sums = _mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(sums, _mm_shuffle_epi32(sums, 0xB1)));
+}
+
+/* Groups: the heaviest item that has none, and then again and again the one among the heaviest that fits and fills it best. Gives their
+ * number. */
 static inline uint32_t lb_group(const lb_schedule *s, uint32_t count) {
     lb_item *items = s->items;
     uint32_t groups = 0, members = 0;
     for (uint32_t head = lb_chain(items, count); head != count;) {
         s->starts[groups++] = members;
         s->members[members++] = head;
-        __m128i load = _mm_load_si128((const __m128i *)(const void *)items[head].load);
-        uint32_t *link = &head; /* what leads to item i */
+        __m128i room = _mm_xor_si128(_mm_load_si128((const __m128i *)(const void *)items[head].load), _mm_set1_epi8(-1));
         head = items[head].next;
-        int tries = LB_TRIES;
-        for (uint32_t i = head, size = 1; i != count && size < LB_BIN_MOST && tries-- > 0; i = *link) {
-            const __m128i other = _mm_load_si128((const __m128i *)(const void *)items[i].load);
-            const __m128i sum = _mm_adds_epu8(load, other); /* saturates at 255 = LB_LANE_MOST */
-            if (!items[i].turned && _mm_movemask_epi8(_mm_cmpeq_epi8(sum, _mm_add_epi8(load, other))) == 0xFFFF) {
-                load = sum;
-                size++;
-                s->members[members++] = i;
-                *link = items[i].next;
-            } else
-                link = &items[i].next;
+        for (uint32_t size = 1; size < LB_BIN_MOST; size++) {
+            const __m128i quarter = _mm_and_si128(_mm_srli_epi16(room, 2), _mm_set1_epi8(63));
+            uint32_t *link = &head, *best = NULL; /* what leads to an item */
+            int most = -1, tries = LB_TRIES;
+            for (uint32_t i = head; i != count && tries-- > 0; link = &items[i].next, i = *link) {
+                const __m128i load = _mm_load_si128((const __m128i *)(const void *)items[i].load), over = _mm_subs_epu8(load, room);
+                if (items[i].turned || !_mm_testz_si128(over, over))
+                    continue;
+                const int filled = lb_filled(load, quarter);
+                if (filled > most)
+                    most = filled, best = link;
+            }
+            if (!best)
+                break;
+            const uint32_t i = *best;
+            room = _mm_sub_epi8(room, _mm_load_si128((const __m128i *)(const void *)items[i].load));
+            s->members[members++] = i;
+            *best = items[i].next;
         }
     }
     s->starts[groups] = members;
