@@ -57,9 +57,10 @@ LB_INLINE __m256i load_pixel(const int8_t *from, int32_t channels, __m256i zero_
 
 /* out (rows x 16) = `rows` tiles at one point, times the weights of that point, by Winograd's inner product as in lb_gemm_s8_avx2.h: sums
  * of two are within 25500 + 6272 < 2^15. `pairs` has what rows begin with, u what columns begin with and then the weights. Those of the
- * next point are asked for meanwhile, by all groups of rows in turn: from `next` on, `step` bytes for four channels. */
-LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u, const char *next,
-                        ptrdiff_t step, __m256i *out) {
+ * next point are asked for meanwhile, by all groups of rows in turn: from `next` on, `step` bytes for four channels. `early`: and those
+ * `ahead` bytes behind them for the second-level cache, which has room for more requests: few rows are done before memory answers. */
+LB_INLINE void multiply(const int rows, const int early, const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u,
+                        const char *next, ptrdiff_t ahead, ptrdiff_t step, __m256i *out) {
     const __m256i low = _mm256_load_si256((const __m256i *)(const void *)u);
     const __m256i high = _mm256_load_si256((const __m256i *)(const void *)(u + PANEL));
     __m256i c[TILE][2];
@@ -72,6 +73,10 @@ LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const
     for (const int16_t *end = v + depth; v < end; v += 8, u += 8 * PANEL, next += 2 * step) {
         _mm_prefetch(next, _MM_HINT_T0);
         _mm_prefetch(next + step, _MM_HINT_T0);
+        if (early) {
+            _mm_prefetch(next + ahead, _MM_HINT_T1);
+            _mm_prefetch(next + ahead + step, _MM_HINT_T1);
+        }
         LB_UNROLL
         for (int half = 0; half < 2; half++) {
             __m256i w[4];
@@ -88,21 +93,28 @@ LB_INLINE void multiply(const int rows, const int16_t *v, ptrdiff_t depth, const
         out[2 * i] = c[i][0], out[2 * i + 1] = c[i][1];
 }
 
-typedef void multiply_fn(const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u, const char *next, ptrdiff_t step,
-                         __m256i *out);
+typedef void multiply_fn(const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u, const char *next, ptrdiff_t ahead,
+                         ptrdiff_t step, __m256i *out);
 
-#define MULTIPLY(n)                                                                                                                        \
-    static void multiply##n(const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u, const char *next, ptrdiff_t step,   \
-                            __m256i *out) {                                                                                                \
-        multiply(n, v, depth, pairs, u, next, step, out);                                                                                  \
+#define MULTIPLY(name, rows, early)                                                                                                        \
+    static void name(const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u, const char *next, ptrdiff_t ahead,         \
+                     ptrdiff_t step, __m256i *out) {                                                                                       \
+        multiply(rows, early, v, depth, pairs, u, next, ahead, step, out);                                                                 \
     }
-MULTIPLY(1)
-MULTIPLY(2)
-MULTIPLY(3)
-MULTIPLY(4)
+MULTIPLY(multiply1, 1, 0)
+MULTIPLY(multiply2, 2, 0)
+MULTIPLY(multiply3, 3, 0)
+MULTIPLY(multiply4, 4, 0)
+MULTIPLY(multiply1_early, 1, 1)
+MULTIPLY(multiply2_early, 2, 1)
+MULTIPLY(multiply3_early, 3, 1)
+MULTIPLY(multiply4_early, 4, 1)
 
-/* By the number of rows. */
-static multiply_fn *const multiplied[TILE + 1] = {NULL, multiply1, multiply2, multiply3, multiply4};
+enum { FEW_GROUPS = 2 }; /* of rows: with more, the two requests cost more than they save */
+
+/* By whether weights are asked for early, and the number of rows. */
+static multiply_fn *const multiplied[2][TILE + 1] = {{NULL, multiply1, multiply2, multiply3, multiply4},
+                                                     {NULL, multiply1_early, multiply2_early, multiply3_early, multiply4_early}};
 
 /* What a row of `depth` channels begins with: of four neighbours, the first two times the last two, negated. */
 static int32_t pairs_of(const int16_t *v, ptrdiff_t depth) {
@@ -283,10 +295,12 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
                 const int16_t *from = v + q * v_step;
                 const int32_t *own = pairs + q * count;
                 __m256i *to = m + q * m_step;
-                const char *ask = (const char *)(n + PANEL >= right && q + 1 == points ? u : u + u_step); /* nothing is behind the last */
+                const int behind = n + PANEL < right ? 2 : points - 1 - q; /* points: nothing is behind the last */
+                const char *ask = (const char *)(behind > 0 ? u + u_step : u);
+                const ptrdiff_t ahead = behind > 1 ? 2 * u_step : 0;
                 for (int32_t g = 0, many; g < groups; g++, from += many * depth, own += many, to += 2 * many) {
                     many = least + (g < larger);
-                    multiplied[many](from, depth, own, u, ask, step, to);
+                    multiplied[groups <= FEW_GROUPS][many](from, depth, own, u, ask, ahead, step, to);
                     ask += step * depth / 4;
                 }
             }
