@@ -188,7 +188,8 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     x = node.inputs[0]
     assert x is not None
     cost = items * g["out_w"] * channels * high * wide / 14
-    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), items, cost, parts=2)
+    several = 2 if items >= 2 * ctx.target.threads * rows else 1  # rows of a block share what they read
+    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), items, cost, parts=several)
 
 
 def pack_row_pairs(w: Array) -> Array:
