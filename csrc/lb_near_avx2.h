@@ -4,18 +4,15 @@
  * 255 * 128 < 2^15 where positive d sum up to 128 at most, and negative ones to -128. So a row is proved to fit while it is brought into
  * form, whatever the weights are. Its d are cut so that pairs fit; what was cut off, a few of a hundred, becomes quads of its own.
  *
- * Three rows make a tile. Its quads of four k are put into groups, whose lanes are added before they are widened:
- *   - as many as fit from anywhere, up to three: positive d of a lane sum up to 128 at most and negative ones to -128, and so does every
- *     part of them, so that no sum leaves int16 (lb_near_bins_avx2.h)
- *   - four neighbours, where d are small: their lanes are added modulo 2^16, and what a row gives to every column alike, 128 * (sum of d),
- * is taken away again. What is left is the sum of d w, within 128 * 255 where the |d| of a lane sum up to 255 at most
- *   - what was cut off, as the first; but each row's quads have weights of their own, because rows are seldom cut at the same k.
- * In the first and the last what a row gives to every column alike is taken away in the end. Where too much was cut off, d is multiplied in
- * halves, d = 16 h + l: four neighbours of them always fit. That is for tiles; blocks of many such rows go by lb_seven_avx2.h.
+ * Three rows make a tile. Its quads of four k are put into groups, whose lanes are added before they are widened: as many as fit from
+ * anywhere, up to four. Positive d of a lane sum up to 128 at most and negative ones to -128, and so does every part of them, so that no
+ * sum leaves int16 (lb_near_bins_avx2.h). What was cut off makes groups in the same way; but each row's quads have weights of their own,
+ * because rows are seldom cut at the same k. What a row gives to every column alike, 128 * (sum of d), is taken away in the end. Where too
+ * much was cut off, d is multiplied in halves, d = 16 h + l: four neighbours of them always fit. That is for tiles; blocks of many such
+ * rows go by lb_seven_avx2.h.
  *
  * Panels of 16 columns: k padded to 16, quads of four k of eight columns and of the next eight. A quad of a tile: four d of each row, and
- * where its weights are in a panel. One that was cut off: four d of each row and four unused, where each row's weights are, four unused.
- * A group: quads, then for four neighbours and each row two int16 that are added to its lanes. */
+ * where its weights are in a panel. One that was cut off: four d of each row and four unused, where each row's weights are, four unused. */
 #ifndef LB_NEAR_AVX2_H
 #define LB_NEAR_AVX2_H
 
@@ -23,7 +20,6 @@
 
 enum {
     LB_NEAR_PAIR = 128,
-    LB_NEAR_LANE = 255,
     LB_NEAR_MOST = 48, /* mean of |d| up to which it is not halved */
 };
 
@@ -45,12 +41,6 @@ LB_INLINE __m128i lb_near_down(__m128i d) {
     return lb_near_up(_mm_sub_epi8(_mm_setzero_si128(), d));
 }
 
-/* Of four dwords of two lanes: the sums of the lanes, in every dword. */
-LB_INLINE __m128i lb_lanes(__m128i v) {
-    v = _mm_add_epi16(v, _mm_shuffle_epi32(v, 0x4E));
-    return _mm_add_epi16(v, _mm_shuffle_epi32(v, 0xB1));
-}
-
 /* Dwords of the same number of four vectors. */
 LB_INLINE void lb_by_quads(__m128i v0, __m128i v1, __m128i v2, __m128i v3, __m128i quads[4]) {
     const __m128i a = _mm_unpacklo_epi32(v0, v1), b = _mm_unpacklo_epi32(v2, v3);
@@ -68,26 +58,6 @@ LB_INLINE __m128i lb_near_beside(__m128i a, __m128i b) {
 /* Where the weights of the four quads from k on are. */
 LB_INLINE __m128i lb_near_places(int32_t k) {
     return _mm_add_epi32(_mm_set1_epi32(k * LB_PANEL), _mm_setr_epi32(0, 4 * LB_PANEL, 8 * LB_PANEL, 12 * LB_PANEL));
-}
-
-/* The four neighbouring quads from k on. */
-LB_INLINE void lb_near_neighbours(uint8_t *group, const __m128i d[LB_NEAR_ROWS], __m128i centre, int32_t k) {
-    __m128i quads[4];
-    lb_by_quads(d[0], d[1], d[2], lb_near_places(k), quads);
-    LB_UNROLL
-    for (int i = 0; i < 4; i++)
-        _mm_storeu_si128((__m128i *)(void *)(group + 16 * i), quads[i]);
-    _mm_storeu_si128((__m128i *)(void *)(group + 64), _mm_slli_epi16(centre, 7));
-}
-
-/* For each row what the lanes of four neighbouring quads are freed of, divided by 128; the fourth dword is any. */
-LB_INLINE __m128i lb_near_centre(const __m128i d[LB_NEAR_ROWS]) {
-    const __m128i ones = _mm_set1_epi8(1);
-    __m128i sum[LB_NEAR_ROWS];
-    LB_UNROLL
-    for (int i = 0; i < LB_NEAR_ROWS; i++)
-        sum[i] = lb_lanes(_mm_maddubs_epi16(ones, d[i]));
-    return _mm_sub_epi16(_mm_setzero_si128(), _mm_blend_epi16(_mm_blend_epi16(sum[0], sum[1], 0x0C), sum[2], 0xF0));
 }
 
 /* What was cut off the rows of a tile, in `out`; whether there was enough room. A row's quads are put one behind the other, into the next
@@ -123,46 +93,31 @@ static inline int lb_near_rest_groups(const lb_near_rest *rest, uint8_t *out, lb
 /* Groups of three rows; whether there was enough room. */
 static inline int lb_near_groups(const lb_rows *s, ptrdiff_t tile, int32_t k) {
     lb_near_head *head = &s->heads[tile];
-    const __m128i none = _mm_setzero_si128(), lane = _mm_set1_epi16(LB_NEAR_LANE), counts = _mm_set1_epi32(LB_NEAR_COUNT);
     uint8_t *out = s->a + tile * s->stride;
-    uint8_t *quads = s->low + 2 * LB_NEAR_ROWS * s->staged, *sums = quads + 4 * s->staged; /* of those that are not neighbours */
+    uint8_t *quads = s->low + 2 * LB_NEAR_ROWS * s->staged, *sums = quads + 4 * s->staged;
     uint16_t *lists = (uint16_t *)(void *)(sums + 4 * s->staged);
-    int32_t count = 0;
-    __m128i centred = none; /* the sums of d of four neighbours, negated */
     for (int32_t at = 0; at < k; at += LB_STEP) {
-        __m128i d[LB_NEAR_ROWS], up[LB_NEAR_ROWS], down[LB_NEAR_ROWS], own[4], all[4], large = none;
+        __m128i d[LB_NEAR_ROWS], up[LB_NEAR_ROWS], down[LB_NEAR_ROWS], own[4], all[4];
         LB_UNROLL
         for (int i = 0; i < LB_NEAR_ROWS; i++) {
             d[i] = _mm_loadu_si128((const __m128i *)(const void *)(s->low + (LB_NEAR_ROWS + i) * s->staged + at));
             up[i] = lb_near_up(d[i]), down[i] = lb_near_down(d[i]);
-            large = _mm_or_si128(large, _mm_cmpgt_epi16(lb_lanes(_mm_add_epi16(up[i], down[i])), lane));
-        }
-        if (!_mm_movemask_epi8(large)) {
-            const __m128i centre = lb_near_centre(d);
-            lb_near_neighbours(out, d, centre, at);
-            out += LB_NEAR_FOUR_BYTES;
-            centred = _mm_add_epi32(centred, _mm_madd_epi16(centre, _mm_set1_epi16(1)));
-            continue;
         }
         lb_by_quads(d[0], d[1], d[2], lb_near_places(at), own);
-        lb_by_quads(lb_near_beside(up[0], up[1]), lb_near_beside(up[2], down[0]), lb_near_beside(down[1], down[2]), counts, all);
+        lb_by_quads(lb_near_beside(up[0], up[1]), lb_near_beside(up[2], down[0]), lb_near_beside(down[1], down[2]), _mm_setzero_si128(),
+                    all);
         LB_UNROLL
-        for (int i = 0; i < 4; i++, count++) {
-            _mm_store_si128((__m128i *)(void *)(quads + 16 * count), own[i]);
-            _mm_store_si128((__m128i *)(void *)(sums + 16 * count), all[i]);
+        for (int i = 0; i < 4; i++) {
+            _mm_store_si128((__m128i *)(void *)(quads + 4 * at + 16 * i), own[i]);
+            _mm_store_si128((__m128i *)(void *)(sums + 4 * at + 16 * i), all[i]);
         }
     }
-    head->groups[LB_NEAR_FOUR_KIND] = (int32_t)((out - (s->a + tile * s->stride)) / LB_NEAR_FOUR_BYTES);
-    int32_t less[4];
-    _mm_storeu_si128((__m128i *)(void *)less, centred);
-    for (int i = 0; i < LB_NEAR_ROWS; i++)
-        head->more[i] += 128 * (uint32_t)less[i];
     ptrdiff_t lengths[LB_NEAR_MOST_QUADS];
-    lb_near_bins(sums, count, lists, s->staged, lengths);
+    lb_near_bins(sums, (int32_t)lb_round_up(k, LB_STEP) / 4, lists, s->staged, lengths);
     for (int i = 0; i < LB_NEAR_MOST_QUADS; i++, lists += s->staged) {
         for (ptrdiff_t j = 0; j < lengths[i]; j++, out += 16)
             _mm_storeu_si128((__m128i *)(void *)out, _mm_load_si128((const __m128i *)(const void *)(quads + 16 * lists[j])));
-        head->groups[LB_NEAR_THREE_KIND - i] = (int32_t)lengths[i] / (LB_NEAR_MOST_QUADS - i);
+        head->groups[LB_NEAR_FOUR_KIND - i] = (int32_t)lengths[i] / (LB_NEAR_MOST_QUADS - i);
     }
     return lb_near_rest_groups(lb_near_rests(s, tile), out, head);
 }
@@ -179,8 +134,12 @@ static inline int32_t lb_near_halves(const lb_rows *s, int32_t k, int32_t x_zero
             const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi16(_mm256_srai_epi16(v, 4), _mm256_and_si256(v, low)), 0xD8);
             d[0][i] = _mm256_castsi256_si128(both), d[1][i] = _mm256_extracti128_si256(both, 1);
         }
-        for (int half = 0; half < 2; half++)
-            lb_near_neighbours(out + half * groups * LB_NEAR_FOUR_BYTES, d[half], lb_near_centre(d[half]), at);
+        for (int half = 0; half < 2; half++) {
+            __m128i quads[4];
+            lb_by_quads(d[half][0], d[half][1], d[half][2], lb_near_places(at), quads);
+            for (int i = 0; i < 4; i++)
+                _mm_storeu_si128((__m128i *)(void *)(out + half * groups * LB_NEAR_FOUR_BYTES + 16 * i), quads[i]);
+        }
     }
     return groups;
 }
@@ -194,7 +153,7 @@ static inline void lb_near_tile_of(const lb_rows *s, ptrdiff_t tile, int32_t k, 
         most = head->cut[i] > most ? head->cut[i] : most;
     if (most <= lb_near_rest_most(k) && mean <= LB_NEAR_MOST && k <= 4 << 16 && lb_near_groups(s, tile, k))
         return;
-    memset(head, 0, sizeof *head);
+    memset(head->groups, 0, sizeof head->groups);
     head->halves = head->groups[LB_NEAR_FOUR_KIND] = lb_near_halves(s, k, x_zero, s->a + tile * s->stride);
 }
 

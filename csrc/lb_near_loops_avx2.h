@@ -5,12 +5,12 @@
 #include "lb_nibbles_avx2.h"
 #include "lb_ones_avx2.h"
 
-enum { LB_NEAR_RESTS = 4 }; /* quads of a group of what was cut off */
+enum { LB_NEAR_RESTS = 2 }; /* quads of a group of what was cut off: most rows have one or two */
 
-/* Bytes of a group: of neighbours, which are four; of so many quads from anywhere; of what was cut off. */
-enum { LB_NEAR_FOUR_BYTES = 80, LB_NEAR_QUAD_BYTES = 16, LB_NEAR_REST_BYTES = 32 * LB_NEAR_RESTS };
+/* Bytes of a quad, of a group of four, and of one of what was cut off. */
+enum { LB_NEAR_QUAD_BYTES = 16, LB_NEAR_FOUR_BYTES = 4 * LB_NEAR_QUAD_BYTES, LB_NEAR_REST_BYTES = 32 * LB_NEAR_RESTS };
 
-/* Parts of the loops: the first quad of a row, another one, the end of a group, where two int16 may be added to its lanes. */
+/* Parts of the loops: the first quad of a row, another one, the end of a group. */
 #define LB_NEAR_FIRST(at, s0, s1)                                                                                                          \
     "vpbroadcastd " at "(%[a]), %[x]\n\t"                                                                                                  \
     "vpmaddubsw %[x], %[w0], " s0 "\n\t"                                                                                                   \
@@ -20,10 +20,6 @@ enum { LB_NEAR_FOUR_BYTES = 80, LB_NEAR_QUAD_BYTES = 16, LB_NEAR_REST_BYTES = 32
     "vpmaddubsw %[x], %[w0], %[y]\n\t"                                                                                                     \
     "vpmaddubsw %[x], %[w1], %[x]\n\t"                                                                                                     \
     "vpaddw %[y], " s0 ", " s0 "\n\t"                                                                                                      \
-    "vpaddw %[x], " s1 ", " s1 "\n\t"
-#define LB_NEAR_CENTRE(at, s0, s1)                                                                                                         \
-    "vpbroadcastd " at "(%[a]), %[x]\n\t"                                                                                                  \
-    "vpaddw %[x], " s0 ", " s0 "\n\t"                                                                                                      \
     "vpaddw %[x], " s1 ", " s1 "\n\t"
 #define LB_NEAR_END(s0, s1, c0, c1)                                                                                                        \
     "vpmaddwd %[w1], " s0 ", " s0 "\n\t"                                                                                                   \
@@ -45,9 +41,6 @@ enum { LB_NEAR_FOUR_BYTES = 80, LB_NEAR_QUAD_BYTES = 16, LB_NEAR_REST_BYTES = 32
     LB_NEAR_REST1(part, r0, r1, r2, at0, at1, at2) LB_NEAR_LOAD(at1) part(r1, "%[s10]", "%[s11]")
 #define LB_NEAR_REST3(part, r0, r1, r2, at0, at1, at2)                                                                                     \
     LB_NEAR_REST2(part, r0, r1, r2, at0, at1, at2) LB_NEAR_LOAD(at2) part(r2, "%[s20]", "%[s21]")
-#define LB_NEAR_CENTRE1(r0, r1, r2) LB_NEAR_CENTRE(r0, "%[s00]", "%[s01]")
-#define LB_NEAR_CENTRE2(r0, r1, r2) LB_NEAR_CENTRE1(r0, r1, r2) LB_NEAR_CENTRE(r1, "%[s10]", "%[s11]")
-#define LB_NEAR_CENTRE3(r0, r1, r2) LB_NEAR_CENTRE2(r0, r1, r2) LB_NEAR_CENTRE(r2, "%[s20]", "%[s21]")
 #define LB_NEAR_END1 "vmovdqa %[ones], %[w1]\n\t" LB_NEAR_END("%[s00]", "%[s01]", "%[c00]", "%[c01]")
 #define LB_NEAR_END2 LB_NEAR_END1 LB_NEAR_END("%[s10]", "%[s11]", "%[c10]", "%[c11]")
 #define LB_NEAR_END3 LB_NEAR_END2 LB_NEAR_END("%[s20]", "%[s21]", "%[c20]", "%[c21]")
@@ -56,13 +49,9 @@ enum { LB_NEAR_FOUR_BYTES = 80, LB_NEAR_QUAD_BYTES = 16, LB_NEAR_REST_BYTES = 32
 #define LB_NEAR_ONE_OF(rows) LB_NEAR_QUAD##rows(LB_NEAR_FIRST, "0", "4", "8", "12")
 #define LB_NEAR_TWO_OF(rows) LB_NEAR_ONE_OF(rows) LB_NEAR_QUAD##rows(LB_NEAR_NEXT, "16", "20", "24", "28")
 #define LB_NEAR_THREE_OF(rows) LB_NEAR_TWO_OF(rows) LB_NEAR_QUAD##rows(LB_NEAR_NEXT, "32", "36", "40", "44")
-#define LB_NEAR_FOUR_OF(rows)                                                                                                              \
-    LB_NEAR_THREE_OF(rows) LB_NEAR_QUAD##rows(LB_NEAR_NEXT, "48", "52", "56", "60") LB_NEAR_CENTRE##rows("64", "68", "72")
+#define LB_NEAR_FOUR_OF(rows) LB_NEAR_THREE_OF(rows) LB_NEAR_QUAD##rows(LB_NEAR_NEXT, "48", "52", "56", "60")
 #define LB_NEAR_REST_OF(rows)                                                                                                              \
-    LB_NEAR_REST##rows(LB_NEAR_FIRST, "0", "4", "8", "16", "20", "24")                                                                     \
-        LB_NEAR_REST##rows(LB_NEAR_NEXT, "32", "36", "40", "48", "52", "56")                                                               \
-            LB_NEAR_REST##rows(LB_NEAR_NEXT, "64", "68", "72", "80", "84", "88")                                                           \
-                LB_NEAR_REST##rows(LB_NEAR_NEXT, "96", "100", "104", "112", "116", "120")
+    LB_NEAR_REST##rows(LB_NEAR_FIRST, "0", "4", "8", "16", "20", "24") LB_NEAR_REST##rows(LB_NEAR_NEXT, "32", "36", "40", "48", "52", "56")
 
 /* c += the products of groups from a to `end`. In assembly, because it takes all 16 registers: 12 sums, 2 of weights, 2 for products. */
 #define LB_NEAR_LOOP(group, step)                                                                                                          \
@@ -81,7 +70,7 @@ enum { LB_NEAR_REST_KIND, LB_NEAR_ONE_KIND, LB_NEAR_TWO_KIND, LB_NEAR_THREE_KIND
 #define LB_NEAR_KINDS(rows)                                                                                                                \
     switch (kind) {                                                                                                                        \
     case LB_NEAR_REST_KIND:                                                                                                                \
-        LB_NEAR_LOOP(LB_NEAR_REST_OF(rows) LB_NEAR_END##rows, "128");                                                                      \
+        LB_NEAR_LOOP(LB_NEAR_REST_OF(rows) LB_NEAR_END##rows, "64");                                                                       \
         break;                                                                                                                             \
     case LB_NEAR_ONE_KIND:                                                                                                                 \
         LB_NEAR_LOOP(LB_NEAR_ONE_OF(rows) LB_NEAR_END##rows, "16");                                                                        \
@@ -93,11 +82,11 @@ enum { LB_NEAR_REST_KIND, LB_NEAR_ONE_KIND, LB_NEAR_TWO_KIND, LB_NEAR_THREE_KIND
         LB_NEAR_LOOP(LB_NEAR_THREE_OF(rows) LB_NEAR_END##rows, "48");                                                                      \
         break;                                                                                                                             \
     default:                                                                                                                               \
-        LB_NEAR_LOOP(LB_NEAR_FOUR_OF(rows) LB_NEAR_END##rows, "80");                                                                       \
+        LB_NEAR_LOOP(LB_NEAR_FOUR_OF(rows) LB_NEAR_END##rows, "64");                                                                       \
     }
 
 LB_INLINE ptrdiff_t lb_near_bytes(const int kind) {
-    return kind == LB_NEAR_FOUR_KIND ? LB_NEAR_FOUR_BYTES : kind == LB_NEAR_REST_KIND ? LB_NEAR_REST_BYTES : kind * LB_NEAR_QUAD_BYTES;
+    return kind == LB_NEAR_REST_KIND ? LB_NEAR_REST_BYTES : kind * LB_NEAR_QUAD_BYTES;
 }
 
 /* Groups of a kind; of a tile of which the first `rows` rows are there. Gives what is behind them. */
@@ -123,11 +112,16 @@ LB_INLINE void lb_near_products(const int rows, const lb_rows *s, ptrdiff_t tile
     const uint8_t *a = s->a + tile * s->stride;
     LB_UNROLL
     for (int i = 0; i < LB_NEAR_ROWS; i++)
-        c[i][0] = c[i][1] = _mm256_set1_epi32((int32_t)(0 - head->more[i]));
+        c[i][0] = c[i][1] = _mm256_setzero_si256();
     if (head->halves) {
         a = lb_near_steps(rows, LB_NEAR_FOUR_KIND, a, head->halves, w, c);
         for (int i = 0; i < LB_NEAR_ROWS; i++)
             c[i][0] = _mm256_slli_epi32(c[i][0], 4), c[i][1] = _mm256_slli_epi32(c[i][1], 4);
+    }
+    LB_UNROLL
+    for (int i = 0; i < LB_NEAR_ROWS; i++) {
+        const __m256i more = _mm256_set1_epi32((int32_t)head->more[i]);
+        c[i][0] = _mm256_sub_epi32(c[i][0], more), c[i][1] = _mm256_sub_epi32(c[i][1], more);
     }
     a = lb_near_steps(rows, LB_NEAR_FOUR_KIND, a, head->groups[LB_NEAR_FOUR_KIND], w, c);
     a = lb_near_steps(rows, LB_NEAR_THREE_KIND, a, head->groups[LB_NEAR_THREE_KIND], w, c);

@@ -13,7 +13,9 @@
 enum {
     LB_PLAIN_ROWS = 6,
     LB_LONG = 1024, /* k from which on a panel of pairs does not stay in the first-level cache, and is cut into chunks */
-    LB_FAR = 4096   /* bytes of a panel that is not worth asking for */
+    LB_FAR = 4096,  /* bytes of a panel that is not worth asking for */
+    LB_NEAR_PANELS = 2,
+    LB_NEAR_NEAR = 1 << 13 /* bytes of a panel of near up to which some stay in a first-level cache together */
 };
 
 typedef struct {
@@ -333,16 +335,37 @@ LB_INLINE void lb_near_rows(const int rows, const lb_panel_work *t, ptrdiff_t ti
     lb_finish16(rows, t->p, t->first + tile * LB_NEAR_ROWS, t->n, c, t->e);
 }
 
-static inline void lb_near_panel(const lb_panel_work *t, ptrdiff_t rows, const uint8_t *w) {
-    const ptrdiff_t tiles = (rows + LB_NEAR_ROWS - 1) / LB_NEAR_ROWS;
-    for (ptrdiff_t tile = 0; tile < rows / LB_NEAR_ROWS; tile++) {
+/* Some panels, one behind the other: a tile of rows meets all of them while it is near. */
+static inline void lb_near_panels(const lb_panel_work t[], int panels, ptrdiff_t rows, const uint8_t *w) {
+    const ptrdiff_t tiles = (rows + LB_NEAR_ROWS - 1) / LB_NEAR_ROWS, bytes = LB_PANEL * lb_round_up(t->p->k, LB_STEP);
+    for (ptrdiff_t tile = 0; tile < tiles; tile++) {
         lb_ask(t, tile, tiles);
-        lb_near_rows(LB_NEAR_ROWS, t, tile, w);
+        for (int i = 0; i < panels; i++)
+            if (rows - tile * LB_NEAR_ROWS >= LB_NEAR_ROWS)
+                lb_near_rows(LB_NEAR_ROWS, t + i, tile, w + i * bytes);
+            else if (rows - tile * LB_NEAR_ROWS == 2)
+                lb_near_rows(2, t + i, tile, w + i * bytes);
+            else
+                lb_near_rows(1, t + i, tile, w + i * bytes);
     }
-    if (rows % LB_NEAR_ROWS == 2)
-        lb_near_rows(2, t, tiles - 1, w);
-    else if (rows % LB_NEAR_ROWS == 1)
-        lb_near_rows(1, t, tiles - 1, w);
+}
+
+static inline void lb_near_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
+                                    ptrdiff_t right) {
+    const ptrdiff_t depth = lb_round_up(p->k, LB_STEP);
+    const uint8_t *own = (const uint8_t *)p->packed + lb_weights_front(p->n);
+    const int most = LB_PANEL * depth <= LB_NEAR_NEAR ? LB_NEAR_PANELS : 1;
+    for (ptrdiff_t n = left; n < right;) {
+        lb_panel_work t[LB_NEAR_PANELS];
+        int panels = 0;
+        const uint8_t *w = own + n * depth;
+        for (; panels < most && n < right; panels++, n += LB_PANEL)
+            t[panels] = lb_panel_work_at(p, s, first, n, right);
+        const ptrdiff_t left_over = right - n < most * LB_PANEL ? lb_round_up(right - n, LB_PANEL) : most * LB_PANEL;
+        t->bytes = depth * left_over;
+        t->next = left_over > 0 ? (const char *)own + n * depth : NULL;
+        lb_near_panels(t, panels, rows, w);
+    }
 }
 
 /* 16 columns, or 32: one panel or two. */
@@ -500,6 +523,10 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
             lb_alone_multiply(1, p, s, first, rows, left, right);
         return;
     }
+    if (p->method == LB_NEAR) {
+        lb_near_multiply(p, s, first, rows, left, right);
+        return;
+    }
     for (ptrdiff_t n = left; n < right; n += columns) {
         lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right)}, NULL, 0};
         if (p->method == LB_BINS) {
@@ -512,10 +539,6 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
             t.bytes = 2 * LB_PANEL * lb_round_up(p->k, LB_STEP);
             t.next = n + LB_PANEL < right && t.bytes > LB_FAR ? own + (n + LB_PANEL) * 2 * lb_round_up(p->k, LB_STEP) : NULL;
             lb_pairs_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, LB_STEP));
-        } else if (p->method == LB_NEAR) {
-            t.bytes = LB_PANEL * lb_round_up(p->k, LB_STEP);
-            t.next = n + LB_PANEL < right ? own + (n + LB_PANEL) * lb_round_up(p->k, LB_STEP) : NULL;
-            lb_near_panel(&t, rows, (const uint8_t *)own + n * lb_round_up(p->k, LB_STEP));
         } else if (p->method == LB_PLAIN)
             lb_plain_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, 2));
         else {

@@ -116,9 +116,11 @@ LB_INLINE void lb_seven_widen(const uint8_t *w, __m256i out[2]) {
     out[1] = _mm256_and_si256(v, _mm256_set1_epi16(255));
 }
 
+#define LB_SEVEN_BYTES(v) v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v
+
 /* A factor of the weights, plus 128, of both panels. */
 LB_INLINE void lb_seven_columns(const int factor, lb_seven_work *t) {
-    static const _Alignas(64) uint8_t none[64] = {LB_NEAR_BYTES(128), LB_NEAR_BYTES(128), LB_NEAR_BYTES(128), LB_NEAR_BYTES(128)};
+    static const _Alignas(64) uint8_t none[64] = {LB_SEVEN_BYTES(128), LB_SEVEN_BYTES(128), LB_SEVEN_BYTES(128), LB_SEVEN_BYTES(128)};
     const ptrdiff_t half = t->s->half;
     __m256i pairs[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, *out = (__m256i *)(void *)t->s->b;
     for (ptrdiff_t k = t->at; k < t->at + t->length; k += 4, out += 4)

@@ -101,7 +101,7 @@ static inline ptrdiff_t lb_weights_bytes(int32_t k, int32_t n) {
     return lb_weights_front(n) + (pairs > nibbles ? pairs : nibbles);
 }
 
-enum { LB_NEAR_ROWS = 3, LB_NEAR_STAGED = 2 * LB_NEAR_ROWS + 2 * 4 + 3 * 2 };
+enum { LB_NEAR_ROWS = 3, LB_NEAR_STAGED = 2 * LB_NEAR_ROWS + 2 * 4 + 4 * 2 };
 
 /* A tile of near: how many groups there are of each kind (lb_near_loops_avx2.h), of four quads behind `halves` of them where it stands in
  * halves; and what is taken away from all sums of a row, modulo 2^32. While it is made: the sum of |d|, how many rows there are, and how
@@ -126,7 +126,7 @@ static inline int32_t lb_near_rest_most(int32_t k) {
 
 /* Bytes of the groups of a tile at most: as many as halves take. */
 static inline ptrdiff_t lb_near_most(int32_t k) {
-    return 2 * 80 * (lb_round_up(k, LB_STEP) / LB_STEP);
+    return 2 * 64 * (lb_round_up(k, LB_STEP) / LB_STEP);
 }
 
 /* Rows of activations in scratch. From row to row an odd number of cache lines, as in lb_gemm_s8_avx2.h. */
@@ -142,7 +142,7 @@ typedef struct {
     lb_light_item *items;
     lb_light_chunk *chunks;
     ptrdiff_t staged; /* near: bytes of a row in `low`, where three rows are as they came, then d of three rows, then quads and their
-                         sums, four times as much each, then three lists of them, twice as much each */
+                         sums, four times as much each, then four lists of them, twice as much each */
     lb_near_head *heads;
     int32_t k;
 } lb_rows;
