@@ -21,7 +21,7 @@ enum { MANY = 320 };
 #endif
 enum { MAX_X = 1 << 15, MAX_W = 1 << 19, MAX_CHANNELS = MANY };
 
-static _Alignas(64) int8_t x[MAX_X], y[MAX_X], w[MAX_W];
+static _Alignas(64) int8_t x[MAX_X], w[MAX_W];
 static int32_t bias[MAX_CHANNELS];
 static float multiplier[MAX_CHANNELS];
 
@@ -389,109 +389,6 @@ void test_linear_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
 
 void test_linear_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     test_linear(ref, k, 4);
-}
-
-static const int32_t lengths[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1009};
-
-void test_requantize_s8(const lb_kernel *ref, const lb_kernel *k) {
-    static const float scales[] = {1.0f, 0.5f, 0.0173f, 3.7f, 1e-30f, 1e30f};
-    for (int32_t s = 0; s < COUNT(scales); s++)
-        for (int32_t i = 0; i < COUNT(lengths); i++) {
-            lb_requantize_s8_params p = {scales[s], random_int(-128, 127), 0, random_int(-128, 0), random_int(0, 127)};
-            p.y_zero = random_int(p.lo, p.hi);
-            fill(x, lengths[i] + 3);
-            void *args[2] = {x + i % 3};
-            expect_same(ref, k, &p, args, 1, (size_t)lengths[i], (size_t)i % 5, lengths[i]);
-        }
-}
-
-/* A shape of four axes, and an operand that repeats some of them: its strides. */
-static void broadcast(const int32_t shape[4], int32_t stride[4]) {
-    int32_t next = 1;
-    for (int axis = 3; axis >= 0; axis--) {
-        const int repeats = random_int(0, 2) == 0;
-        stride[axis] = repeats || shape[axis] == 1 ? 0 : next;
-        next *= repeats ? 1 : shape[axis];
-    }
-    if (shape[3] > 1 && stride[3] != 0 && stride[3] != 1)
-        abort();
-}
-
-void test_add_s8(const lb_kernel *ref, const lb_kernel *k) {
-    for (int round = 0; round < 400; round++) {
-        lb_add_s8_params p = {.shape = {random_int(1, 3), random_int(1, 3), random_int(1, 5), lengths[random_int(1, 16)]}};
-        broadcast(p.shape, p.a_stride), broadcast(p.shape, p.b_stride);
-        if (round % 3 == 0)
-            p = (lb_add_s8_params){.shape = {1, 1, 1, 1009}, .a_stride = {0, 0, 0, 1}, .b_stride = {0, 0, 0, 1}};
-        p.a_multiplier = (float)random_int(1, 4000) * 1e-3f, p.b_multiplier = (float)random_int(-4000, 4000) * (round % 7 ? 1e-3f : 1e30f);
-        p.offset = (float)random_int(-1024, 1024) * (round % 5 ? 0.25f : 1e37f);
-        p.lo = random_int(-128, 0), p.hi = random_int(0, 127);
-        fill(x, MAX_X), fill(y, MAX_X);
-        void *args[3] = {x + round % 3, y + round % 2};
-        const int32_t n = p.shape[0] * p.shape[1] * p.shape[2] * p.shape[3];
-        expect_same(ref, k, &p, args, 2, (size_t)n, (size_t)round % 5, n);
-    }
-}
-
-void test_mul_s8(const lb_kernel *ref, const lb_kernel *k) {
-    for (int round = 0; round < 400; round++) {
-        lb_mul_s8_params p = {.shape = {random_int(1, 3), random_int(1, 3), random_int(1, 5), lengths[random_int(1, 16)]}};
-        broadcast(p.shape, p.a_stride), broadcast(p.shape, p.b_stride);
-        p.multiplier = (float)random_int(1, 4000) * (round % 7 ? 1e-4f : 1e30f);
-        if (round % 4 == 1)
-            p.multiplier = 1.0f / (float)(1 << random_int(1, 9)); /* ties, and a zero point that is odd sends them elsewhere */
-        p.a_zero = random_int(-128, 127), p.b_zero = random_int(-128, 127);
-        p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
-        fill(x, MAX_X), fill(y, MAX_X);
-        void *args[3] = {x + round % 3, y + round % 2};
-        const int32_t n = p.shape[0] * p.shape[1] * p.shape[2] * p.shape[3];
-        expect_same(ref, k, &p, args, 2, (size_t)n, (size_t)round % 5, n);
-    }
-}
-
-void test_table_s8(const lb_kernel *ref, const lb_kernel *k) {
-    for (int32_t i = 0; i < COUNT(lengths); i++) {
-        const lb_table_s8_params p = {0};
-        fill(x, lengths[i] + 3), fill(w, 256);
-        for (int32_t j = 0; j < 256 && j < lengths[i]; j++)
-            x[j] = (int8_t)j;
-        void *args[3] = {x + i % 3, w + i % 2};
-        expect_same(ref, k, &p, args, 2, (size_t)lengths[i], (size_t)i % 5, lengths[i]);
-    }
-}
-
-void test_table_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
-    static int16_t table[256];
-    for (int32_t i = 0; i < 256; i++)
-        table[i] = (int16_t)random_int(-32768, 32767);
-    for (int32_t i = 0; i < COUNT(lengths); i++) {
-        const lb_table_s8_s16_params p = {0};
-        fill(x, lengths[i] + 3);
-        void *args[3] = {x + i % 3, table};
-        expect_same(ref, k, &p, args, 2, 2 * (size_t)lengths[i], 2 * ((size_t)i % 3), lengths[i]);
-        int16_t out[1009];
-        args[2] = out;
-        k->call(&p, args, 0, lengths[i]);
-        for (int32_t j = 0; j < lengths[i]; j++)
-            expect(out[j] == table[(x + i % 3)[j] + 128], "table_s8_s16 looks up");
-    }
-}
-
-void test_table_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
-    static float table[256];
-    for (int32_t i = 0; i < 256; i++)
-        table[i] = (float)random_int(-1000, 1000) * 0.25f;
-    for (int32_t i = 0; i < COUNT(lengths); i++) {
-        const lb_table_s8_f32_params p = {0};
-        fill(x, lengths[i] + 3);
-        void *args[3] = {x + i % 3, table};
-        expect_same(ref, k, &p, args, 2, 4 * (size_t)lengths[i], 4 * ((size_t)i % 3), lengths[i]);
-        float out[1009];
-        args[2] = out;
-        k->call(&p, args, 0, lengths[i]);
-        for (int32_t j = 0; j < lengths[i]; j++)
-            expect(out[j] == table[(x + i % 3)[j] + 128], "table_s8_f32 looks up");
-    }
 }
 
 void test_max_pool_s8(const lb_kernel *ref, const lb_kernel *k) {

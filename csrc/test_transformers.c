@@ -79,11 +79,12 @@ void test_scale_shift(const lb_kernel *ref, const lb_kernel *k) {
 void test_softmax_int(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 200; round++) {
         fill();
-        lb_softmax_int_params p = {.n = random_int(1, 70), .inner = random_int(0, 1) ? 1 : random_int(1, 9), .logarithm = random_int(0, 1)};
+        const int32_t n = round % 4 ? random_int(1, 70) : random_int(100, 700);
+        lb_softmax_int_params p = {.n = n, .inner = random_int(0, 1) || n > 70 ? 1 : random_int(1, 9), .logarithm = random_int(0, 1)};
         p.x_bytes = random_int(1, 2), p.out_bytes = width(), p.multiplier = (float)random_int(1, 300), p.y_scale = 0.07f;
         clamp_of(p.out_bytes, &p.y_zero, &p.lo, &p.hi);
         for (int i = 0; i < 1 << 16; i++)
-            table32[i] = (1 << 23) / (1 + i / (p.x_bytes == 1 ? 8 : 2048));
+            table32[i] = (round % 3 ? 1 << 23 : 1 << 30) / (1 + i / (p.x_bytes == 1 ? 8 : 2048));
         void *args[3] = {x16, table32, NULL};
         expect_same(ref, k, &p, args, 2, (size_t)(3 * p.n * p.inner * p.out_bytes), 4, 3 * p.inner);
     }
@@ -164,9 +165,11 @@ void test_gather(const lb_kernel *ref, const lb_kernel *k) {
     static int32_t index32[64];
     for (int round = 0; round < 100; round++) {
         fill();
-        const lb_gather_params p = {random_int(1, 30), random_int(1, 64), random_int(1, 50), round % 2 ? 4 : 8};
+        const lb_gather_params p = {random_int(1, 30), random_int(1, 64), round % 3 ? random_int(1, 50) : 4, round % 2 ? 4 : 8};
         for (int i = 0; i < 64; i++) {
             index32[i] = random_int(-p.size - 2, p.size + 1); /* some are outside: taken for the nearest */
+            if (i && random_int(0, round % 5))
+                index32[i] = index32[i - 1] + 1; /* runs, which go on over the end and from -1 to 0 */
             index64[i] = index32[i];
         }
         void *args[3] = {x8, round % 2 ? (void *)index32 : (void *)index64, NULL};

@@ -9,6 +9,7 @@ from lowbit.plan.nibbles import in_bytes
 from lowbit.plan.plan import Place, Plan, Slot, Step, Target
 from lowbit.plan.segments import Segment, segments, unsupported
 from lowbit.plan.stored import real_weights
+from lowbit.plan.tables import join_tables
 
 __all__ = [
     "Packed",
@@ -21,6 +22,7 @@ __all__ = [
     "build",
     "channels_last",
     "fuse",
+    "join_tables",
     "physical",
     "real_weights",
     "segments",
@@ -29,5 +31,8 @@ __all__ = [
 
 
 def physical(graph: Graph) -> Graph:
-    """The graph as kernels want it: channels last, four bits in bytes, clips in the ops before them. Every value is what it was."""
-    return fuse(channels_last(in_bytes(graph)))
+    """The graph as kernels want it: channels last, four bits in bytes, clips in the ops before them, chains of lookups in one.
+
+    Every value is what it was.
+    """
+    return fuse(join_tables(channels_last(in_bytes(graph))))
