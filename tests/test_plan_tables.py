@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from lowbit.quantization.rules import CalibratedQuantRule
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 
-RANGE = {"lo": -128, "hi": 127, "to": "int8"}
+RANGE: dict[str, Any] = {"lo": -128, "hi": 127, "to": "int8"}
 CODES = np.tile(np.arange(-128, 128, dtype=np.int8), 3).reshape(3, 16, 16)
 
 
@@ -100,7 +102,7 @@ def test_a_learned_scale_behind_an_activation_costs_nothing(threads: int) -> Non
     b = Builder("hardswish with a scale and a shift")
     x = b.input("x", TensorType((1, 8, 12, 12), "float32"))
     y = b.add("hardswish", x)
-    y = b.add("add", b.add("mul", y, b.constant(np.float32([1.3]))), b.constant(np.float32([-0.2])))
+    y = b.add("add", b.add("mul", y, b.constant(np.array([1.3], np.float32))), b.constant(np.array([-0.2], np.float32)))
     graph = b.finish({"y": b.add("sigmoid", y)})  # of which the result stays float, which is another kind of table
     data: list[dict[str, Array]] = [{"x": np.random.default_rng(0).normal(0, 3, (1, 8, 12, 12)).astype(np.float32)}]
     integer = lower(lowbit.quantize(graph, data, rules=[CalibratedQuantRule(".*", "int8")])).graph
