@@ -39,7 +39,9 @@ typedef void lb_linear_f32_fn(const lb_linear_f32_params *p, const float *x, con
  * behind the other: k = kernel_h * kernel_w * in_c / groups rows in that order, n = out_c / groups columns.
  * Item: `block` pixels of the output, which are counted through the batch, times block_columns channels of a group:
  * ceil(batch * out_h * out_w / block) * groups * ceil(out_c / groups / block_columns), those of one block of pixels one after the other.
- * scratch, aligned to 64: with depth = in_c / groups and taps = kernel_h * kernel_w, 4 * block * taps * depth bytes if depth < 16, else
+ * scratch, aligned to 64: if groups = 1, dilation_w = 1 and in_c < 64, the lines of the image under a block with zeros around them:
+ * 4 * (min((block + out_w - 2) / out_w, out_h - 1) * stride_h + (kernel_h - 1) * dilation_h + 1) * ((out_w - 1) * stride_w + kernel_w) *
+ * in_c bytes. Else, with depth = in_c / groups and taps = kernel_h * kernel_w, 4 * block * taps * depth bytes if depth < 16, else
  * 8 * (block + 6) * taps + 4 * depth. */
 typedef struct {
     int32_t batch;

@@ -5,7 +5,7 @@
 
 lb_dwconv_f32_fn lb_dwconv_f32__avx2;
 
-enum { PIXELS = 4 };
+enum { PIXELS = 8 };
 
 /* A row of the output, and what its windows have in common. */
 typedef struct {
@@ -23,7 +23,7 @@ __attribute__((always_inline)) static inline void tile(const line *l, const int 
     const lb_dwconv_f32_params *p = l->p;
     const ptrdiff_t next = (ptrdiff_t)p->stride_w * p->channels;
     const ptrdiff_t start = ((ptrdiff_t)l->top * p->in_w + (ptrdiff_t)o * p->stride_w - p->pad_w) * p->channels + c;
-    __m256 s[PIXELS][2];
+    __m256 s[4][2];
 #pragma GCC unroll 4
     for (int i = 0; i < pixels; i++)
 #pragma GCC unroll 2
@@ -63,36 +63,113 @@ static float one(const line *l, int32_t o, lb_taps columns, int32_t c) {
     return lb_clampf(_mm_cvtss_f32(sum), p->lo, p->hi);
 }
 
+/* The same of all channels (8 or more) for windows of `kernel` columns, all inside and without dilation: what is read of the image is read
+ * once for a row of taps, and meets each of them in turn. Sums go through the taps in the same order. The last 8 channels may be computed
+ * twice in part. */
+__attribute__((always_inline)) static inline void slide(const line *l, const int pixels, const int kernel, const int stride, int32_t o) {
+    const lb_dwconv_f32_params *p = l->p;
+    const ptrdiff_t channels = p->channels, down = (ptrdiff_t)p->dilation_h * p->in_w * channels, out_stride = p->out_stride;
+    const int32_t high = l->rows.last - l->rows.first;
+    const ptrdiff_t row = (ptrdiff_t)l->top + (ptrdiff_t)l->rows.first * p->dilation_h;
+    const float *start = l->image + (row * p->in_w + (ptrdiff_t)o * stride - p->pad_w) * channels;
+    const float *weights = l->w + (ptrdiff_t)l->rows.first * kernel * channels, *biases = l->bias;
+    float *out = l->out + o * out_stride;
+    const __m256 lo = _mm256_set1_ps(p->lo), hi = _mm256_set1_ps(p->hi);
+    for (ptrdiff_t at = 0; at < channels; at += 8) {
+        const ptrdiff_t c = at <= channels - 8 ? at : channels - 8;
+        const float *from = start + c, *w = weights + c;
+        const __m256 bias = _mm256_loadu_ps(biases + c);
+        __m256 s[PIXELS], taps[5];
+#pragma GCC unroll 8
+        for (int i = 0; i < pixels; i++)
+            s[i] = bias;
+        for (int32_t r = high; r > 0; r--, from += down, w += kernel * channels) {
+#pragma GCC unroll 5
+            for (int j = 0; j < kernel; j++)
+                taps[j] = _mm256_loadu_ps(w + j * channels);
+#pragma GCC unroll 19
+            for (int column = 0; column < (pixels - 1) * stride + kernel; column++) {
+                const __m256 v = _mm256_loadu_ps(from + column * channels);
+#pragma GCC unroll 5
+                for (int j = 0; j < kernel; j++)
+                    if (column >= j && (column - j) % stride == 0 && (column - j) / stride < pixels)
+                        s[(column - j) / stride] = _mm256_fmadd_ps(v, taps[j], s[(column - j) / stride]);
+            }
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < pixels; i++)
+            _mm256_storeu_ps(out + i * out_stride + c, lb_clamp_ps(s[i], lo, hi));
+    }
+}
+
+#define SLIDE(pixels, kernel, stride)                                                                                                      \
+    __attribute__((noinline)) static void slide_##pixels##_##kernel##_##stride(const line *l, int32_t o) {                                 \
+        slide(l, pixels, kernel, stride, o);                                                                                               \
+    }
+SLIDE(8, 3, 1)
+SLIDE(8, 3, 2)
+SLIDE(8, 5, 1)
+SLIDE(8, 5, 2)
+SLIDE(4, 3, 1)
+SLIDE(4, 3, 2)
+SLIDE(4, 5, 1)
+SLIDE(4, 5, 2)
+
+typedef void slide_fn(const line *l, int32_t o);
+
+/* Tiles of 8 and of 4 pixels of all channels, if there are such for these windows. */
+typedef struct {
+    slide_fn *eight, *four;
+} slides;
+
+static slides slides_of(const lb_dwconv_f32_params *p) {
+    static const slides known[2][2] = {{{slide_8_3_1, slide_4_3_1}, {slide_8_3_2, slide_4_3_2}},
+                                       {{slide_8_5_1, slide_4_5_1}, {slide_8_5_2, slide_4_5_2}}};
+    if ((p->kernel_w != 3 && p->kernel_w != 5) || p->stride_w > 2 || p->dilation_w != 1 || p->channels < 8)
+        return (slides){0};
+    return known[p->kernel_w == 5][p->stride_w - 1];
+}
+
+/* The channels of 1 or 4 pixels from column o on, whose windows have the same taps. */
+static void any(const line *l, int32_t pixels, int32_t o, lb_taps columns) {
+    const int32_t channels = l->p->channels;
+    int32_t c = 0;
+    if (pixels == 4) {
+        for (; c <= channels - 16; c += 16)
+            tile(l, 4, 2, o, columns, c);
+        for (; c <= channels - 8; c += 8)
+            tile(l, 4, 1, o, columns, c);
+    } else {
+        for (; c <= channels - 16; c += 16)
+            tile(l, 1, 2, o, columns, c);
+        for (; c <= channels - 8; c += 8)
+            tile(l, 1, 1, o, columns, c);
+    }
+    for (; c < channels; c++)
+        for (int32_t i = o; i < o + pixels; i++)
+            l->out[(ptrdiff_t)i * l->p->out_stride + c] = one(l, i, columns, c);
+}
+
 void lb_dwconv_f32__avx2(const lb_dwconv_f32_params *p, const float *x, const float *w, const float *bias, float *out, int32_t begin,
                          int32_t end) {
     /* Columns inner ... outer - 1 have all taps of their window inside. */
     const int32_t inner = (p->pad_w + p->stride_w - 1) / p->stride_w, reach = p->in_w + p->pad_w - (p->kernel_w - 1) * p->dilation_w;
     const int32_t full = reach > 0 ? (reach + p->stride_w - 1) / p->stride_w : 0, outer = full < p->out_w ? full : p->out_w;
+    const slides sliding = slides_of(p);
     for (int32_t item = begin; item < end; item++) {
         line l = {.p = p, .image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->channels, .w = w, .bias = bias};
         l.top = item % p->out_h * p->stride_h - p->pad_h;
         l.rows = lb_taps_inside(l.top, p->kernel_h, p->dilation_h, 0, p->in_h);
         l.out = out + (ptrdiff_t)item * p->out_w * p->out_stride;
-        for (int32_t o = 0; o < p->out_w;) {
-            const lb_taps columns = lb_taps_inside(o * p->stride_w - p->pad_w, p->kernel_w, p->dilation_w, 0, p->in_w);
-            const int four = o >= inner && o + PIXELS <= outer;
-            int32_t c = 0;
-            if (four) {
-                for (; c <= p->channels - 16; c += 16)
-                    tile(&l, PIXELS, 2, o, columns, c);
-                for (; c <= p->channels - 8; c += 8)
-                    tile(&l, PIXELS, 1, o, columns, c);
-            } else {
-                for (; c <= p->channels - 16; c += 16)
-                    tile(&l, 1, 2, o, columns, c);
-                for (; c <= p->channels - 8; c += 8)
-                    tile(&l, 1, 1, o, columns, c);
-            }
-            const int32_t next = o + (four ? PIXELS : 1);
-            for (; c < p->channels; c++)
-                for (int32_t i = o; i < next; i++)
-                    l.out[(ptrdiff_t)i * p->out_stride + c] = one(&l, i, columns, c);
-            o = next;
+        for (int32_t o = 0, pixels; o < p->out_w; o += pixels) {
+            const int32_t same = o >= inner ? outer - o : 0;
+            pixels = same >= 8 && sliding.eight ? 8 : same >= 4 ? 4 : 1;
+            if (pixels == 8)
+                sliding.eight(&l, o);
+            else if (pixels == 4 && sliding.four)
+                sliding.four(&l, o);
+            else
+                any(&l, pixels, o, lb_taps_inside(o * p->stride_w - p->pad_w, p->kernel_w, p->dilation_w, 0, p->in_w));
         }
     }
 }

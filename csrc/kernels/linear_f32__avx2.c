@@ -1,6 +1,6 @@
 #include "lb.h"
 #include "lb_float.h"
-#include "lb_tile_f32_avx2.h"
+#include "lb_lines_f32_avx2.h"
 
 lb_linear_f32_fn lb_linear_f32__avx2;
 
@@ -71,15 +71,17 @@ void lb_linear_f32__avx2(const lb_linear_f32_params *p, const float *x, const vo
             rows = scratch;
         }
         for (int32_t j = left; j < right; j += LB_TILE_COLUMNS) {
-            const lb_tile_end e = {bias + j, p->lo, p->hi};
-            const int32_t columns = right - j < LB_TILE_COLUMNS ? right - j : LB_TILE_COLUMNS;
-            for (int32_t i = top; i < bottom; i += LB_TILE_ROWS) {
-                const int32_t count = bottom - i < LB_TILE_ROWS ? bottom - i : LB_TILE_ROWS;
-                const float *a[LB_TILE_ROWS];
-                for (int32_t r = 0; r < LB_TILE_ROWS; r++)
-                    a[r] = rows + (i - top + (r < count ? r : 0)) * stride;
-                lb_tile_f32(count, columns, a, 1, p->k, (const float *)w + (ptrdiff_t)j * p->k, LB_TILE_COLUMNS, &e,
-                            out + (ptrdiff_t)i * p->out_stride + j, p->out_stride);
+            const int32_t columns = right - j < LB_TILE_COLUMNS ? right - j : LB_TILE_COLUMNS, most = lb_lines_most(columns);
+            float own[LB_TILE_COLUMNS];
+            const lb_tile_end e = {lb_tile_bias(bias + j, columns, own), p->lo, p->hi};
+            const lb_lines l = {1, p->k, 0};
+            for (int32_t i = top; i < bottom; i += most) {
+                const int32_t count = bottom - i < most ? bottom - i : most;
+                const float *a[LB_LINES_ROWS];
+                for (int32_t r = 0; r < count; r++)
+                    a[r] = rows + (i - top + r) * stride;
+                lb_lines_f32(count, columns, a, &l, (const float *)w + (ptrdiff_t)j * p->k, &e, out + (ptrdiff_t)i * p->out_stride + j,
+                             p->out_stride);
             }
         }
     }

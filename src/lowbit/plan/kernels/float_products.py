@@ -18,7 +18,9 @@ PANEL = 16  # columns of a tile
 ROWS = 6
 MACS_PER_NS = 40.0
 ALIAS = 512  # linear_f32: rows of such a length are copied
-SHALLOW = 16  # conv_f32: fewer channels are gathered
+SHALLOW = 16  # conv_f32: of fewer channels in groups or dilated windows a row of all taps is gathered
+DEEP = 64  # conv_f32: windows of fewer channels are read from lines of the image, with zeros around
+LINES = 4  # output rows of an item that reads lines, at least: neighbours share lines, which each of them copies
 CACHE = 256 << 10  # bytes of rows that stay in the second-level cache while the weights pass
 
 
@@ -117,19 +119,33 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     return [direct(node, ctx, g, wv, w4, groups, pixels)]
 
 
+def whole_rows(block: int, out_h: int, out_w: int, threads: int) -> int:
+    """About as many pixels, but whole rows of the output, cut evenly."""
+    rows = max(1, round(block / max(out_w, 1)))
+    rows = max(rows, min(LINES, out_h // (4 * threads) if threads > 1 else LINES))
+    return max(1, -(-out_h // max(1, -(-out_h // rows))) * out_w)
+
+
 def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, groups: int, pixels: int) -> Call:
     kernel = ctx.kernel("conv_f32")
     out_c, depth, kernel_h, kernel_w = w4.shape
     k, taps, n = kernel_h * kernel_w * depth, kernel_h * kernel_w, out_c // groups
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, n, k)
     data = ctx.once(wv, "conv panels", kernel.isa, str(groups), make=lambda: pack(kernel.isa, rows))
-    seen = 4 * depth * groups * g["stride_h"] * g["stride_w"] * 2 if depth >= SHALLOW else 4 * k  # of the input, for each pixel
+    lines = groups == 1 and g["dilation_w"] == 1 and depth < DEEP
+    seen = 4 * depth * groups * g["stride_h"] * g["stride_w"] * 2 if depth >= SHALLOW or lines else 4 * k  # of the input, for each pixel
     block, columns = blocks(pixels, n, seen, ctx.target.threads)
+    if lines:
+        block = whole_rows(block, g["out_h"], g["out_w"], ctx.target.threads)
     params: dict[str, Param] = {
         **g, "in_c": depth * groups, "out_c": out_c, "groups": groups, "block": block, "block_columns": columns, "out_stride": out_c,
         **bounds(node),
     }  # fmt: skip
-    scratch = Scratch(4 * block * k if depth < SHALLOW else 8 * (block + 6) * taps + 4 * depth)
+    if lines:
+        high = min((block + g["out_w"] - 2) // g["out_w"], g["out_h"] - 1) * g["stride_h"] + (kernel_h - 1) * g["dilation_h"] + 1
+        scratch = Scratch(4 * high * ((g["out_w"] - 1) * g["stride_w"] + kernel_w) * depth)
+    else:
+        scratch = Scratch(4 * block * k if depth < SHALLOW else 8 * (block + 6) * taps + 4 * depth)
     x = node.inputs[0]
     assert x is not None
     args = (ctx.argument(x), data, bias_of(ctx, node.input(2), out_c), node.output, scratch)
