@@ -71,20 +71,30 @@ static inline lb_w4_scratch lb_w4_scratch_at(void *base, int32_t rows, const lb_
         stride, (uint8_t *)base, (int32_t *)acc, (int8_t *)panel, (int16_t *)(panel + 16 * deep), (int32_t *)(panel + 18 * deep)};
 }
 
-/* Bytes x ^ flip, padded with zeros to a multiple of 32; gives their signed sum (of x, where flip is 0). */
-static inline int32_t lb_w4_pack(const int8_t *x, int32_t k, int flip, uint8_t *out) {
-    const __m256i mask = _mm256_set1_epi8((char)flip), ones = _mm256_set1_epi8(1), words = _mm256_set1_epi16(1);
+/* The next 32 of k - i bytes, zeros behind them. */
+static inline __m256i lb_w4_load(const int8_t *x, int32_t i, int32_t k) {
+    int8_t tail[LB_W4_GROUP] = {0};
+    if (k - i >= LB_W4_GROUP)
+        return _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+    memcpy(tail, x + i, (size_t)(k - i));
+    return _mm256_loadu_si256((const __m256i *)(const void *)tail);
+}
+
+/* Bytes x + 128, padded to a multiple of 32 with what weights of zero meet. */
+static inline void lb_w4_pack_many(const int8_t *x, int32_t k, uint8_t *out) {
+    const __m256i flip = _mm256_set1_epi8((char)0x80);
+    for (int32_t i = 0; i < k; i += LB_W4_GROUP)
+        _mm256_store_si256((__m256i *)(void *)(out + i), _mm256_xor_si256(lb_w4_load(x, i, k), flip));
+}
+
+/* Bytes x, padded with zeros to a multiple of 32; gives their sum. */
+static inline int32_t lb_w4_pack_few(const int8_t *x, int32_t k, uint8_t *out) {
+    const __m256i ones = _mm256_set1_epi8(1), words = _mm256_set1_epi16(1);
     __m256i sum = _mm256_setzero_si256();
     for (int32_t i = 0; i < k; i += LB_W4_GROUP) {
-        int8_t tail[LB_W4_GROUP] = {0};
-        const int8_t *from = x + i;
-        if (k - i < LB_W4_GROUP) {
-            memcpy(tail, from, (size_t)(k - i));
-            from = tail;
-        }
-        const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)from);
+        const __m256i v = lb_w4_load(x, i, k);
         sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(ones, v), words));
-        _mm256_store_si256((__m256i *)(void *)(out + i), _mm256_xor_si256(v, mask));
+        _mm256_store_si256((__m256i *)(void *)(out + i), v);
     }
     const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
     const __m128i quarter = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
@@ -134,15 +144,19 @@ static inline int32_t lb_w4_few_start(const uint8_t *group, int32_t x_zero) {
 static inline void lb_w4_pack_row(const int8_t *x, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row, int few) {
     const lb_w4_cut *cut = &p->cut;
     uint8_t *out = s->a + row * s->stride;
-    if (!few && cut->segment % LB_W4_GROUP == 0) {
-        lb_w4_pack(x, cut->k, 0x80, out);
+    if (!few && (cut->segments == 1 || cut->segment % LB_W4_GROUP == 0)) {
+        lb_w4_pack_many(x, cut->k, out);
         return;
     }
     for (int32_t g = 0; g < cut->segments; g++, out += cut->stride) {
         const int8_t *from = x + (ptrdiff_t)g * cut->segment;
-        const int32_t sum = lb_w4_pack(from, lb_segment_length(cut->k, cut->segment, g), few ? 0 : 0x80, out);
-        if (few)
-            s->sums[g * LB_W4_FEW + row] = lb_w4_by_groups(cut) ? lb_w4_few_start(out, p->x_zero) : sum;
+        const int32_t length = lb_segment_length(cut->k, cut->segment, g);
+        if (!few) {
+            lb_w4_pack_many(from, length, out);
+            continue;
+        }
+        const int32_t sum = lb_w4_pack_few(from, length, out);
+        s->sums[g * LB_W4_FEW + row] = lb_w4_by_groups(cut) ? lb_w4_few_start(out, p->x_zero) : sum;
     }
 }
 

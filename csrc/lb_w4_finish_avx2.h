@@ -4,6 +4,24 @@
 
 #include "lb_w4_avx2.h"
 
+/* Packed weights that come next: tiles ask for them piece by piece, so that unpacking does not wait for memory. Behind the last panel
+ * there is nothing to ask for, which does no harm. */
+typedef struct {
+    const char *at, *end;
+    ptrdiff_t each;
+} lb_w4_ahead;
+
+static inline lb_w4_ahead lb_w4_ahead_of(const uint8_t *next, ptrdiff_t bytes, ptrdiff_t tiles) {
+    const char *at = (const char *)next;
+    return (lb_w4_ahead){at, at + bytes, lb_w4_round_up(bytes / (tiles > 0 ? tiles : 1) + 1, 64)};
+}
+
+static inline void lb_w4_fetch(lb_w4_ahead *next) {
+    const char *end = next->end - next->at < next->each ? next->end : next->at + next->each;
+    for (; next->at < end; next->at += 64)
+        _mm_prefetch(next->at, _MM_HINT_T1);
+}
+
 /* 16 columns from n on of one row. */
 LB_W4_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, __m256 y[2], ptrdiff_t row, ptrdiff_t n, ptrdiff_t width) {
     const ptrdiff_t at = row * p->out_stride + n;
@@ -15,6 +33,26 @@ LB_W4_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, __m256 y
         lb_store_rounded_words((int16_t *)p->out + at, y[0], y[1], p->y_zero, p->lo, p->hi, width);
     else
         lb_store_bytes((int8_t *)p->out + at, lb_round16(y[0], y[1], &p->clamp), width);
+}
+
+/* Rows of 16 sums with a multiplier for each channel as bytes, two at a time. */
+static inline void lb_w4_put_channels(const lb_w4_product *p, const int32_t *sums, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t n,
+                                      const int32_t bias[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
+    const __m256i b0 = _mm256_load_si256((const __m256i *)(const void *)bias),
+                  b1 = _mm256_load_si256((const __m256i *)(const void *)(bias + 8));
+    const __m256 m0 = _mm256_load_ps(m), m1 = _mm256_load_ps(m + 8);
+    const lb_clamp16 clamp = p->clamp;
+    const ptrdiff_t stride = p->out_stride;
+    int8_t *out = (int8_t *)p->out + row * stride + n;
+    for (ptrdiff_t i = 0; i < rows; i += 2, sums += 2 * LB_W4_PANEL, out += 2 * stride) {
+        const ptrdiff_t next = i + 1 < rows; /* or the same row twice */
+        const __m256i *s = (const __m256i *)(const void *)sums, *t = s + 2 * next;
+        const __m256i a[2] = {_mm256_add_epi32(_mm256_load_si256(s), b0), _mm256_add_epi32(_mm256_load_si256(s + 1), b1)};
+        const __m256i b[2] = {_mm256_add_epi32(_mm256_load_si256(t), b0), _mm256_add_epi32(_mm256_load_si256(t + 1), b1)};
+        const __m256i bytes = lb_requantize32(a, b, m0, m1, &clamp);
+        _mm_storeu_si128((__m128i *)(void *)out, _mm256_castsi256_si128(bytes));
+        _mm_storeu_si128((__m128i *)(void *)(out + stride * next), _mm256_extracti128_si256(bytes, 1));
+    }
 }
 
 /* The same from scaled sums that still want their bias. */

@@ -92,6 +92,7 @@ typedef struct {
     int32_t first, last;
     const float *scales, *bias;
     ptrdiff_t n, width;
+    lb_w4_ahead next;
 } lb_w4_run;
 
 /* t (rows x 16) += a run of up to three rows; x_scales is NULL where rows have none. */
@@ -161,9 +162,12 @@ LB_W4_INLINE void lb_w4_groups_of(const lb_w4_product *p, const lb_w4_scratch *s
     const int whole = r->last == p->cut.segments, panel = whole && r->width == LB_W4_PANEL, now = panel && p->to == LB_TO_F32;
     const ptrdiff_t step = now ? p->out_stride : LB_W4_PANEL;
     float *out = now ? (float *)p->out + top * step + r->n : (float *)(void *)s->acc;
+    lb_w4_ahead next = r->next;
     ptrdiff_t i = 0;
-    for (; i + 3 <= rows; i += 3, out += 3 * step)
+    for (; i + 3 <= rows; i += 3, out += 3 * step) {
+        lb_w4_fetch(&next);
         lb_w4_some_groups(3, s, r, i, x_scales ? x_scales + i : NULL, out, step);
+    }
     if (i + 2 == rows)
         lb_w4_some_groups(2, s, r, i, x_scales ? x_scales + i : NULL, out, step);
     else if (i < rows)
@@ -190,7 +194,9 @@ static inline void lb_w4_many_by_groups(const lb_w4_product *p, const lb_w4_scra
     const int32_t each = LB_W4_DEPTH / LB_W4_GROUP;
     for (int32_t first = 0; first < p->cut.segments; first += each) {
         const int32_t last = p->cut.segments - first < each ? p->cut.segments : first + each;
-        const lb_w4_run r = {first, last, scales, bias, n, width};
+        const ptrdiff_t bytes = (ptrdiff_t)(last - first) * LB_W4_GROUP_BYTES;
+        const lb_w4_ahead next = lb_w4_ahead_of(packed + (ptrdiff_t)last * LB_W4_GROUP_BYTES, bytes, rows / LB_W4_SOME);
+        const lb_w4_run r = {first, last, scales, bias, n, width, next};
         lb_w4_unpack_groups(packed + (ptrdiff_t)first * LB_W4_GROUP_BYTES, last - first, 128 + p->x_zero, s->panel,
                             (int32_t *)(void *)s->starts);
         lb_w4_groups(p, s, &r, top, rows);

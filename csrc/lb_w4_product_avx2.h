@@ -40,7 +40,12 @@ static inline void lb_w4_one_segment(const lb_w4_product *p, const lb_w4_scratch
         for (ptrdiff_t c = 0; c < k; c += chunk)
             lb_w4_unpack(packed + 8 * (at + c), (k - c < chunk ? k - c : chunk) / LB_W4_GROUP, 128 + p->x_zero, s->panel + 16 * c,
                          s->starts + c / chunk * 32);
+        lb_w4_ahead next = lb_w4_ahead_of(packed + 8 * (at + k), 8 * k, rows / LB_W4_TILE);
         ptrdiff_t i = 0;
+        for (; i + LB_W4_TILE <= rows; i += LB_W4_TILE) {
+            lb_w4_fetch(&next);
+            lb_w4_tile6(s->a + i * s->stride + at, s->stride, s->panel, s->starts, k, chunk, at > 0, s->acc + 16 * i);
+        }
         LB_W4_TILES(lb_w4_tile, rows, i, s->a + i * s->stride + at, s->stride, s->panel, s->starts, k, chunk, at > 0, s->acc + 16 * i)
     }
 }
@@ -126,6 +131,10 @@ LB_W4_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, con
             lb_w4_one_segment(p, s, rows, packed);
         else
             lb_w4_segments(p, s, rows, packed, scales, x_scales);
+        if (to == LB_TO_S8 && !p->real_bias && width == LB_W4_PANEL) {
+            lb_w4_put_channels(p, s->acc, first, rows, n, start, m);
+            continue;
+        }
         for (ptrdiff_t i = 0; i < rows; i++)
             lb_w4_finish(p, to, s->acc + 16 * i, first + i, n, width, x_scales ? x_scales + i : NULL, start, m);
     }

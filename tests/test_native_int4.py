@@ -127,6 +127,8 @@ def test_chunks_are_as_long_as_16_bits_allow_and_no_longer() -> None:
     assert chunk_of(lowest, 4096, -128, 0) == 32  # 128 · 8 · 32 = 2¹⁵
     assert chunk_of(lowest, 4096, -127, 0) == 64
     assert chunk_of(np.zeros((3, 4096), np.int8), 4096, -128, 0) == LONGEST_CHUNK
+    assert chunk_of(np.full((1, 4096), 5, np.int8), 4096, -128, 0) == 96  # 128 · 5 · 48 < 2¹⁵
+    assert chunk_of(np.full((1, 128), 5, np.int8), 128, -128, 0) == 64  # two chunks either way
     w = np.zeros((2, 256), np.int8)
     w[1, 130:190:4] = 7
     w[1, 131:190:4] = 7  # 30 sevens in the second halves of two neighbouring groups: 30 · 7 · 128 < 2¹⁵

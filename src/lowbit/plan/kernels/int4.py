@@ -99,10 +99,17 @@ def chunk_of(w: Array, segment: int, least: int, x_zero: int) -> int:
     up, down = half_sums(np.maximum(w, 0), segment), half_sums(np.maximum(-w, 0), segment)
     above, below = 127 - x_zero, x_zero - least
     sides = above * up + below * down, below * up + above * down  # the largest sum of a group, and the least, negated
-    found = GROUP
-    while found < LONGEST_CHUNK and all(largest_run(side, 2 * found // GROUP) < 1 << 15 for side in sides):
-        found *= 2
-    return found
+
+    def fits(groups: int) -> bool:
+        return all(largest_run(side, groups) < 1 << 15 for side in sides)
+
+    most, groups = up.shape[2], 1
+    while GROUP * groups < LONGEST_CHUNK and fits(groups + 1):
+        groups += 1
+    if groups >= most:
+        return GROUP * groups
+    even = -(-most // -(-most // groups))  # as many chunks, of one length
+    return GROUP * (even if fits(even) else groups)
 
 
 def half_sums(w: Array, segment: int) -> NDArray[np.int64]:
