@@ -41,6 +41,7 @@ LAYERS = [
     },
     {"accuracy"},  # tries the stages in turn and keeps what helps
     {"pipeline"},
+    {"mixed"},  # walks the road for many networks, and keeps the best
     {"torch"},  # walks the road for a module, and writes what it found into it
     {"cli", "demo"},
     {"__main__"},

@@ -28,7 +28,9 @@ _PUBLIC = {
         ["QuantRule", "CalibratedQuantRule", "StaticQuantRule", "DynamicQuantRule", "WeightOnlyRule", "FloatRule", "RuleMatcher"],
         "lowbit.quantization.rules",
     ),
-    **dict.fromkeys(["load_rules"], "lowbit.quantization.rules_file"),
+    **dict.fromkeys(["load_rules", "save_rules"], "lowbit.quantization.rules_file"),
+    **dict.fromkeys(["search"], "lowbit.mixed.search"),
+    **dict.fromkeys(["SearchResult"], "lowbit.mixed.result"),
     **dict.fromkeys(["QuantizationTransform", "insert_q_dq"], "lowbit.quantization.transform"),
     **dict.fromkeys(
         [
@@ -114,6 +116,8 @@ if TYPE_CHECKING:
     from lowbit.metrics import max_error as max_error
     from lowbit.metrics import mse as mse
     from lowbit.metrics import sqnr_db as sqnr_db
+    from lowbit.mixed.result import SearchResult as SearchResult
+    from lowbit.mixed.search import search as search
     from lowbit.ops.op import Op as Op
     from lowbit.ops.op import register as register
     from lowbit.pipeline import calibrate as calibrate
@@ -138,6 +142,7 @@ if TYPE_CHECKING:
     from lowbit.quantization.rules import StaticQuantRule as StaticQuantRule
     from lowbit.quantization.rules import WeightOnlyRule as WeightOnlyRule
     from lowbit.quantization.rules_file import load_rules as load_rules
+    from lowbit.quantization.rules_file import save_rules as save_rules
     from lowbit.quantization.transform import QuantizationTransform as QuantizationTransform
     from lowbit.quantization.transform import insert_q_dq as insert_q_dq
     from lowbit.ranges import params_from_data as params_from_data

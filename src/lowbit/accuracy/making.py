@@ -21,7 +21,7 @@ from lowbit.calibration.run import calibrate
 from lowbit.errors import LowbitWarning
 from lowbit.ir.file import load, save
 from lowbit.ir.graph import Graph
-from lowbit.ops.quant import QUANTIZABLE, is_clamp
+from lowbit.ops.quant import QUANTIZABLE
 from lowbit.progress import progress
 from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
@@ -116,7 +116,7 @@ class Workshop:
             seen = calibrate(
                 state.graph,
                 self.calibration,
-                self.seen(state.graph),
+                QuantizationTransform(self.rules).every_tap(state.graph),
                 method=state.method,
                 executor=self.executor,
                 numbers=self.calibration.numbers,
@@ -130,22 +130,6 @@ class Workshop:
         self._records = {k: v for k, v in self._records.items() if k[0] != id(graph)}
         self._last = {k: v for k, v in self._last.items() if k[0] != id(graph)}
         self._shares = {k: v for k, v in self._shares.items() if k[0] != id(graph)}
-
-    def seen(self, graph: Graph) -> list[str]:
-        """What calibration looks at: every tap, and what would be one if a layer stayed float.
-
-        That is what a clamp hides, and results whose range is known only while integers make them (a tanh's).
-        """
-        transform = QuantizationTransform(self.rules)
-        static = {k for k, d in transform.decisions(graph).items() if d.mode == "static"}
-        between = [
-            n.output.name
-            for n in graph.nodes
-            if n.output.name in static and any(u.output.name in static and is_clamp(u.op) for u in graph.users.get(n.output.name, ()))
-        ]
-        taps = transform.taps(graph)
-        fixed = [name for name, tap in taps.taps.items() if tap.fixed is not None]
-        return list(dict.fromkeys([*taps.observed, *fixed, *between]))
 
     def apply(self, state: State) -> Graph:
         with warnings.catch_warnings():  # the widths' rule may leave nothing to the recipe's, and that is as it should be

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Sequence
 
 from lowbit.calibration.run import IGNORE
-from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, verify
+from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, search, verify
 from lowbit.cli.common import UsageError, say
 from lowbit.errors import LowbitError, LowbitWarning
 
@@ -21,6 +21,7 @@ VERBS = {
     "emit-c": emit_c,
     "calibrate": calibrate,
     "quantize": quantize,
+    "search": search,
     "run": run,
     "compare": compare,
     "verify": verify,

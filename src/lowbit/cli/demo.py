@@ -37,6 +37,7 @@ ROAD = (  # README.md has the same lines
     "lowbit verify {0}/small.lowbit --data {0}/unseen.npz",
     "lowbit export {0}/small.lowbit -o {0}/small.onnx",
     "lowbit emit-c {0}/small.lowbit -o {0}/c --shapes batch=1",
+    "lowbit search {0}/cnn.onnx --data {0}/seen.npz --test {0}/test.npz --labels {0}/labels.npy -o {0}/best.lowbit",
 )
 
 
@@ -89,14 +90,16 @@ def write_files(args: argparse.Namespace) -> None:
         raise FormatError(f"cannot be written ({e.strerror or e})", where=args.files, hint="a folder that is yours to write to") from e
     network = (resources.files("lowbit") / "demo" / "fashion_cnn.onnx").read_bytes()
     source = load(network).inputs[0].name
-    (seen,), (unseen,) = arrays("fashion_calibration_256.npz", "images"), arrays("fashion_test_1000.npz", "images")
-    made = {"cnn.onnx": network, "seen.npz": npz(source, seen[:SEEN]), "unseen.npz": npz(source, unseen[:UNSEEN])}
+    (seen,), (test, labels) = arrays("fashion_calibration_256.npz", "images"), arrays("fashion_test_1000.npz", "images", "labels")
+    made = {"cnn.onnx": network, "seen.npz": npz(source, seen[:SEEN]), "unseen.npz": npz(source, test[:UNSEEN])}
+    made |= {"test.npz": npz(source, test), "labels.npy": npy(labels)}
     for name, data in made.items():
         write_whole(folder / name, data)
     if args.json:
         print_json({"written": [str(folder / name) for name in made]})
         return
     say(f"written: {folder}: cnn.onnx, its input {source!r} as seen.npz ({SEEN} images) and unseen.npz ({UNSEEN} others)")
+    say(f"written: {folder}: test.npz ({SHIPPED:,} images, the {UNSEEN} among them), and what they show as labels.npy")
     for line in ROAD:
         say(f"next   {line.format(shlex.quote(str(folder)))}")
 
@@ -105,6 +108,12 @@ def npz(name: str, images: Array) -> bytes:
     """An .npz file with one array; the same images give the same bytes."""
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **{name: prepare(images)})  # type: ignore[arg-type]  # the stub takes the name for its own keyword
+    return buffer.getvalue()
+
+
+def npy(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
     return buffer.getvalue()
 
 

@@ -34,8 +34,16 @@ RECIPES: dict[str, Callable[[], Rules]] = {
 }
 
 
+MIXED = "mixed"  # a width for each layer, as lowbit.search finds them
+
+
 def recipe(name: str) -> Rules:
     """The rules of a recipe."""
+    if name == MIXED:
+        raise QuantError(
+            "recipe mixed has no rules beforehand: they are found for one network and its data",
+            hint="lowbit.search(g, data).rules (lowbit search MODEL --data … --rules-out mixed.toml), then rules= (--rules mixed.toml)",
+        )
     if not isinstance(name, str) or name not in RECIPES:
         raise QuantError(f"there is no recipe {name!r}", hint="one of " + ", ".join(RECIPES))
     return RECIPES[name]()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -72,6 +72,8 @@ class QuantRule:
     granularity  "channel" (default), "tensor", or a block size along the contraction
     ops          only these ops (default: all that can be quantized)
     because      the reason that reports print
+    output       dtype in which a static layer's result is kept, where it is another one than that of what it reads
+    values       only the nodes that make one of these values: for layers that share a name, a relu that is called twice
     """
 
     pattern: str
@@ -81,6 +83,8 @@ class QuantRule:
     scheme: Scheme = "asymmetric"
     ops: tuple[str, ...] = ()
     because: str = ""
+    output: str | None = field(default=None, kw_only=True)
+    values: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         where = f"{type(self).__name__}({self.pattern!r})"
@@ -103,6 +107,13 @@ class QuantRule:
         if not isinstance(self.because, str):
             raise QuantError(f"because={self.because!r} is not a text", where=where, hint="a reason in words")
         object.__setattr__(self, "ops", tuple(self.ops))
+        if not isinstance(self.values, tuple | list) or not all(isinstance(v, str) for v in self.values):
+            raise QuantError(f"values={self.values!r} are not names of values", where=where, hint='values=("relu_1",)')
+        object.__setattr__(self, "values", tuple(self.values))
+        if self.output is not None:
+            object.__setattr__(self, "output", quant_dtype(self.output).name)
+            if self.mode != "static":
+                raise QuantError(f"output={self.output!r} is for static integers", where=where, hint="a CalibratedQuantRule, or no output=")
 
     @cached_property
     def _regex(self) -> re.Pattern[str]:
@@ -116,8 +127,9 @@ class QuantRule:
             ) from e
 
     def matches(self, node: Node) -> bool:
-        """Whether this rule speaks about the node: by the layer's name, and by its op if `ops` is given."""
-        return (not self.ops or node.op in self.ops) and self._regex.search(node.name or node.output.name) is not None
+        """Whether this rule speaks about the node: by the layer's name, and by its op and its value if `ops` and `values` are given."""
+        meant = (not self.ops or node.op in self.ops) and (not self.values or node.output.name in self.values)
+        return meant and self._regex.search(node.name or node.output.name) is not None
 
     def get_quant_params(self) -> QuantParams | None:
         """Parameters of the layer's output, where the rule brings its own."""
@@ -140,6 +152,7 @@ class QuantRule:
             "symmetric" if weight.bits < 8 and self.granularity == "tensor" else "symmetric_restricted",
             self.because or f"{type(self).__name__}({self.pattern!r})",
             self.get_quant_params(),
+            dtype(self.output) if self.output is not None else None,
         )
 
 
@@ -163,6 +176,9 @@ class StaticQuantRule(QuantRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.output is not None:
+            where = f"StaticQuantRule({self.pattern!r})"
+            raise QuantError("output= is not for a rule that brings its own scale", where=where, hint="dtype= is the output's")
         self.get_quant_params()
         _ = self._weight_scales
 
@@ -295,7 +311,8 @@ class RuleMatcher:
         if rule is None:
             return _float("no rule matches")
         decided = rule.create_quant_node(node)
-        for what, chosen, legal in (("activations", decided.activation, ACTIVATIONS), ("weights", decided.weight, WEIGHTS)):
+        chosen_types = (("activations", decided.activation, ACTIVATIONS), ("weights", decided.weight, WEIGHTS))
+        for what, chosen, legal in (*chosen_types, ("results", decided.output, ACTIVATIONS)):
             if chosen is not None and chosen.name not in legal:
                 raise DTypeError(f"{what} cannot be {chosen} ({decided.because})", where=node.where, hint="one of " + ", ".join(legal))
         if decided.mode in ("dynamic", "weights") and (not entry.spec.channel_axis or entry.spec.output == "same"):

@@ -10,15 +10,17 @@ The keys are the arguments of the rule's class; a key or kind that does not exis
 
 from __future__ import annotations
 
+import json
 import sys
-from dataclasses import fields
+from collections.abc import Iterable
+from dataclasses import MISSING, fields
 from os import PathLike
 from typing import Any
 
 from lowbit.arguments import path as needed
 from lowbit.errors import FormatError, LowbitError
-from lowbit.files import unreadable
-from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, FloatRule, QuantRule, StaticQuantRule, WeightOnlyRule
+from lowbit.files import unreadable, write_whole
+from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, FloatRule, QuantRule, StaticQuantRule, WeightOnlyRule, as_rules
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -69,6 +71,41 @@ def parse_rules(text: str) -> list[QuantRule]:
     return rules
 
 
+def save_rules(rules: Iterable[QuantRule], path: str | PathLike[str]) -> None:
+    """Writes rules so that `load_rules` reads them back, whole or not at all."""
+    write_whole(path, rules_text(rules).encode())
+
+
+def rules_text(rules: Iterable[QuantRule]) -> str:
+    """The rules as TOML. Those of your own classes have no kind, and are refused."""
+    tables = []
+    for i, rule in enumerate(as_rules(rules)):
+        kind = next((name for name, made in KINDS.items() if type(rule) is made), None)
+        if kind is None:
+            raise FormatError(f"{type(rule).__name__} has no kind in a rules file", where=f"rule {i}", hint="one of " + ", ".join(KINDS))
+        said = {"kind": kind}
+        for f in fields(rule):
+            value = getattr(rule, f.name)
+            if f.name == "pattern" or (value is not None and (f.default is MISSING or not _same(value, f.default))):
+                said[f.name] = value
+        tables.append("\n".join(["[[rule]]", *(f"{name} = {_toml(value)}" for name, value in said.items())]))
+    return "\n\n".join(tables) + "\n"
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and bool(value == default)
+
+
+def _toml(value: Any) -> str:
+    """A value of a rule as TOML; arrays and NumPy's numbers as lists and numbers."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f") if isinstance(value, str) else repr(value)
+
+
 def as_rule(table: dict[str, Any]) -> QuantRule:
     """The rule of one table."""
     given = dict(table)
@@ -83,8 +120,7 @@ def as_rule(table: dict[str, Any]) -> QuantRule:
         raise FormatError("pattern is missing", hint='pattern = ".*" matches every layer')
     for name, value in given.items():
         _check(name, value)
-    if "ops" in given:
-        given["ops"] = tuple(given["ops"])
+    given |= {name: tuple(given[name]) for name in ("ops", "values") if name in given}
     return KINDS[kind](**given)
 
 
@@ -94,6 +130,7 @@ def _check(name: str, value: Any) -> None:
     fits, need = {
         "granularity": (value in ("tensor", "channel") or (type(value) is int and value > 0), '"tensor", "channel" or a block size'),
         "ops": (isinstance(value, list) and all(isinstance(v, str) for v in value), "a list of op names"),
+        "values": (isinstance(value, list) and all(isinstance(v, str) for v in value), "a list of the names of values"),
         "scale": (type(value) in (int, float), "a number"),
         "offset": (type(value) is int, "a whole number"),
         "weight_scale": (all(type(v) in (int, float) for v in numbers), "a number or a list of them"),

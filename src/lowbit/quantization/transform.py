@@ -43,6 +43,21 @@ class QuantizationTransform:
     def taps(self, graph: Graph) -> Taps:
         return find_taps(graph, self.decisions(graph))
 
+    def every_tap(self, graph: Graph) -> list[str]:
+        """What calibration must look at so that any of the layers may stay float: every tap, and what would be one then.
+
+        That is what a clamp hides, and results whose range is known only while integers make them (a tanh's).
+        """
+        static = {k for k, d in self.decisions(graph).items() if d.mode == "static"}
+        between = [
+            n.output.name
+            for n in graph.nodes
+            if n.output.name in static and any(u.output.name in static and is_clamp(u.op) for u in graph.users.get(n.output.name, ()))
+        ]
+        taps = self.taps(graph)
+        fixed = [name for name, tap in taps.taps.items() if tap.fixed is not None]
+        return list(dict.fromkeys([*taps.observed, *fixed, *between]))
+
     def overruled(self, graph: Graph) -> dict[str, str]:
         """Scales that a rule gives a layer and that are not used: the clamp behind it, which is part of it, has others by its own rule."""
         decisions, said = self.decisions(graph), {}

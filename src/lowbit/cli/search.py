@@ -1,0 +1,172 @@
+"""lowbit search MODEL --data … -o best.lowbit: a width for each layer, the cheapest network whose score holds."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowbit.accuracy.held import split
+from lowbit.cli.calibrate import add_calibration_arguments, workers
+from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size, table, whole
+from lowbit.cli.data import UNREADABLE, FileData, add_data_arguments, data_from
+from lowbit.errors import FormatError, InputError
+from lowbit.files import unreadable
+from lowbit.ir.graph import Graph
+from lowbit.mixed.given import MAX_DROP
+from lowbit.mixed.result import Point, SearchResult
+from lowbit.mixed.scores import Metric, top1
+from lowbit.mixed.search import COSTS, MINUTES, TRIALS, search
+from lowbit.mixed.units import FLOAT, WIDTHS
+from lowbit.types import Array
+
+HELP = "find a width for each layer: the cheapest network whose accuracy holds; Ctrl-C keeps the best so far"
+
+
+def number(text: str) -> float:
+    """An argparse type: a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return value
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    add_model_arguments(p)
+    add_data_arguments(p, required=True)
+    p.add_argument("--test", nargs="+", default=[], metavar="PATH", help="samples to measure with; else one batch in four of --data")
+    p.add_argument("--labels", metavar="Y.npy", help="classes of the rows of --test (or of --data): the score is then top-1 accuracy")
+    p.add_argument("--max-drop", type=number, metavar="X", help=f"with --labels: how far the accuracy may fall ({MAX_DROP})")
+    p.add_argument("--least-db", type=number, metavar="DB", help="without: the least signal to noise ratio of the outputs (30)")
+    p.add_argument("--cost", choices=COSTS, default="time", help="what is to be little (time: measured here, for a batch)")
+    narrow = [w for w in WIDTHS if w != FLOAT]
+    p.add_argument("--widths", nargs="+", choices=narrow, default=narrow, help=f"widths beside float ({' '.join(narrow)})")
+    p.add_argument("--minutes", type=number, default=MINUTES, metavar="M", help=f"for about so long ({MINUTES:g})")
+    p.add_argument("--trials", type=whole(1), default=TRIALS, metavar="N", help=f"at most so many networks ({TRIALS})")
+    p.add_argument("--threads", type=whole(1), metavar="N", help="threads that networks run on (all CPUs)")
+    add_calibration_arguments(p)
+    p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the best network")
+    p.add_argument("--rules-out", metavar="RULES.toml", help="its rules, for lowbit quantize --rules")
+
+
+def main(args: argparse.Namespace) -> None:
+    check_out(args.out, "a network", (".lowbit",), args.model)
+    if args.rules_out:
+        check_out(args.rules_out, "rules", (".toml",))
+    if args.max_drop is not None and not args.labels:
+        raise UsageError("--max-drop is for an accuracy, and there are no --labels", hint="--labels y.npy, or --least-db 30")
+    if args.max_drop is not None and args.max_drop < 0:
+        raise UsageError(f"--max-drop {args.max_drop:g}, 0 or more is needed", hint=f"--max-drop {MAX_DROP}")
+    if args.least_db is not None and args.labels:
+        raise UsageError("--least-db is for the outputs' dB, and --labels are given", hint=f"--max-drop {MAX_DROP}")
+    if args.minutes <= 0:
+        raise UsageError(f"--minutes {args.minutes:g}, more than 0 are needed", hint=f"--minutes {MINUTES:g}")
+    graph = load_model(args)
+    given = samples(args, graph)
+    with workers(args.workers) as executor:
+        best = search(
+            graph, given.data, test=given.test, metric=given.metric, max_drop=args.max_drop, least_db=args.least_db, cost=args.cost,
+            trials=args.trials, minutes=args.minutes, widths=args.widths, method=args.method, threads=args.threads, executor=executor,
+            on_trial=tell if sys.stderr.isatty() and not args.json else None,
+        )  # fmt: skip
+    best.graph.save(args.out)
+    if args.rules_out:
+        best.save_rules(args.rules_out)
+    if args.json:
+        print_json({"written": args.out, **best.to_dict(), "measured_on": given.said or best.measured_on})
+    else:
+        show(args, best, given.said)
+    if best.stopped == "interrupted":
+        raise KeyboardInterrupt  # what was found is written; the exit code says the rest
+
+
+def tell(point: Point) -> None:
+    """One line for each network, on stderr."""
+    what = f"no score ({point.failed})" if point.failed else f"score {point.score:.6g}, {size(point.bytes)}, {point.ms:.3g} ms"
+    say(f"  {point.what}: {what}{'' if point.accepted else ', not enough'}", file=sys.stderr)
+
+
+def show(args: argparse.Namespace, best: SearchResult, said: str) -> None:
+    table(
+        "", {"layer": "left", "width": "left", "why": "left"}, [[a.name, a.width, a.because.removeprefix("search: ")] for a in best.layers]
+    )
+    rows = [
+        [p.what, best.said(p.score), f"{p.bytes:,}", f"{p.ms:.4f}", "chosen" if p is best.chosen else "" if p.accepted else "not enough"]
+        for p in best.pareto
+    ]
+    columns = {"front (layers of each width)": "left", "score": "right", "bytes": "right", "ms": "right", "": "left"}
+    table("", columns, rows)
+    say(best.summary)
+    if said:
+        say(f"score: {said}")
+    say(f"written: {args.out}" + (f", {args.rules_out}" if args.rules_out else ""))
+    if best.is_float:
+        wide = "--max-drop" if args.labels else "--least-db"
+        say(f"next   another {wide}, or data in more batches")
+    else:
+        say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit run {args.out}")
+
+
+@dataclass(frozen=True)
+class Given:
+    """Samples to calibrate and to measure with, and the accuracy where there are labels; `said` tells what it is measured on."""
+
+    data: object
+    test: object
+    metric: Metric | None
+    said: str = ""
+
+
+def samples(args: argparse.Namespace, graph: Graph) -> Given:
+    data = data_from(args, graph)
+    test = data_from(argparse.Namespace(data=args.test, batch=args.batch, limit=None), graph) if args.test else None
+    if not args.labels:
+        return Given(data, test, None)
+    labelled = data if test is None else test
+    classes = read_labels(args.labels)
+    if args.limit is None or test is not None:
+        fits = len(classes) == labelled.rows
+    else:
+        fits = len(classes) >= labelled.rows
+    if not fits:
+        where = "--test" if args.test else "--data"
+        raise InputError(f"{len(classes):,} labels for {labelled.rows:,} rows of {where}", where=args.labels, hint="one label for each row")
+    parts = list(zip(labelled, np.split(classes, ends(labelled)), strict=False))
+    if test is None:
+        if len(parts) < 2:
+            raise InputError(
+                "there is one batch: none can be held back to measure with", where=", ".join(args.data), hint="--test, or --batch"
+            )
+        rest, held = split([x for x, _ in parts], len(parts))
+        kept = [parts[i] for i in held.numbers]
+        said = f"top-1 on {sum(len(y) for _, y in kept):,} rows held back from calibration"
+        return _labelled([parts[i][0] for i in rest.numbers], kept, said)
+    return _labelled(data, parts, f"top-1 on {test.rows:,} rows of --test")
+
+
+def _labelled(data: object, parts: list[tuple[dict[str, Array], Array]], said: str) -> Given:
+    arrays = [x for x, _ in parts]
+    return Given(data, arrays, top1(arrays, [y for _, y in parts]), said)
+
+
+def ends(data: FileData) -> list[int]:
+    """Where each batch's rows end, in the rows of all."""
+    first = (part.where[data.inputs[0]] for part in data.parts)
+    return [int(n) for n in np.cumsum([1 if b is None else b - a for a, b in first])]
+
+
+def read_labels(path: str) -> Array:
+    try:
+        found = np.load(path, allow_pickle=False)
+    except UNREADABLE as e:
+        raise FormatError(f"not a readable .npy file ({unreadable(e)})", where=path, hint="np.save of one whole number for each row") from e
+    if not isinstance(found, np.ndarray) or found.ndim != 1 or found.dtype.kind not in "iu":
+        what = f"{found.dtype}{list(found.shape)}" if isinstance(found, np.ndarray) else "several arrays"
+        raise InputError(f"{what} given, one whole number for each row is needed", where=path, hint="np.save of the classes' numbers")
+    return found

@@ -1,0 +1,1 @@
+"""A width for each layer: `search` finds the cheapest network that keeps the score."""

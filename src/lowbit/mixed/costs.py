@@ -1,0 +1,76 @@
+"""What units cost at each width: bytes of weights, time by the kernels' profile, and bits of work to break ties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lowbit.accuracy.brackets import BRACKETS, Bracket, Pair, Sample
+from lowbit.accuracy.costs import mac_counts
+from lowbit.dims import substitute
+from lowbit.ir.graph import Graph
+from lowbit.mixed.units import WIDTHS, Unit
+from lowbit.runtime.profile import Profile
+
+
+def node_work(graph: Graph, sample: Sample) -> dict[str, tuple[int, int]]:
+    """Of each node, by first output: multiplications, and elements of its results, at the sizes of a sample."""
+    macs = mac_counts(graph, sample)
+    nodes = Pair.bound(graph, graph, sample).float.nodes
+    sizes = {n.output.name: sum(int(substitute(o.type.size, {})) for o in n.outputs) for n in nodes}
+    return {name: (macs.get(name, 0), size) for name, size in sizes.items()}
+
+
+def unit_bits(unit: Unit, width: str, work: Mapping[str, tuple[int, int]]) -> int:
+    """Bits of work: those of both factors of each multiplication, and those of each result. Exact, and no time."""
+    reads, weights = WIDTHS[width].bits
+    return sum(work[n.output.name][0] * reads * weights + work[n.output.name][1] * reads for n in unit.nodes)
+
+
+def weight_bytes(graph: Graph) -> int:
+    """Bytes of the weights and their scales. Single numbers, as the scale of an activation, are not counted: no choice is made for them."""
+    return sum(c.value.type.nbytes for c in graph.constants.values() if c.data.size > 1)
+
+
+def unit_bytes(quantized: Graph, units: Sequence[Unit]) -> dict[str, int]:
+    """The bytes of each unit's weights; those that several layers share are the first one's."""
+    counted: set[str] = set()
+    found = {}
+    for unit in units:
+        read: set[str] = set()
+        stack = [n.output.name for n in unit.nodes]
+        while stack:
+            node = quantized.producers.get(stack.pop())
+            for v in node.inputs if node is not None else ():
+                before = quantized.producers.get(v.name) if v is not None else None
+                if v is not None and v.name in quantized.constants:
+                    read.add(v.name)
+                elif before is not None and before.op in BRACKETS:
+                    stack.append(before.output.name)
+        fresh = {name for name in read - counted if quantized.constants[name].data.size > 1}
+        found[unit.name] = sum(quantized.constants[name].value.type.nbytes for name in fresh)
+        counted |= fresh
+    return found
+
+
+def unit_ms(units: Sequence[Unit], profile: Profile) -> dict[str, float]:
+    """The time of each unit that multiplies; a row belongs to the unit that has a layer of that name."""
+    owner = {n.name or n.output.name: u.name for u in units if u.multiplies for n in u.nodes}
+    found = {u.name: 0.0 for u in units if u.multiplies}
+    for row in profile.rows:
+        unit = owner.get(row.layer) or owner.get(row.layer.split(":")[0])
+        if unit is not None:
+            found[unit] += row.ms
+    return found
+
+
+def heard(quantized: Graph, brackets: Mapping[str, Bracket], unit: Unit) -> tuple[str, ...]:
+    """The roundings that a unit hears: of what its layers read and of their weights, by the name of the dequantized value."""
+    found: dict[str, None] = {}
+    for node in unit.nodes:
+        now = quantized.producers.get(node.output.name)
+        for v in now.inputs if now is not None else ():
+            name = v.name if v is not None else ""
+            while name in brackets and name not in found:  # a bracket behind a bracket: both round
+                found[name] = None
+                name = brackets[name].of
+    return tuple(found)

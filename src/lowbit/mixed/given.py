@@ -1,0 +1,69 @@
+"""What a search is given, checked: the goal, and samples to calibrate and to measure with."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lowbit.accuracy.brackets import Sample
+from lowbit.accuracy.costs import Effort
+from lowbit.accuracy.goal import Goal
+from lowbit.accuracy.held import Kept, split
+from lowbit.arguments import is_real, shown
+from lowbit.calibration.run import finite_inputs
+from lowbit.errors import CalibrationError, InputError, LowbitWarning
+from lowbit.ir.graph import Graph
+from lowbit.ir.samples import as_samples
+from lowbit.mixed.costs import node_work
+from lowbit.pipeline import SMALL
+from lowbit.quantization.recipes import recipe
+from lowbit.quantization.transform import QuantizationTransform
+from lowbit.report.text import counted
+
+MAX_DROP = 0.005
+
+
+def need_goal(has_metric: bool, max_drop: Any, least_db: Any) -> tuple[float, float]:
+    """How far the score may fall, and the least dB: the one that is meant, the other without effect."""
+    if max_drop is not None and not has_metric:
+        raise InputError("max_drop= is for a metric, and there is none", hint="metric=fn, or least_db=30 for the outputs' dB")
+    if least_db is not None and has_metric:
+        raise InputError("least_db= is for the outputs' dB, and a metric is given", hint="max_drop=0.005")
+    if max_drop is not None and not (is_real(max_drop) and max_drop >= 0):
+        raise InputError(f"max_drop={shown(max_drop)}, 0 or more is needed", hint="max_drop=0.005")
+    if least_db is not None and not is_real(least_db):
+        raise InputError(f"least_db={shown(least_db)}, a number is needed", hint="least_db=30")
+    return MAX_DROP if max_drop is None else float(max_drop), Goal().floor if least_db is None else float(least_db)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What is calibrated with, what is measured with, and how that is said."""
+
+    calibration: Sequence[Sample]
+    numbers: Sequence[int]
+    held: Sequence[Sample]
+    said: str
+
+    @staticmethod
+    def of(graph: Graph, data: Iterable[Any], test: Iterable[Any] | None) -> Samples:
+        room = max(SMALL, graph.parameter_bytes // 4)
+        observed = QuantizationTransform(recipe("int8")).taps(graph).observed
+        looked_at = [v.name for v in graph.inputs if v.name in observed]
+        samples = Kept(finite_inputs(as_samples(graph, data), looked_at), room)
+        if not len(samples):
+            raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
+        if test is not None:
+            held = Kept(as_samples(graph, test), room)
+            if not len(held):
+                raise CalibrationError("test= has no samples to measure with", hint="an iterable of {input name: array}, or no test=")
+            return Samples(samples, range(len(samples)), held, f"{counted(len(held), 'batch')} of test samples")
+        macs = sum(m for m, _ in node_work(graph, samples[0]).values())
+        rest, kept = split(samples, Effort.of(macs).measured)
+        if len(samples) == 1:
+            text = "there is one batch, to calibrate and to measure with: what others would lose is not seen; data in several helps"
+            warnings.warn(text, LowbitWarning, stacklevel=4)
+            return Samples(rest, rest.numbers, kept, "the one batch there is, which is calibrated with, too")
+        return Samples(rest, rest.numbers, kept, f"{counted(len(kept), 'batch')} held back from calibration")

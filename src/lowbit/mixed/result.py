@@ -1,0 +1,168 @@
+"""What a search found: every network that it measured, the front of them, and the best with its reasons."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lowbit.calibration.record import CalibrationRecord
+from lowbit.ir.graph import Graph
+from lowbit.quantization.rules import QuantRule
+from lowbit.report.text import counted, decibels, plain
+
+
+@dataclass(frozen=True)
+class Point:
+    """A network that was measured: what it is, its score, the bytes of its weights (with their scales) and the time of a run.
+
+    `rules` make it of the float network (`quantize(g, best.record, rules=point.rules)`). `ms` is as the machine was, and no part of what a
+    point is: points that differ in it alone are equal. `failed` says why there is no score.
+    """
+
+    what: str
+    score: float
+    bytes: int
+    ms: float = field(compare=False)
+    bits: int  # of work: what breaks ties of bytes, see docs/search.md
+    accepted: bool
+    rules: tuple[QuantRule, ...] = field(repr=False)
+    failed: str = ""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer (or those that have one width with it), its width and why it has it."""
+
+    name: str
+    layers: tuple[str, ...]
+    width: str
+    because: str
+
+
+def mix(widths: Iterable[str]) -> str:
+    """ "9 int8, 2 int16": how many units have each width."""
+    found = Counter(widths)
+    if len(found) == 1:
+        return f"{next(iter(found))} everywhere"
+    return ", ".join(f"{found[w]} {w}" for w in ("int8", "int4", "int16", "float") if w in found)
+
+
+def cost_of(point: Point, cost: str) -> tuple[float, float]:
+    return (point.ms, 0.0) if cost == "time" else (float(point.bytes), float(point.bits))
+
+
+def front(points: Iterable[Point], cost: str) -> tuple[Point, ...]:
+    """The points that no other beats, the cheapest first: in score, time and bytes, or in score, bytes and bits of work.
+
+    Of points that are equal in all of it the first one stays.
+    """
+    scored = [p for p in points if not p.failed]
+
+    def goods(p: Point) -> tuple[float, float, float]:
+        return p.score, *((-p.ms, -p.bytes) if cost == "time" else (-p.bytes, -p.bits))
+
+    def beaten(i: int, p: Point) -> bool:
+        mine = goods(p)
+        others = ((j, goods(q)) for j, q in enumerate(scored) if j != i)
+        return any(all(a >= b for a, b in zip(his, mine, strict=True)) and (his != mine or j < i) for j, his in others)
+
+    kept = [p for i, p in enumerate(scored) if not beaten(i, p)]
+    return tuple(sorted(kept, key=lambda p: (*cost_of(p, cost), -p.score)))
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The best network that was found, and all that was seen on the way.
+
+    graph, rules   the best: the cheapest whose score is at least `least`; the float network itself where no other is
+    record         what calibration learned: quantize(g, record, rules=rules) gives the graph again
+    pareto         points that no other beats (see `front`), the cheapest first
+    trials         every point, in the order in which they were measured; the first is the float network
+    stopped        why the search ended before it was through: an interrupt, or a limit; "" where it was not
+    """
+
+    graph: Graph
+    chosen: Point
+    float_score: float
+    least: float
+    cost: str
+    pareto: tuple[Point, ...]
+    trials: tuple[Point, ...]
+    layers: tuple[Layer, ...]
+    record: CalibrationRecord = field(repr=False)
+    measured_on: str
+    in_db: bool
+    stopped: str = ""
+
+    @property
+    def score(self) -> float:
+        return self.chosen.score
+
+    @property
+    def rules(self) -> tuple[QuantRule, ...]:
+        return self.chosen.rules
+
+    @property
+    def is_float(self) -> bool:
+        return self.chosen is self.trials[0]
+
+    def save_rules(self, path: Any) -> None:
+        """Writes the rules as TOML, for `lowbit quantize --rules`."""
+        from lowbit.quantization.rules_file import save_rules
+
+        save_rules(self.rules, path)
+
+    def said(self, score: float) -> str:
+        return decibels(score) if self.in_db else f"{score:.6g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able; rules are left to `save_rules`."""
+
+        def told(p: Point) -> dict[str, Any]:
+            return {"what": p.what, "score": p.score, "bytes": p.bytes, "ms": p.ms, "accepted": p.accepted, "failed": p.failed}
+
+        values: dict[str, Any] = plain(
+            {
+                "score": self.score, "float_score": self.float_score, "least": self.least, "unit": "dB" if self.in_db else "metric",
+                "cost": self.cost, "chosen": told(self.chosen), "is_float": self.is_float, "stopped": self.stopped,
+                "measured_on": self.measured_on, "pareto": [told(p) for p in self.pareto], "trials": [told(p) for p in self.trials],
+                "layers": [{"name": a.name, "layers": list(a.layers), "width": a.width, "because": a.because} for a in self.layers],
+            }
+        )  # fmt: skip
+        return values
+
+    @property
+    def summary(self) -> str:
+        """What was chosen, on a line or two."""
+        first, now = self.trials[0], self.chosen
+        score = f"score {self.said(now.score)} (float {self.said(self.float_score)}, at least {self.said(self.least)} wanted)"
+        if self.is_float:
+            tried = [p for p in self.trials[1:] if not p.failed]
+            near = max(tried, key=lambda p: p.score, default=None)
+            nearest = f"; the nearest was {near.what} with {self.said(near.score)}" if near is not None else ""
+            reason = f"no other network with a score of {self.said(self.least)} was found{nearest}"
+            if near is not None and any(p.accepted for p in tried):
+                reason = f"no network with that score costs less {self.cost}"
+            text = f"the float network itself: {reason}"
+        else:
+            saved = f"{first.bytes:,} → {now.bytes:,} bytes, {first.ms:.3g} → {now.ms:.3g} ms"
+            text = f"{now.what}; {score}; {saved}"
+        told = f"{counted(len(self.trials) - 1, 'network')} scored {self.measured_on}"
+        return text + f"\n{told}" + (f"; ended before it was through: {self.stopped}" if self.stopped else "")
+
+    def __str__(self) -> str:
+        wide = max([len(a.name) for a in self.layers] + [5])
+        rows = [f"{a.name:{wide}}  {a.width:6}  {a.because.removeprefix('search: ')}" for a in self.layers]
+        named = max([len(p.what) for p in self.pareto] + [5])
+        table = [f"{'front':{named}}  {'score':>10}  {'bytes':>12}  {'ms':>9}"]
+        table += [
+            f"{p.what:{named}}  {self.said(p.score):>10}  {p.bytes:12,}  {p.ms:9.4f}{'  ← chosen' if p is self.chosen else ''}"
+            for p in self.pareto
+        ]
+        return "\n".join([self.summary, "", f"{'layer':{wide}}  width   why", *rows, "", *table])
+
+
+def layers_of(names: Mapping[str, tuple[str, ...]], choice: Mapping[str, str], because: Mapping[str, str]) -> tuple[Layer, ...]:
+    return tuple(Layer(name, layers, choice[name], because[name]) for name, layers in names.items())

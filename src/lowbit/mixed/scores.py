@@ -1,0 +1,86 @@
+"""How good a network is: by the user's metric, by the labels of samples, or by the noise of its outputs. And how long it takes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lowbit.accuracy.brackets import Measured, Sample, noise_of
+from lowbit.errors import InputError
+from lowbit.runtime.session import Session
+from lowbit.types import Array
+
+Metric = Callable[[Session], float]
+SECONDS, RUNS = 0.2, 5  # that a time is measured for, and how often at least
+
+
+class BadScore(InputError):
+    """The metric gave no score for a network."""
+
+
+def scored(metric: Callable[[Session], Any], session: Session) -> float:
+    """What the metric says of a session: a finite number, or a BadScore that says what came instead."""
+    try:
+        given = metric(session)
+    except Exception as e:
+        raise BadScore(f"metric raised {type(e).__name__}: {e}", hint="metric(session) gives a number, higher is better") from e
+    try:
+        found = float(given)
+    except (TypeError, ValueError):
+        what = type(given).__name__
+        raise BadScore(f"metric gave {what}, a number is needed", hint="metric(session) gives a number, higher is better") from None
+    if not math.isfinite(found):
+        raise BadScore(f"metric gave {found}, a finite number is needed", hint="a metric that is defined for every output")
+    return found
+
+
+def outputs_db(reference: Session, samples: Sequence[Sample]) -> Metric:
+    """The signal to noise ratio of the worst output in dB, against the outputs of the reference; +inf where nothing differs."""
+    wanted = [reference.run(dict(s)) for s in samples]
+
+    def metric(session: Session) -> float:
+        signal: dict[str, float] = {}
+        noise: dict[str, float] = {}
+        for sample, want in zip(samples, wanted, strict=True):
+            for total, part in zip((signal, noise), noise_of(want, session.run(dict(sample))), strict=True):
+                for name, x in part.items():
+                    total[name] = total.get(name, 0.0) + x
+        return Measured(signal, noise).db
+
+    return metric
+
+
+def top1(samples: Sequence[Sample], labels: Sequence[Array]) -> Metric:
+    """The share of rows whose largest output is at their label."""
+
+    def metric(session: Session) -> float:
+        right = rows = 0
+        for sample, label in zip(samples, labels, strict=True):
+            logits = next(iter(session.run(dict(sample)).values()))
+            if logits.ndim != 2 or len(logits) != len(label):
+                said = f"the first output is {list(logits.shape)} for {len(label)} labels"
+                raise InputError(f"{said}, a row of classes for each label is needed", hint="lowbit.search(metric=) takes any measure")
+            right += int(np.count_nonzero(logits.argmax(axis=1) == label))
+            rows += len(label)
+        return right / rows
+
+    return metric
+
+
+def milliseconds(session: Session, sample: Mapping[str, Array]) -> float:
+    """The time of the fastest of some runs."""
+    given = dict(sample)
+    session.run(given)  # compiled, and warm
+    best, runs, begun = math.inf, 0, time.perf_counter()
+    while runs < RUNS or time.perf_counter() - begun < SECONDS:
+        start = time.perf_counter()
+        session.run(given)
+        now = time.perf_counter()
+        best, runs = min(best, now - start), runs + 1
+        if now - begun > 10 * SECONDS:
+            break  # so long that a run more or less says nothing
+    return 1000 * best

@@ -1,0 +1,375 @@
+"""The search always returns, keeps to its goal, tells what it saw, and gives the same result for the same arguments."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowbit
+from lowbit.errors import CalibrationError, InputError, LowbitWarning, QuantError
+from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
+from lowbit.mixed import scores
+from lowbit.mixed import search as module
+from lowbit.mixed.order import Move, Option, moves
+from lowbit.mixed.result import Point, SearchResult, front
+from lowbit.mixed.rules import rules_for
+from lowbit.mixed.units import find_units, results
+from lowbit.quantization.recipes import recipe
+from lowbit.quantization.rules import RuleMatcher
+from lowbit.types import Array, TensorType
+
+
+def f32(x: Array) -> Array:
+    return np.asarray(x, np.float32)
+
+
+def network() -> Graph:
+    """Four layers and a sum. One hidden channel is 300 times as large as the others, so that `third` breaks when it reads 8 bits."""
+    rng = np.random.default_rng(0)
+    scale = np.ones((48, 1))
+    scale[5] = 300
+    b = Builder("net")
+    x = b.input("x", TensorType((8, 32), "float32"))
+
+    def linear(v: Any, w: Array, name: str) -> Any:
+        return b.add(
+            "linear", v, b.constant(f32(w), name=f"{name}.w"), b.constant(f32(np.zeros(len(w))), name=f"{name}.b"), name=name, out=name
+        )
+
+    first = b.add("relu", linear(x, rng.standard_normal((32, 32)) / 6, "first"), name="act", out="a1")
+    second = b.add("relu", linear(first, rng.standard_normal((48, 32)) * scale / 6, "second"), name="act", out="a2")
+    third = linear(second, rng.standard_normal((32, 48)) / scale.T / 6, "third")
+    total = b.add("add", third, first, name="sum", out="s")
+    return b.finish({"y": linear(total, rng.standard_normal((10, 32)) / 6, "head")})
+
+
+def data(seed: int = 1, batches: int = 8) -> list[dict[str, Array]]:
+    rng = np.random.default_rng(seed)
+    return [{"x": f32(rng.standard_normal((8, 32)))} for _ in range(batches)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick() -> Iterator[None]:
+    """Times are measured once each: no test here is about how well."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scores, "SECONDS", 0.0)
+        patch.setattr(scores, "RUNS", 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def found() -> SearchResult:
+    return lowbit.search(network(), data(), cost="bytes", least_db=25)
+
+
+def agreement(graph: Graph) -> Callable[[lowbit.Session], float]:
+    """The share of rows of other data whose largest output is the float network's."""
+    samples = data(7)
+    wanted = [lowbit.compile(graph).run(s)["y"].argmax(1) for s in samples]
+    return lambda session: float(np.mean([session.run(s)["y"].argmax(1) == w for s, w in zip(samples, wanted, strict=True)]))
+
+
+def beats(a: Point, b: Point, cost: str) -> bool:
+    mine, his = ((p.score, -p.ms, -p.bytes) if cost == "time" else (p.score, -p.bytes, -p.bits) for p in (a, b))
+    return mine != his and all(x >= y for x, y in zip(mine, his, strict=True))
+
+
+# -- what is found ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_is_cheaper_than_float_and_as_good_as_wanted_on_what_it_was_measured_with(found: SearchResult) -> None:
+    assert not found.is_float and found.stopped == "" and found.float_score == math.inf
+    assert found.score >= 25 == found.least
+    held = [s for i, s in enumerate(data()) if i % 4 == 3]  # what calibration did not see
+    float_session, session = lowbit.compile(network()), lowbit.compile(found.graph)
+    pairs = [(float_session.run(s)["y"], session.run(s)["y"]) for s in held]
+    signal, noise = (
+        sum(float((a.astype(float) ** 2).sum()) for a, _ in pairs),
+        sum(float(((a - b).astype(float) ** 2).sum()) for a, b in pairs),
+    )
+    assert 10 * math.log10(signal / noise) == pytest.approx(found.score, abs=1e-4)
+    assert found.measured_on == "on 2 batches held back from calibration"
+    assert found.chosen.bytes < found.trials[0].bytes / 2
+    assert all(found.chosen.bytes <= p.bytes for p in found.trials if p.accepted)
+
+
+def test_a_layer_that_breaks_in_8_bits_gets_more_and_says_why(found: SearchResult) -> None:
+    widths = {a.name: a.width for a in found.layers}
+    assert widths["third"] in ("int16", "float") and widths["first"] in ("int8", "int4")
+    (third,) = (a for a in found.layers if a.name == "third")
+    assert third.because.startswith(f"search: {widths['third']}; it alone leaves the outputs at ") and " dB in int8" in third.because
+    assert found.graph.reasons["third"].removeprefix("stays float: ").endswith(third.because)
+    assert {a.name: a.layers for a in found.layers} == {
+        "first": ("first", "act"), "second": ("second", "act"), "third": ("third",), "sum": ("sum",), "head": ("head",),
+    }  # fmt: skip
+
+
+def test_rules_and_record_make_the_same_network_again_also_from_a_file(found: SearchResult, tmp_path: Path) -> None:
+    found.save_rules(tmp_path / "mixed.toml")
+    rules = lowbit.load_rules(tmp_path / "mixed.toml")
+    assert tuple(rules) == found.rules
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LowbitWarning)
+        assert lowbit.quantize(network(), found.record, rules=rules) == found.graph
+        for point in found.pareto[:3]:
+            assert lowbit.compile(lowbit.quantize(network(), found.record, rules=point.rules)).backend == "native"
+
+
+def test_no_point_of_the_front_is_beaten_and_every_other_is(found: SearchResult) -> None:
+    assert found.chosen in found.pareto and found.trials[0] in found.pareto
+    assert not any(beats(a, b, "bytes") for a in found.trials for b in found.pareto)
+    for point in found.trials:
+        assert point in found.pareto or any(beats(a, point, "bytes") or a == point for a in found.pareto)
+    assert [p.bytes for p in found.pareto] == sorted(p.bytes for p in found.pareto)
+
+
+def test_the_text_says_what_was_chosen_and_the_front(found: SearchResult) -> None:
+    text = str(found)
+    assert (
+        f"score {found.score:.1f} dB (float equal, at least 25.0 dB wanted); {found.trials[0].bytes:,} → {found.chosen.bytes:,} bytes"
+        in text
+    )
+    assert f"{len(found.trials) - 1} networks scored on 2 batches held back from calibration" in text
+    assert "← chosen" in text and all(a.name in text for a in found.layers)
+    assert found.to_dict()["float_score"] == "inf" and found.to_dict()["chosen"]["score"] == found.score
+
+
+def test_the_same_arguments_give_the_same_result_and_so_do_workers(found: SearchResult) -> None:
+    with ProcessPoolExecutor(2, mp_context=get_context("fork")) as executor:
+        again = lowbit.search(network(), data(), cost="bytes", least_db=25, executor=executor)
+    assert again.trials == found.trials and again.pareto == found.pareto and again.layers == found.layers
+    assert again.graph == found.graph and again.graph.notes == found.graph.notes
+
+
+def test_a_metric_decides_by_its_own_data_and_time_is_measured() -> None:
+    told: list[Point] = []
+    graph = network()
+    best = lowbit.search(graph, data(), metric=agreement(graph), max_drop=0.05, trials=12, on_trial=told.append)
+    assert best.float_score == 1.0 and best.least == 0.95 and best.score >= 0.95
+    assert agreement(graph)(lowbit.compile(best.graph)) == best.score
+    assert [p.what for p in told] == [p.what for p in best.trials[1:]] and len(told) <= 12
+    assert best.chosen.ms == min(p.ms for p in best.trials if p.accepted)
+    assert not any(beats(a, b, "time") for a in best.trials for b in best.pareto)
+    assert best.measured_on == "by the metric"
+
+
+def test_only_widths_that_are_allowed_are_used() -> None:
+    best = lowbit.search(network(), data(), cost="bytes", least_db=10, widths=["int8"])
+    assert {a.width for a in best.layers} <= {"int8", "float"} and not best.is_float
+    with pytest.warns(LowbitWarning, match="the float network is returned"):
+        assert lowbit.search(network(), data(), widths=["float"]).is_float
+
+
+def test_samples_to_test_with_are_those_that_are_given() -> None:
+    best = lowbit.search(network(), data(), test=data(3, 2), cost="bytes", trials=1, least_db=0)
+    assert best.measured_on == "on 2 batches of test samples"
+    with pytest.raises(CalibrationError, match="test= has no samples to measure with"):
+        lowbit.search(network(), data(), test=[])
+    with pytest.warns(LowbitWarning, match="there is one batch, to calibrate and to measure with"):
+        assert "calibrated with, too" in lowbit.search(network(), data(1, 1), trials=1, cost="bytes", least_db=0).measured_on
+
+
+# -- it always returns -----------------------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_had_gives_the_float_network_and_says_so() -> None:
+    graph, calls = network(), [0]
+
+    def only_float(_: lowbit.Session) -> float:
+        calls[0] += 1
+        return 1.0 if calls[0] == 1 else 0.25
+
+    with pytest.warns(LowbitWarning, match="no quantized network with the score that is wanted was found: the float network is returned"):
+        best = lowbit.search(graph, data(), metric=only_float, cost="bytes", trials=6)
+    assert best.is_float and best.graph is graph and best.score == 1.0
+    assert "the float network itself: no other network with a score of 0.995 was found; the nearest was int8 everywhere with 0.25" in str(
+        best
+    )
+    with pytest.warns(LowbitWarning, match="nothing is quantized"):
+        assert lowbit.quantize(graph, best.record, rules=best.rules) == graph
+
+
+@pytest.mark.parametrize("at", [2, 3, 4])
+def test_an_interrupt_returns_the_best_so_far(at: int) -> None:
+    graph, calls = network(), [0]
+    agrees = agreement(graph)
+
+    def metric(session: lowbit.Session) -> float:
+        calls[0] += 1
+        if calls[0] == at:
+            raise KeyboardInterrupt
+        return agrees(session)
+
+    best = lowbit.search(graph, data(), metric=metric, max_drop=1.0, cost="bytes")
+    assert best.stopped == "interrupted" and len(best.trials) == at - 1
+    assert best.is_float == (at == 2)
+    assert best.chosen.bytes == min(p.bytes for p in best.trials)
+    assert lowbit.compile(best.graph).run(data()[0])["y"].shape == (8, 10)
+    assert "ended before it was through: interrupted" in str(best)
+
+
+def test_an_interrupt_of_calibration_returns_the_float_network_and_one_before_any_score_is_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        lowbit.search(network(), data(), metric=interrupted)
+    monkeypatch.setattr(module, "calibrate", interrupted)
+    best = lowbit.search(network(), data())
+    assert best.is_float and best.stopped == "interrupted" and len(best.trials) == 1
+
+
+def test_limits_end_it_between_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+
+    def minute(_: lowbit.Session) -> float:
+        now[0] += 60
+        return 1.0
+
+    best = lowbit.search(network(), data(), metric=minute, minutes=2.5, cost="bytes")
+    assert best.stopped == "minutes=2.5 were over" and len(best.trials) == 3 and not best.is_float
+    best = lowbit.search(network(), data(), trials=2, cost="bytes", least_db=0)
+    assert best.stopped == "trials=2 were made" and len(best.trials) == 3 and not best.is_float
+
+
+def test_a_network_without_a_score_is_told_and_the_others_stay() -> None:
+    graph, calls = network(), [0]
+    agrees = agreement(graph)
+
+    def metric(session: lowbit.Session) -> float:
+        calls[0] += 1
+        if calls[0] == 3:
+            raise ValueError("no such thing")
+        return math.nan if calls[0] == 4 else agrees(session)
+
+    with pytest.warns(LowbitWarning, match="has no score: metric (raised ValueError: no such thing|gave nan)"):
+        best = lowbit.search(graph, data(), metric=metric, max_drop=0.5, cost="bytes", trials=6)
+    failed = [p for p in best.trials if p.failed]
+    assert [p.failed.split(", ")[0].split("\n")[0] for p in failed] == ["metric raised ValueError: no such thing.", "metric gave nan"]
+    assert not best.is_float and not set(map(id, failed)) & set(map(id, best.pareto))
+
+
+def test_a_network_with_nothing_to_quantize_is_returned_as_it_is() -> None:
+    b = Builder("none")
+    x = b.input("x", TensorType((4,), "float32"))
+    graph = b.finish({"y": b.add("cumsum", x, name="c", axis=0, exclusive=False, reverse=False)})
+    assert find_units(graph) == ()
+    with pytest.warns(LowbitWarning, match="the float network is returned"):
+        assert lowbit.search(graph, [f32(np.ones(4))] * 4).graph is graph
+
+
+# -- arguments -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"metric": 3}, r"metric=3 cannot be called.\n  Try: metric=lambda session: accuracy\(session\), higher is better"),
+        ({"metric": lambda s: math.nan}, r"metric gave nan, a finite number is needed.\n  Try: a metric that is defined for every output"),
+        ({"metric": lambda s: "good"}, r"metric gave str, a number is needed.\n  Try: metric\(session\) gives a number, higher is better"),
+        ({"metric": lambda s: 1 / 0}, r"metric raised ZeroDivisionError: division by zero.\n  Try: metric\(session\) gives a number"),
+        ({"metric": len, "max_drop": -0.1}, r"max_drop=-0.1, 0 or more is needed.\n  Try: max_drop=0.005"),
+        ({"metric": len, "max_drop": "1%"}, r"max_drop='1%', 0 or more is needed"),
+        ({"metric": len, "least_db": 30}, r"least_db= is for the outputs' dB, and a metric is given.\n  Try: max_drop=0.005"),
+        ({"max_drop": 0.01}, r"max_drop= is for a metric, and there is none.\n  Try: metric=fn, or least_db=30"),
+        ({"least_db": math.inf}, r"least_db=inf, a number is needed"),
+        ({"cost": "money"}, r"""cost='money' is none.\n  Try: cost="time" or cost="bytes\""""),
+        ({"minutes": 0}, r"minutes=0, a positive number is needed"),
+        ({"trials": 0}, r"trials=0, a whole number from 1 to"),
+        ({"widths": "int8"}, r"widths='int8' are none.\n  Try: some of int4, int8, int16, float"),
+        ({"widths": ["int3"]}, r"widths=\['int3'\] are none"),
+        ({"on_trial": 1}, r"on_trial=1 cannot be called"),
+        ({"executor": 1}, r"executor=1 cannot take work"),
+    ],
+)
+def test_wrong_arguments_are_said_before_any_work(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        lowbit.search(network(), data(), **arguments)
+
+
+def test_networks_and_data_that_cannot_be_searched_are_refused(found: SearchResult) -> None:
+    with pytest.raises(CalibrationError, match="there is no data to calibrate with"):
+        lowbit.search(network(), [])
+    with pytest.raises(QuantError, match="the network is quantized already"):
+        lowbit.search(found.graph, data())
+    with pytest.raises(
+        QuantError, match=r"recipe mixed has no rules beforehand: they are found for one network and its data\.\n  Try: lowbit\.search"
+    ):
+        lowbit.quantize(network(), data(), recipe="mixed")
+
+
+# -- the parts -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_choice_is_made_by_its_rules_also_where_layers_share_a_name() -> None:
+    graph = network()
+    units = find_units(graph)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        choice = {u.name: str(rng.choice(["int4", "int8", "int16", "float"])) for u in units}
+        matcher, kept = RuleMatcher(rules_for(graph, units, choice, dict.fromkeys(choice, "why"))), results(graph, units, choice)
+        for unit in units:
+            for node in unit.nodes:
+                decided, width = matcher.decide(node), choice[unit.name]
+                if width == "float":
+                    assert decided.mode == "float" and not decided.free
+                    continue
+                assert decided.activation is not None and decided.weight is not None and decided.result is not None
+                wanted = {"int4": ("int8", "int4"), "int8": ("int8", "int8"), "int16": ("int16", "int8")}[width]
+                assert (decided.activation.name, decided.weight.name, decided.result.name) == (*wanted, kept[node.output.name])
+
+
+def test_a_value_is_kept_as_wide_as_its_widest_integer_reader_wants() -> None:
+    graph = network()
+    units = find_units(graph)
+    choice = {u.name: "int8" for u in units} | {"sum": "int16"}
+    assert results(graph, units, choice) == {
+        "first": "int8",
+        "a1": "int16",
+        "second": "int8",
+        "a2": "int8",
+        "third": "int16",
+        "s": "int8",
+        "head": "int8",
+    }
+
+
+def test_moves_go_by_price_and_never_up_in_cost() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        options = {
+            f"u{i}": {"float": Option(10.0, 0.0)}
+            | {w: Option(float(rng.integers(1, 12)), float(rng.random())) for w in ("int16", "int8", "int4")}
+            for i in range(6)
+        }
+        path = moves(options)
+        assert [m.price for m in path] == sorted(m.price for m in path)
+        now = {u: o["float"] for u, o in options.items()}
+        for m in path:
+            assert options[m.unit][m.width].cost < now[m.unit].cost
+            now[m.unit] = options[m.unit][m.width]
+        assert all(now[u].cost == min(o.cost for o in options[u].values()) for u in options)
+    assert moves({"u": {"float": Option(1, 0), "int8": Option(2, 0)}}) == []
+    assert moves({"u": {"float": Option(2, 0), "int8": Option(1, 3)}}) == [Move("u", "int8", 3.0)]
+
+
+def test_of_equal_points_the_first_is_on_the_front() -> None:
+    points = [Point(str(i), 1.0, 5, 1.0, 5, True, ()) for i in range(3)] + [Point("bad", math.nan, 0, 0.0, 0, False, (), "why")]
+    assert front(points, "bytes") == (points[0],) and front(points, "time")[0] is points[0]
+
+
+def test_recipe_mixed_is_no_list_of_rules() -> None:
+    with pytest.raises(QuantError, match=r"lowbit search MODEL --data … --rules-out mixed.toml"):
+        recipe("mixed")
