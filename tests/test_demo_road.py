@@ -9,12 +9,14 @@ import pytest
 
 from lowbit.cli import main
 from lowbit.cli.demo import ROAD, SEEN, UNSEEN, arrays, prepare
+from lowbit.mixed import scores
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def test_the_whole_road_runs_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scores, "SECONDS", 0.0)  # that the search takes for each time
     assert main(["demo", "--files", "fashion"]) == 0
     printed = [line.removeprefix("next   ") for line in capsys.readouterr().out.splitlines() if line.startswith("next   ")]
     assert printed == [line.format("fashion") for line in ROAD]
@@ -24,6 +26,7 @@ def test_the_whole_road_runs_as_it_is_printed(tmp_path: Path, monkeypatch: pytes
     assert "written: fashion/small.lowbit" in shown and "bit by bit" in shown and "onnx.checker passed" in shown
     assert {p.name for p in Path("fashion").iterdir()} == {
         "cnn.onnx", "seen.npz", "unseen.npz", "record.json", "small.lowbit", "report.html", "small.onnx", "c",
+        "test.npz", "labels.npy", "best.lowbit",
     }  # fmt: skip
 
 
@@ -34,10 +37,19 @@ def test_the_readme_has_the_same_lines() -> None:
 def test_the_files_hold_the_images_that_calibration_saw_and_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for folder in ("one", "two"):
         assert main(["demo", "--files", str(tmp_path / folder)]) == 0
-    for name, file, count in (("seen", "fashion_calibration_256.npz", SEEN), ("unseen", "fashion_test_1000.npz", UNSEEN)):
+    for name, file, count in (
+        ("seen", "fashion_calibration_256.npz", SEEN),
+        ("unseen", "fashion_test_1000.npz", UNSEEN),
+        ("test", "fashion_test_1000.npz", 1000),
+    ):
         with np.load(tmp_path / "one" / f"{name}.npz") as z:
             assert np.array_equal(z["image"], prepare(arrays(file, "images")[0][:count])) and z["image"].dtype == np.float32
         assert (tmp_path / "one" / f"{name}.npz").read_bytes() == (tmp_path / "two" / f"{name}.npz").read_bytes()
+
+
+def test_the_labels_are_those_of_the_test_images(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--files", str(tmp_path)]) == 0
+    assert np.array_equal(np.load(tmp_path / "labels.npy"), arrays("fashion_test_1000.npz", "labels")[0])
 
 
 def test_files_that_cannot_be_written_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -87,3 +87,18 @@ def test_the_readme_s_road_from_a_file_to_a_report_runs(tmp_path: Path, monkeypa
         warnings.simplefilter("ignore", lowbit.LowbitWarning)  # its rule is for layers whose names begin with head: here it is net.head
         exec(quantize, names)
     assert names["y"].shape == (2, 10) and {p.name for p in tmp_path.iterdir()} >= {"model.lowbit", "model.int8.onnx", "report.html"}
+
+
+def test_the_readme_s_search_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lowbit.ir.build import Builder
+    from lowbit.types import TensorType
+
+    block = (ROOT / "README.md").read_text().partition("## A width for each layer")[2].partition("```python\n")[2].partition("```")[0]
+    rng = np.random.default_rng(0)
+    b = Builder("net")
+    x = b.input("x", TensorType((4, 8), "float32"))
+    graph = b.finish({"y": b.add("linear", x, b.constant(rng.standard_normal((5, 8)).astype(np.float32)), name="fc")})
+    data = [rng.standard_normal((4, 8)).astype(np.float32) for _ in range(8)]
+    monkeypatch.chdir(tmp_path)
+    exec(block, names := {"lowbit": lowbit, "g": graph, "data": data, "accuracy": lambda session: 1.0})
+    assert names["best"].score == 1.0 and {p.name for p in tmp_path.iterdir()} == {"best.lowbit", "mixed.toml"}

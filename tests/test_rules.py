@@ -12,12 +12,14 @@ import pytest
 import lowbit
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dims import symbol
+from lowbit.dtypes import dtype
 from lowbit.errors import CalibrationError, DTypeError, FormatError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Node
 from lowbit.ir.interp import run
 from lowbit.ir.verify import verify
 from lowbit.lower import lower
+from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quantization.recipes import RECIPES, recipe
 from lowbit.quantization.rules import (
     CalibratedQuantRule,
@@ -29,7 +31,7 @@ from lowbit.quantization.rules import (
     StaticQuantRule,
     WeightOnlyRule,
 )
-from lowbit.quantization.rules_file import KINDS, load_rules, parse_rules
+from lowbit.quantization.rules_file import KINDS, load_rules, parse_rules, save_rules
 from lowbit.quantization.transform import insert_q_dq
 from lowbit.types import Array, TensorType
 
@@ -236,6 +238,10 @@ def test_a_rules_file_gives_the_rules_it_spells() -> None:
         ('[[rule]]\nkind = "calibrated"\npattern = ".*"\ngranularity = "row"', "granularity = 'row'", None),
         ('[[rule]]\nkind = "calibrated"\npattern = ".*"\nops = "conv"', "ops = 'conv', a list of op names is needed", None),
         ('[[rule]]\nkind = "calibrated"\npattern = 3', "pattern = 3, a text is needed", None),
+        ('[[rule]]\nkind = "calibrated"\npattern = ".*"\nvalues = "x"', "values = 'x', a list of the names of values is needed", None),
+        ('[[rule]]\nkind = "float"\npattern = "a"\noutput = "int8"', "FloatRule('a'): output='int8' is for static integers", None),
+        ('[[rule]]\nkind = "static"\npattern = "a"\noutput = "int8"', "output= is not for a rule that brings its own scale", None),
+        ('[[rule]]\nkind = "calibrated"\npattern = "a"\noutput = "int7"', "int7", None),
     ],
 )
 def test_a_rules_file_that_is_wrong_says_where_and_what_is_legal(text: str, said: str, hint: str | None) -> None:
@@ -243,6 +249,42 @@ def test_a_rules_file_that_is_wrong_says_where_and_what_is_legal(text: str, said
         parse_rules(text)
     assert said in str(e.value)
     assert hint is None or hint in (e.value.hint or "")
+
+
+def test_rules_that_are_saved_are_read_back(tmp_path: Path) -> None:
+    rules = [
+        *load_rules(EXAMPLE),
+        FloatRule('^a"b\\\\.\\n$', ops=("relu",), values=("relu_1", "größe"), because="tab\there\x7f, 😀"),
+        CalibratedQuantRule(".*", "int8", "int4", 32, output="int16", scheme="symmetric"),
+        StaticQuantRule("x", scale=np.float32(0.25), offset=3, per_channel=True, weight_scale=[0.5, 0.25]),
+        WeightOnlyRule("w", granularity="channel", offsets=False),
+    ]
+    save_rules(rules, tmp_path / "rules.toml")
+    again = load_rules(tmp_path / "rules.toml")
+    assert again == rules
+    save_rules(again, tmp_path / "again.toml")
+    assert (tmp_path / "again.toml").read_bytes() == (tmp_path / "rules.toml").read_bytes()
+
+
+def test_a_rule_of_ones_own_class_has_no_place_in_a_file(tmp_path: Path) -> None:
+    class Mine(FloatRule):
+        pass
+
+    with pytest.raises(FormatError, match="rule 1: Mine has no kind in a rules file"):
+        save_rules([FloatRule("a"), Mine("b")], tmp_path / "rules.toml")
+    assert not (tmp_path / "rules.toml").exists()
+
+
+def test_a_rule_may_name_values_and_the_width_of_its_results() -> None:
+    graph = network()
+    node = next(n for n in graph.nodes if n.op in QUANTIZABLE)
+    other = next(n for n in graph.nodes if n is not node)
+    rule = CalibratedQuantRule(".*", "int8", values=(node.output.name,), output="int16")
+    assert rule.matches(node) and not rule.matches(other)
+    decided = rule.create_quant_node(node)
+    assert (decided.activation, decided.result) == (dtype("int8"), dtype("int16"))
+    with pytest.raises(QuantError, match="values='x' are not names of values"):
+        CalibratedQuantRule(".*", values="x")  # type: ignore[arg-type]
 
 
 def test_a_rules_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -124,6 +124,13 @@ def test_rules_and_record_make_the_same_network_again_also_from_a_file(found: Se
             assert lowbit.compile(lowbit.quantize(network(), found.record, rules=point.rules)).backend == "native"
 
 
+def test_what_is_found_runs_with_the_same_bits_everywhere(found: SearchResult) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LowbitWarning)
+        for rules in [p.rules for p in found.pareto if p.bytes < found.trials[0].bytes]:
+            assert lowbit.verify_backends(lowbit.quantize(network(), found.record, rules=rules), data(5, 1)).ok
+
+
 def test_no_point_of_the_front_is_beaten_and_every_other_is(found: SearchResult) -> None:
     assert found.chosen in found.pareto and found.trials[0] in found.pareto
     assert not any(beats(a, b, "bytes") for a in found.trials for b in found.pareto)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -93,9 +95,7 @@ def tell(point: Point) -> None:
 
 
 def show(args: argparse.Namespace, best: SearchResult, said: str) -> None:
-    table(
-        "", {"layer": "left", "width": "left", "why": "left"}, [[a.name, a.width, a.because.removeprefix("search: ")] for a in best.layers]
-    )
+    table("", {"layer": "left", "width": "left", "why": "left"}, [[a.name, a.width, a.why] for a in best.layers])
     rows = [
         [p.what, best.said(p.score), f"{p.bytes:,}", f"{p.ms:.4f}", "chosen" if p is best.chosen else "" if p.accepted else "not enough"]
         for p in best.pareto
@@ -117,8 +117,8 @@ def show(args: argparse.Namespace, best: SearchResult, said: str) -> None:
 class Given:
     """Samples to calibrate and to measure with, and the accuracy where there are labels; `said` tells what it is measured on."""
 
-    data: object
-    test: object
+    data: Iterable[Any]
+    test: Iterable[Any] | None
     metric: Metric | None
     said: str = ""
 
@@ -150,7 +150,7 @@ def samples(args: argparse.Namespace, graph: Graph) -> Given:
     return _labelled(data, parts, f"top-1 on {test.rows:,} rows of --test")
 
 
-def _labelled(data: object, parts: list[tuple[dict[str, Array], Array]], said: str) -> Given:
+def _labelled(data: Iterable[Any], parts: list[tuple[dict[str, Array], Array]], said: str) -> Given:
     arrays = [x for x, _ in parts]
     return Given(data, arrays, top1(arrays, [y for _, y in parts]), said)
 

@@ -40,6 +40,11 @@ class Layer:
     width: str
     because: str
 
+    @property
+    def why(self) -> str:
+        """The reason, for tables that have the width beside it."""
+        return self.because.removeprefix("search: ").removeprefix(f"{self.width}; ")
+
 
 def mix(widths: Iterable[str]) -> str:
     """ "9 int8, 2 int16": how many units have each width."""
@@ -154,7 +159,7 @@ class SearchResult:
 
     def __str__(self) -> str:
         wide = max([len(a.name) for a in self.layers] + [5])
-        rows = [f"{a.name:{wide}}  {a.width:6}  {a.because.removeprefix('search: ')}" for a in self.layers]
+        rows = [f"{a.name:{wide}}  {a.width:6}  {a.why}" for a in self.layers]
         named = max([len(p.what) for p in self.pareto] + [5])
         table = [f"{'front':{named}}  {'score':>10}  {'bytes':>12}  {'ms':>9}"]
         table += [

@@ -4,7 +4,8 @@
     calibration, once     every network below is made by rules from one record
     uniform networks      int8, int4, int16 everywhere: answers in the first seconds
     layers alone          the noise that each makes at the outputs at each width, on a few samples (docs/search.md)
-    the way down          units become narrower, the least noise for what it saves first; how far the score holds is found by halving
+    the way down          units become narrower, the least noise for what it saves first; how far the score holds is found by halving.
+                          Then the same from 16 bits to int8
     refining              what lies beyond is tried in groups, which are halved where they fail
 
 Every network is compiled, scored and timed as it would run.
@@ -248,9 +249,11 @@ class _Search:
                     self.uniform[width], self.profiles[width] = made, self.profile(session)
         self.measure_layers()
         path = moves(self.options())
-        yield from self.halving(path)
+        yield from self.halving(self.floats, path)
+        wide = next((w for w in ("int16", FLOAT) if self.holds(uniform(self.units, w))), FLOAT)
+        yield from self.halving(uniform(self.units, wide), self.to_int8(uniform(self.units, wide)))
         yield from self.refine(path)
-        yield from self.refine(self.to_bytes())
+        yield from self.refine(self.to_int8(self.choices[self.best]))
 
     def measure_layers(self) -> None:
         """The noise of each unit alone, at each width."""
@@ -295,17 +298,18 @@ class _Search:
 
         return {u.name: {w: option(u.name, i, w) for w in (FLOAT, *self.noise[u.name])} for i, u in enumerate(self.units)}
 
-    def halving(self, path: Sequence[Move]) -> Iterator[Point]:
-        """As many moves as the score holds: the whole way first, then by halving."""
+    def halving(self, start: Choice, path: Sequence[Move]) -> Iterator[Point]:
+        """As many moves from the start on as the score holds: the whole way first, then by halving."""
         low, high, count = 0, len(path), len(path)
         while low < high:
-            choice = after(self.floats, path[:count])
+            choice = after(start, path[:count])
             yield from self.trial(choice)
             low, high = (count, high) if self.holds(choice) else (low, count - 1)
             count = (low + high + 1) // 2
 
     def holds(self, choice: Choice) -> bool:
-        return self.known[tuple(choice[u.name] for u in self.units)].accepted
+        found = self.known.get(tuple(choice[u.name] for u in self.units))
+        return found is not None and found.accepted
 
     def refine(self, path: Sequence[Move]) -> Iterator[Point]:
         """From the best on: what lies beyond is tried in groups, and a group that fails in halves."""
@@ -328,11 +332,11 @@ class _Search:
             else:
                 refused.add(group[0].unit)  # what is narrower still would break more
 
-    def to_bytes(self) -> list[Move]:
-        """Units that go to 8 bits, the least noise for the bits of work that it saves first: weights of one size have no such step."""
+    def to_int8(self, choice: Choice) -> list[Move]:
+        """Units that go to int8, the least noise for the bits of work that it saves first: all of them narrow but those that need more."""
         found = []
         for unit in self.units if "int8" in self.noise[self.units[0].name] else ():
-            now = self.choices[self.best][unit.name]
+            now = choice[unit.name]
             bits = unit_bits(unit, now, self.work) - unit_bits(unit, "int8", self.work)
             if bits > 0:
                 more = self.noise[unit.name]["int8"] - self.noise[unit.name].get(now, 0.0)
