@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -22,6 +23,7 @@ from lowbit.mixed import search as module
 from lowbit.mixed.order import Move, Option, moves
 from lowbit.mixed.result import Point, SearchResult, front
 from lowbit.mixed.rules import rules_for
+from lowbit.mixed.scores import fastest, in_turns
 from lowbit.mixed.units import find_units, results
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import RuleMatcher
@@ -164,7 +166,7 @@ def test_a_metric_decides_by_its_own_data_and_time_is_measured() -> None:
     assert best.float_score == 1.0 and best.least == 0.95 and best.score >= 0.95
     assert agreement(graph)(lowbit.compile(best.graph)) == best.score
     assert [p.what for p in told] == [p.what for p in best.trials[1:]] and len(told) <= 12
-    assert best.chosen.ms == min(p.ms for p in best.trials if p.accepted)
+    assert best.chosen.accepted and all(p.ms > 0 for p in best.trials) and any(p is best.chosen for p in best.pareto)
     assert not any(beats(a, b, "time") for a in best.trials for b in best.pareto)
     assert best.measured_on == "by the metric"
 
@@ -370,6 +372,28 @@ def test_moves_go_by_price_and_never_up_in_cost() -> None:
         assert all(now[u].cost == min(o.cost for o in options[u].values()) for u in options)
     assert moves({"u": {"float": Option(1, 0), "int8": Option(2, 0)}}) == []
     assert moves({"u": {"float": Option(2, 0), "int8": Option(1, 3)}}) == [Move("u", "int8", 3.0)]
+
+
+def test_the_fastest_is_the_best_of_those_that_are_as_fast_as_it_is_itself() -> None:
+    times = {0: [2.0, 2.1, 2.0], 4: [1.0, 1.2, 1.1], 7: [1.15, 1.15, 1.3], 9: [1.21, 1.3, 1.4]}
+    assert fastest(times, {0: 0.99, 4: 0.8, 7: 0.9, 9: 0.95}) == 7
+    assert fastest(times, {0: 0.99, 4: 0.9, 7: 0.8, 9: 0.95}) == 4
+    assert fastest({0: [1.0]}, {0: 0.5}) == 0
+
+
+def test_times_are_those_of_the_sessions_in_turns() -> None:
+    ran: list[int] = []
+
+    class Fake:
+        def __init__(self, name: int) -> None:
+            self.name = name
+
+        def run(self, _: Any) -> None:
+            ran.append(self.name)
+            time.sleep(0.002 * self.name)
+
+    one, three = in_turns([Fake(1), Fake(3)], {})  # type: ignore[list-item]
+    assert ran == [1, 3, 1, 3] and 2 <= one < three and three >= 6
 
 
 def test_of_equal_points_the_first_is_on_the_front() -> None:

@@ -34,7 +34,7 @@ from lowbit.mixed.given import Samples, need_goal
 from lowbit.mixed.order import Move, Option, after, moves
 from lowbit.mixed.result import Point, SearchResult, cost_of, front, layers_of, mix
 from lowbit.mixed.rules import rules_for
-from lowbit.mixed.scores import Metric, milliseconds, outputs_db, scored
+from lowbit.mixed.scores import Metric, fastest, in_turns, outputs_db, scored
 from lowbit.mixed.units import FLOAT, WIDTHS, Choice, find_units, uniform
 from lowbit.pipeline import compile, need_executor, need_float
 from lowbit.progress import progress
@@ -47,8 +47,9 @@ from lowbit.runtime.session import Session
 
 COSTS = ("time", "bytes")
 TRIALS, MINUTES = 40, 10.0
-FINALISTS = 3  # whose times are measured again, in turns, before one is called the fastest
+FINALISTS = 4  # whose times are measured again, in turns, before one is called the fastest
 ROUNDS = 3
+CALM, ATTEMPTS = 1.1, 3  # a machine on which the float network takes longer than so many times its best is busy: it is measured again
 
 
 ROUNDING = 1e-12  # of scores: 0.912 - 0.005 is not quite 0.907
@@ -134,38 +135,43 @@ class _Search:
         self.noise: dict[str, dict[str, float]] = {}  # unit → width → the noise that it alone makes
         self.profiles: dict[str, Profile] = {}
         self.uniform: dict[str, Graph] = {}
-        self.best_graph = graph
+        self.best_graph = 0, graph  # and the number of its point
+        self.settled: int | None = None
         self.last: tuple[Graph | None, Session | None] = None, None
 
     def run(self, metric: Callable[[Session], Any] | None, max_drop: float) -> SearchResult:
         self.floats: Choice = {u.name: FLOAT for u in self.units}
         self.work = node_work(self.graph, self.samples.held[0])
-        session = compile(self.graph, threads=self.threads)
+        session = self.reference = compile(self.graph, threads=self.threads)
         self.metric: Metric = outputs_db(session, self.samples.held) if metric is None else lambda s: scored(metric, s)
         score = math.inf if metric is None else self.metric(session)
         least = self.limits.least if metric is None else score - max_drop
         self.limits = replace(self.limits, least=least)
         self.profiles[FLOAT] = self.profile(session)
-        ms = milliseconds(session, self.samples.held[0])
+        (ms,) = in_turns([session], self.samples.held[0])
         self.points.append(Point("float", score, weight_bytes(self.graph), ms, self.bits(self.floats), True, (FloatRule(".*"),)))
         self.choices.append(self.floats)
         self.known[tuple(self.floats.values())] = self.points[0]
-        del session
         stopped = ""
         try:
-            for point in progress(self.walk(), "searching", self.limits.trials):
-                if self.on_trial is not None:
-                    self.on_trial(point)
-            self.settle()
+            try:
+                for point in progress(self.walk(), "searching", self.limits.trials):
+                    if self.on_trial is not None:
+                        self.on_trial(point)
+            except _Over as e:
+                stopped = str(e)
+            if self.limits.cost == "time" and time.monotonic() < self.end:
+                self.settle()
         except KeyboardInterrupt:
             stopped = "interrupted"
-        except _Over as e:
-            stopped = str(e)
         return self.result(metric is None, stopped)
 
     def result(self, in_db: bool, stopped: str) -> SearchResult:
         at = self.best
         chosen, choice = self.points[at], self.choices[at]
+        known, graph = self.best_graph
+        if known != at:  # interrupted between the one and the other
+            graph = self.graph if at == 0 else self.make(chosen.rules)
         if not any(p.accepted for p in self.points[1:]):
             text = "no quantized network with the score that is wanted was found: the float network is returned"
             warnings.warn(text, LowbitWarning, stacklevel=4)
@@ -173,13 +179,15 @@ class _Search:
         layers = layers_of(names, choice, self.reasons(choice))
         on = f"on {self.samples.said}" if in_db else "by the metric"
         return SearchResult(
-            self.best_graph, chosen, self.points[0].score, self.limits.least, self.limits.cost,
+            graph, chosen, self.points[0].score, self.limits.least, self.limits.cost,
             front(self.points, self.limits.cost), tuple(self.points), layers, self.record, on, in_db, stopped,
         )  # fmt: skip
 
     @property
     def best(self) -> int:
         """The number of the cheapest point whose score holds."""
+        if self.settled is not None:
+            return self.settled
         accepted = [i for i, p in enumerate(self.points) if p.accepted]
         return min(accepted, key=lambda i: (*cost_of(self.points[i], self.limits.cost), -self.points[i].score))
 
@@ -201,17 +209,17 @@ class _Search:
             made = self.make(rules)
             session = compile(made, threads=self.threads)
             score = self.metric(session)
-            ms = milliseconds(session, self.samples.held[0])
+            (ms,) = self.timed([session])
         except Exception as e:  # of one network among many: the others are not lost for it
             failed = str(e) if isinstance(e, LowbitError) else f"{type(e).__name__}: {e}"
             warnings.warn(f"{what} has no score: {failed}", LowbitWarning, stacklevel=2)
         size = weight_bytes(made) if made is not None else 0
         accepted = not failed and score >= self.limits.least - ROUNDING * max(1.0, abs(self.limits.least))
         point = self.known[key] = Point(what, score, size, ms, self.bits(choice), accepted, rules, failed)
+        self.choices.append(choice)  # first: an interrupt between the two leaves no point without one
         self.points.append(point)
-        self.choices.append(choice)
         if self.best == len(self.points) - 1 and made is not None:
-            self.best_graph = made
+            self.best_graph = self.best, made
         self.last = made, session
         yield point
 
@@ -343,20 +351,29 @@ class _Search:
                 found.append(Move(unit.name, "int8", more / bits))
         return sorted(found, key=lambda m: m.price)
 
+    def timed(self, sessions: Sequence[Session]) -> list[float]:
+        """The least time of each session in ms, in turns with the float network, which tells whether the machine is busy otherwise."""
+        least = [math.inf] * len(sessions)
+        for _ in range(ATTEMPTS):
+            *times, reference = in_turns([*sessions, self.reference], self.samples.held[0])
+            least = [min(pair) for pair in zip(least, times, strict=True)]
+            if reference < self.points[0].ms:
+                self.points[0] = replace(self.points[0], ms=reference)
+            if reference <= CALM * self.points[0].ms:
+                break
+        return least
+
     def settle(self) -> None:
         """Times of the fastest few again, in turns, so that no lucky run decides."""
-        if self.limits.cost != "time":
-            return
         order = sorted((i for i, p in enumerate(self.points) if p.accepted), key=lambda i: self.points[i].ms)[:FINALISTS]
         graphs = {i: self.graph if i == 0 else self.make(self.points[i].rules) for i in order}
-        sessions = {i: compile(g, threads=self.threads) for i, g in graphs.items()}
-        times: dict[int, list[float]] = {i: [] for i in order}
-        for _ in range(ROUNDS):
-            for i, session in sessions.items():
-                times[i].append(milliseconds(session, self.samples.held[0]))
+        sessions = [compile(g, threads=self.threads) for g in graphs.values()]
+        rounds = [self.timed(sessions) for _ in range(ROUNDS)]
+        times = {i: [self.points[i].ms, *(r[k] for r in rounds)] for k, i in enumerate(order)}
+        self.settled = fastest(times, {i: self.points[i].score for i in order})
+        self.best_graph = self.settled, graphs[self.settled]
         for i in order:
-            self.points[i] = replace(self.points[i], ms=min(self.points[i].ms, *times[i]))
-        self.best_graph = graphs[self.best]  # the others were slower before, and these are no slower now
+            self.points[i] = replace(self.points[i], ms=min(times[i]))
 
     def reasons(self, choice: Choice) -> Mapping[str, str]:
         """Why each unit is what it is."""
