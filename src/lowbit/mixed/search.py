@@ -6,7 +6,7 @@
     layers alone          the noise that each makes at the outputs at each width, on a few samples (docs/search.md)
     the way down          units become narrower, the least noise for what it saves first; how far the score holds is found by halving.
                           Then the same from 16 bits to int8
-    refining              what lies beyond is tried in groups, which are halved where they fail
+    refining              what lies beyond is tried in groups, which are halved where they fail; by time, bits that save none are given back
 
 Every network is compiled, scored and timed as it would run.
 """
@@ -262,6 +262,8 @@ class _Search:
         yield from self.halving(uniform(self.units, wide), self.to_int8(uniform(self.units, wide)))
         yield from self.refine(path)
         yield from self.refine(self.to_int8(self.choices[self.best]))
+        if self.limits.cost == "time":
+            yield from self.give_back()
 
     def measure_layers(self) -> None:
         """The noise of each unit alone, at each width."""
@@ -350,6 +352,14 @@ class _Search:
                 more = self.noise[unit.name]["int8"] - self.noise[unit.name].get(now, 0.0)
                 found.append(Move(unit.name, "int8", more / bits))
         return sorted(found, key=lambda m: m.price)
+
+    def give_back(self) -> Iterator[Point]:
+        """Eight bits again for weights whose four save the least time: a profile's gain may be none, and then the better score wins."""
+        now, options = dict(self.choices[self.best]), self.options()
+        narrow = [u.name for u in self.units if now[u.name] == "int4" and "int8" in options[u.name]]
+        narrow.sort(key=lambda u: options[u]["int8"].cost - options[u]["int4"].cost)
+        for count in dict.fromkeys((len(narrow), len(narrow) // 2, len(narrow) // 4)):
+            yield from self.trial({**now, **dict.fromkeys(narrow[:count], "int8")})
 
     def timed(self, sessions: Sequence[Session]) -> list[float]:
         """The least time of each session in ms, in turns with the float network, which tells whether the machine is busy otherwise."""
