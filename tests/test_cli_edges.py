@@ -194,7 +194,9 @@ def test_exit_codes_are_those_that_the_readme_lists(
 
     for verb, module in VERBS.items():
         monkeypatch.setattr(module, "main", interrupt)
-        line = {"compare": "a b --data c", "calibrate": "a --data c -o r", "doctor": "", "demo": ""}.get(verb, "a")
+        line = {"compare": "a b --data c", "calibrate": "a --data c -o r", "search": "a --data c -o q", "doctor": "", "demo": ""}.get(
+            verb, "a"
+        )
         line += " -o q" if verb in ("quantize", "export", "emit-c") else ""
         assert said(capsys, f"{verb} {line}", 130) == "interrupted\n"
 
