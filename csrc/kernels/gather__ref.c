@@ -12,24 +12,30 @@ static int32_t place(const lb_gather_params *p, const void *index, int32_t at) {
     return (int32_t)(i < 0 ? 0 : i < p->size ? i : p->size - 1);
 }
 
+/* Neighbours that stay neighbours are one copy. Runs of them are found once, for all of outer. */
 void lb_gather__ref(const lb_gather_params *p, const uint8_t *x, const void *index, uint8_t *out, int32_t begin, int32_t end) {
-    for (int32_t item = begin; item < end;) {
-        const int32_t at = item % p->count, left = p->count - at < end - item ? p->count - at : end - item;
-        const uint8_t *row = x + (ptrdiff_t)(item / p->count) * p->size * p->bytes;
-        uint8_t *to = out + (ptrdiff_t)item * p->bytes;
-        int32_t i = place(p, index, at);
-        for (int32_t done = 0, run; done < left; done += run) { /* neighbours that stay neighbours are one copy */
-            const int32_t first = i;
-            for (run = 1; done + run < left; run++)
-                if ((i = place(p, index, at + done + run)) != first + run)
-                    break;
-            const uint8_t *from = row + (ptrdiff_t)first * p->bytes;
-            if (run == 1 && p->bytes == 4)
-                memcpy(to, from, 4); /* no call */
+    if (begin >= end)
+        return;
+    const int32_t top = begin / p->count, last = (end - 1) / p->count;
+    const int32_t from = top == last ? begin % p->count : 0, until = top == last ? (end - 1) % p->count + 1 : p->count;
+    for (int32_t at = from, run, next = place(p, index, at); at < until; at += run) {
+        const int32_t first = next;
+        for (run = 1; at + run < until; run++)
+            if ((next = place(p, index, at + run)) != first + run)
+                break;
+        for (int32_t row = top; row <= last; row++) {
+            const int32_t item = row * p->count + at, skip = item < begin ? begin - item : 0;
+            const int32_t count = (item + run < end ? run : end - item) - skip;
+            if (count <= 0)
+                continue;
+            const uint8_t *slice = x + ((ptrdiff_t)row * p->size + first + skip) * p->bytes;
+            uint8_t *to = out + (ptrdiff_t)(item + skip) * p->bytes;
+            if (count == 1 && p->bytes == 1) /* these two without a call */
+                *to = *slice;
+            else if (count == 1 && p->bytes == 4)
+                memcpy(to, slice, 4);
             else
-                memcpy(to, from, (size_t)run * (size_t)p->bytes);
-            to += (ptrdiff_t)run * p->bytes;
+                memcpy(to, slice, (size_t)count * (size_t)p->bytes);
         }
-        item += left;
     }
 }
