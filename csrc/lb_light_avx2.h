@@ -19,6 +19,7 @@ enum {
     LB_LIGHT_ALONE = 3,                      /* quads without a group that do not get a loop of their own, at most */
     LB_LIGHT_LOADS = 64,                     /* kinds of loads that are told apart */
     LB_LIGHT_TRIES = 8, /* quads that are looked at for one that fits beside another, so that grouping stays linear in k */
+    LB_LIGHT_FEW = 64,  /* quads that are looked at all at once instead: those of a row of half as many, and what is cut off them */
 };
 
 /* ---- rows ---- */
@@ -43,21 +44,17 @@ static inline void lb_light_row(const lb_rows *s, ptrdiff_t i, const int8_t *x, 
     memset(out + lb_round_up(k, LB_NIBBLE_STEP), 0, 4); /* a quad that adds nothing */
 }
 
-/* What is above 255 in a lane of a quad, taken away from it and put at `to`. */
+/* What is above 255 in a lane of a quad, taken away from it and put at `to`. Without a branch: what rows have there cannot be foreseen. */
 static inline void lb_light_cut(uint8_t *quad, uint8_t *to) {
-    uint32_t bytes, rest = 0;
+    int32_t bytes;
     memcpy(&bytes, quad, 4);
-    const uint32_t even = bytes & 0xFF00FF, odd = bytes >> 8 & 0xFF00FF, sums = even + odd;
-    if (sums & 0x1000100) {
-        for (int lane = 0; lane < 32; lane += 16) {
-            const uint32_t sum = sums >> lane & 0xFFFF, excess = sum > 255 ? sum - 255 : 0, most = even >> lane & 0xFF;
-            const uint32_t first = excess < most ? excess : most;
-            rest |= (first | (excess - first) << 8) << lane;
-        }
-        bytes -= rest; /* no byte is less than what is taken from it */
-        memcpy(quad, &bytes, 4);
-    }
-    memcpy(to, &rest, 4);
+    const __m128i v = _mm_cvtsi32_si128(bytes), most = _mm_set1_epi16(255), even = _mm_and_si128(v, most), odd = _mm_srli_epi16(v, 8);
+    const __m128i excess = _mm_subs_epu16(_mm_add_epi16(even, odd), most), first = _mm_min_epi16(excess, even);
+    const __m128i rest = _mm_or_si128(first, _mm_slli_epi16(_mm_sub_epi16(excess, first), 8));
+    bytes = _mm_cvtsi128_si32(_mm_sub_epi8(v, rest)); /* no byte is less than what is taken from it */
+    memcpy(quad, &bytes, 4);
+    bytes = _mm_cvtsi128_si32(rest);
+    memcpy(to, &bytes, 4);
 }
 
 /* Whether halves are faster: they take as long as a quad and one and a half groups, for each quad. A multiple of 8 quads. */
@@ -81,12 +78,16 @@ static inline int lb_light_is_heavy(const lb_rows *s, ptrdiff_t quads) {
 
 /* Quads of a chunk that have no group yet, by the larger load of their lanes. */
 typedef struct {
-    uint64_t there;                 /* bit i: some have one of 4 i ... 4 i + 3 */
+    uint64_t there;                 /* bit i: some have one of 4 i ... 4 i + 3; of few: quad i has no group */
     uint16_t next[LB_LIGHT_LOADS];  /* behind the last of them */
     uint16_t count[LB_LIGHT_LOADS]; /* how many there are */
     uint32_t load[LB_LIGHT_ITEMS];  /* of both lanes: the second in the upper 16 bits */
     lb_light_item item[LB_LIGHT_ITEMS];
 } lb_light_left;
+
+static inline int lb_light_is_few(ptrdiff_t depth) {
+    return depth / 4 <= LB_LIGHT_FEW / 2;
+}
 
 static inline uint32_t lb_light_most(uint32_t load) {
     return (load & 0xFFFF) > load >> 16 ? load & 0xFFFF : load >> 16;
@@ -96,31 +97,37 @@ static inline uint32_t lb_light_least(uint32_t load) {
     return (load & 0xFFFF) < load >> 16 ? load & 0xFFFF : load >> 16;
 }
 
-/* All quads of k from `first` on, up to a chunk; those that are too much are cut, and *extra quads stand behind the rows then. */
-static inline void lb_light_collect(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, lb_light_left *left) {
-    uint32_t load[LB_LIGHT_ITEMS];
-    lb_light_item item[LB_LIGHT_ITEMS];
+/* All quads of k from `first` on, up to a chunk; those that are too much are cut, and *extra quads stand behind the rows then. Gives how
+ * many there are. */
+LB_INLINE uint32_t lb_light_list(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, uint32_t *load,
+                                 lb_light_item *item) {
     uint32_t count = 0;
-    memset(left->count, 0, sizeof left->count);
     for (ptrdiff_t at = first; at < k && at < first + LB_LIGHT_CHUNK; at += 4) {
         uint32_t both;
         memcpy(&both, s->loads + at / 2, 4);
-        if (!both)
-            continue;
         if (both & 0xFF00FF00) {
             const uint32_t a = both & 0xFFFF, b = both >> 16;
             const ptrdiff_t to = k + 4 * ++*extra;
             for (ptrdiff_t i = 0; i < rows; i++)
                 lb_light_cut(s->a + i * s->stride + at, s->a + i * s->stride + to);
             load[count] = (a > 255 ? a - 255 : 0) | (b > 255 ? b - 255 : 0) << 16;
-            item[count] = (lb_light_item){(uint32_t)to, (uint32_t)at * LB_PANEL};
-            left->count[lb_light_most(load[count++]) / 4]++;
+            item[count++] = (lb_light_item){(uint32_t)to, (uint32_t)at * LB_PANEL};
             both = (a > 255 ? 255 : a) | (b > 255 ? 255 : b) << 16;
         }
         load[count] = both;
         item[count] = (lb_light_item){(uint32_t)at, (uint32_t)at * LB_PANEL};
-        left->count[lb_light_most(load[count++]) / 4]++;
+        count += both != 0;
     }
+    return count;
+}
+
+static inline void lb_light_collect(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, lb_light_left *left) {
+    uint32_t load[LB_LIGHT_ITEMS + 1];
+    lb_light_item item[LB_LIGHT_ITEMS + 1];
+    const uint32_t count = lb_light_list(s, rows, k, first, extra, load, item);
+    memset(left->count, 0, sizeof left->count);
+    for (uint32_t i = 0; i < count; i++)
+        left->count[lb_light_most(load[i]) / 4]++;
     left->there = 0;
     for (uint32_t i = 0, at = 0; i < LB_LIGHT_LOADS; at += left->count[i++]) {
         left->next[i] = (uint16_t)at;
@@ -130,6 +137,30 @@ static inline void lb_light_collect(const lb_rows *s, ptrdiff_t rows, ptrdiff_t 
         const uint32_t to = left->next[lb_light_most(load[i]) / 4]++;
         left->load[to] = load[i], left->item[to] = item[i];
     }
+}
+
+/* The same of few quads, sorted: the largest is the first. */
+static inline void lb_light_collect_few(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t *extra, lb_light_left *left) {
+    uint32_t load[LB_LIGHT_FEW + 1];
+    lb_light_item item[LB_LIGHT_FEW + 1];
+    _Alignas(32) int16_t key[LB_LIGHT_FEW];
+    const uint32_t count = lb_light_list(s, rows, k, 0, extra, load, item);
+    memset(key, -1, sizeof key);
+    for (uint32_t i = 0; i < count; i++)
+        key[i] = (int16_t)(lb_light_most(load[i]) << 6 | i);
+    for (uint32_t i = 0; i < count; i++) {
+        const __m256i own = _mm256_set1_epi16(key[i]);
+        __m256i larger = _mm256_setzero_si256();
+        for (uint32_t j = 0; j < count; j += 16)
+            larger = _mm256_sub_epi16(larger, _mm256_cmpgt_epi16(_mm256_load_si256((const __m256i *)(const void *)(key + j)), own));
+        const __m256i bytes = _mm256_sad_epu8(larger, _mm256_setzero_si256());
+        const __m128i sum = _mm_add_epi64(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+        const uint32_t to = (uint32_t)(_mm_cvtsi128_si32(sum) + _mm_extract_epi16(sum, 4));
+        left->load[to] = load[i], left->item[to] = item[i];
+    }
+    for (uint32_t i = count; i % 8; i++)
+        left->load[i] = 0;
+    left->there = count < 64 ? ((uint64_t)1 << count) - 1 : ~(uint64_t)0;
 }
 
 /* The last quad of a load; it is no more. */
@@ -153,29 +184,60 @@ LB_INLINE int lb_light_fitting(const lb_light_left *left, uint32_t load) {
     return sure ? 63 - __builtin_clzll(sure) : -1;
 }
 
+/* Which of few quads fit beside `load`. */
+LB_INLINE uint64_t lb_light_fitting_few(const lb_light_left *left, uint32_t load) {
+    const __m256i own = _mm256_set1_epi32((int32_t)load), over = _mm256_set1_epi32((int32_t)0xFF00FF00), none = _mm256_setzero_si256();
+    uint64_t fits = 0;
+    for (int i = 0; i < LB_LIGHT_FEW && left->there >> i; i += 8) {
+        const __m256i sum = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(left->load + i)), own);
+        const __m256i fit = _mm256_cmpeq_epi32(_mm256_and_si256(sum, over), none);
+        fits |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(fit)) << i;
+    }
+    return fits & left->there;
+}
+
+/* The largest quad that is left; it is no more. */
+LB_INLINE uint32_t lb_light_largest(const int few, lb_light_left *left) {
+    if (!few)
+        return lb_light_take(left, 63 - __builtin_clzll(left->there));
+    const uint32_t i = (uint32_t)__builtin_ctzll(left->there);
+    left->there &= left->there - 1;
+    return i;
+}
+
+/* One that fits beside `load`, or -1; it is no more. */
+LB_INLINE int32_t lb_light_beside(const int few, lb_light_left *left, uint32_t load) {
+    if (!few) {
+        const int next = lb_light_fitting(left, load);
+        return next < 0 ? -1 : (int32_t)lb_light_take(left, next);
+    }
+    const uint64_t fits = lb_light_fitting_few(left, load);
+    left->there ^= fits & -fits;
+    return fits ? __builtin_ctzll(fits) : -1;
+}
+
 /* The groups of one chunk: each begins with the largest quad that is left, and takes the largest that fit. They are of few sizes, because
  * every end of a loop that the processor does not foresee costs as much as several quads: a few quads that are alone are joined by zeros,
  * which every row has at `zero`. */
-static inline void lb_light_group(lb_light_left *left, uint32_t zero, lb_light_chunk *chunk, lb_light_item *out) {
+LB_INLINE void lb_light_group(const int few, lb_light_left *left, uint32_t zero, lb_light_chunk *chunk, lb_light_item *out) {
     lb_light_item twos[LB_LIGHT_ITEMS + LB_LIGHT_ALONE], ones[LB_LIGHT_ITEMS], *start = out;
     uint32_t two = 0, one = 0;
     while (left->there) {
-        const uint32_t a = lb_light_take(left, 63 - __builtin_clzll(left->there));
-        int next = lb_light_fitting(left, left->load[a]);
-        if (next < 0) {
+        const uint32_t a = lb_light_largest(few, left);
+        const int32_t b = lb_light_beside(few, left, left->load[a]);
+        if (b < 0) {
             ones[one++] = left->item[a];
             continue;
         }
-        const uint32_t b = lb_light_take(left, next);
-        next = lb_light_fitting(left, left->load[a] + left->load[b]);
-        if (next < 0) {
+        const int32_t c = lb_light_beside(few, left, left->load[a] + left->load[b]);
+        if (c < 0) {
             twos[two++] = left->item[a], twos[two++] = left->item[b];
             continue;
         }
-        out[0] = left->item[a], out[1] = left->item[b], out[2] = left->item[lb_light_take(left, next)];
+        out[0] = left->item[a], out[1] = left->item[b], out[2] = left->item[c];
         out += 3;
     }
-    if (one <= LB_LIGHT_ALONE)
+    if (one <= LB_LIGHT_ALONE && !few)
         for (; one; two += 2)
             twos[two] = ones[--one], twos[two + 1] = (lb_light_item){zero, twos[two].w};
     memcpy(out, twos, two * sizeof *out);
@@ -201,10 +263,16 @@ static inline void lb_light_schedule(const lb_rows *s, ptrdiff_t rows, int32_t k
     lb_light_left left;
     ptrdiff_t extra = 0, c = 0;
     uint32_t used = 0;
+    if (lb_light_is_few(depth)) {
+        lb_light_collect_few(s, rows, depth, &extra, &left);
+        s->chunks->first = 0;
+        lb_light_group(1, &left, (uint32_t)depth, s->chunks, s->items);
+        return;
+    }
     for (ptrdiff_t first = 0; first < depth; first += LB_LIGHT_CHUNK, c++) {
         lb_light_collect(s, rows, depth, first, &extra, &left);
         s->chunks[c].first = used;
-        lb_light_group(&left, (uint32_t)depth, &s->chunks[c], s->items + used);
+        lb_light_group(0, &left, (uint32_t)depth, &s->chunks[c], s->items + used);
         used += 3 * s->chunks[c].threes + 2 * s->chunks[c].twos + s->chunks[c].ones;
     }
 }
@@ -321,28 +389,62 @@ LB_INLINE void lb_light_tile(const int rows, const int halves, const uint8_t *a,
     LB_LIGHT_END("%%ymm3", "%[c11]") LB_LIGHT_END("%%ymm4", "%[c20]") LB_LIGHT_END("%%ymm5", "%[c21]")
 
 /* c += the products of the groups from item to `end`, of which there is one at least. */
+#define LB_LIGHT_OUT                                                                                                                       \
+    [item] "+&r"(item), [i] "=&r"(i), [c00] "+x"(c[0][0]), [c01] "+x"(c[0][1]), [c10] "+x"(c[1][0]), [c11] "+x"(c[1][1]),                  \
+        [c20] "+x"(c[2][0]), [c21] "+x"(c[2][1])
+#define LB_LIGHT_IN [w] "r"(panel), [r0] "r"(a), [r1] "r"(a + stride), [r2] "r"(a + 2 * stride), [ones] "m"(lb_ones)
+#define LB_LIGHT_USED "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9"
 #define LB_LIGHT_LOOP(group, step)                                                                                                         \
     __asm__ volatile("1:\n\t" group "add $" step ", %[item]\n\t"                                                                           \
                      "cmp %[end], %[item]\n\t"                                                                                             \
                      "jb 1b"                                                                                                               \
-                     : [item] "+&r"(item), [i] "=&r"(i), [c00] "+x"(c[0][0]), [c01] "+x"(c[0][1]), [c10] "+x"(c[1][0]),                    \
-                       [c11] "+x"(c[1][1]), [c20] "+x"(c[2][0]), [c21] "+x"(c[2][1])                                                       \
-                     : [w] "r"(panel), [end] "r"(end), [r0] "r"(a), [r1] "r"(a + stride), [r2] "r"(a + 2 * stride), [ones] "m"(lb_ones)    \
-                     : "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9")
+                     : LB_LIGHT_OUT                                                                                                        \
+                     : LB_LIGHT_IN, [end] "r"(end)                                                                                         \
+                     : LB_LIGHT_USED)
+#define LB_LIGHT_THREE(a, b, c)                                                                                                            \
+    LB_LIGHT_QUAD(LB_LIGHT_FIRST, a) LB_LIGHT_QUAD(LB_LIGHT_NEXT, b) LB_LIGHT_QUAD(LB_LIGHT_NEXT, c) LB_LIGHT_ENDS
+#define LB_LIGHT_TWO(a, b) LB_LIGHT_QUAD(LB_LIGHT_FIRST, a) LB_LIGHT_QUAD(LB_LIGHT_NEXT, b) LB_LIGHT_ENDS
+#define LB_LIGHT_ONE(a) LB_LIGHT_QUAD(LB_LIGHT_FIRST, a) LB_LIGHT_ENDS
 
 LB_INLINE void lb_light_tile3(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const lb_light_chunk *chunk,
                               const lb_light_item *item, __m256i c[][2]) {
     uint64_t i;
     const lb_light_item *end = item + 3 * chunk->threes;
     if (item < end)
-        LB_LIGHT_LOOP(LB_LIGHT_QUAD(LB_LIGHT_FIRST, "0") LB_LIGHT_QUAD(LB_LIGHT_NEXT, "8") LB_LIGHT_QUAD(LB_LIGHT_NEXT, "16") LB_LIGHT_ENDS,
-                      "24");
+        LB_LIGHT_LOOP(LB_LIGHT_THREE("0", "8", "16"), "24");
     end = item + 2 * chunk->twos;
     if (item < end)
-        LB_LIGHT_LOOP(LB_LIGHT_QUAD(LB_LIGHT_FIRST, "0") LB_LIGHT_QUAD(LB_LIGHT_NEXT, "8") LB_LIGHT_ENDS, "16");
+        LB_LIGHT_LOOP(LB_LIGHT_TWO("0", "8"), "16");
     end = item + chunk->ones;
     if (item < end)
-        LB_LIGHT_LOOP(LB_LIGHT_QUAD(LB_LIGHT_FIRST, "0") LB_LIGHT_ENDS, "8");
+        LB_LIGHT_LOOP(LB_LIGHT_ONE("0"), "8");
+}
+
+/* The same where groups are few, without loops: their ends, which the processor does not always foresee, would cost a fourth. Groups of
+ * each size are done in straight lines by one, two, four, as their number is made of these. */
+#define LB_LIGHT_LINE(groups, step) __asm__ volatile(groups "add $" step ", %[item]" : LB_LIGHT_OUT : LB_LIGHT_IN : LB_LIGHT_USED)
+
+LB_INLINE void lb_light_few3(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const lb_light_chunk *chunk,
+                             const lb_light_item *item, __m256i c[][2]) {
+    uint64_t i;
+    if (chunk->threes & 1)
+        LB_LIGHT_LINE(LB_LIGHT_THREE("0", "8", "16"), "24");
+    if (chunk->threes & 2)
+        LB_LIGHT_LINE(LB_LIGHT_THREE("0", "8", "16") LB_LIGHT_THREE("24", "32", "40"), "48");
+    for (uint32_t left = chunk->threes / 4; left; left--)
+        LB_LIGHT_LINE(LB_LIGHT_THREE("0", "8", "16") LB_LIGHT_THREE("24", "32", "40") LB_LIGHT_THREE("48", "56", "64")
+                          LB_LIGHT_THREE("72", "80", "88"),
+                      "96");
+    if (chunk->twos & 1)
+        LB_LIGHT_LINE(LB_LIGHT_TWO("0", "8"), "16");
+    if (chunk->twos & 2)
+        LB_LIGHT_LINE(LB_LIGHT_TWO("0", "8") LB_LIGHT_TWO("16", "24"), "32");
+    for (uint32_t left = chunk->twos / 4; left; left--)
+        LB_LIGHT_LINE(LB_LIGHT_TWO("0", "8") LB_LIGHT_TWO("16", "24") LB_LIGHT_TWO("32", "40") LB_LIGHT_TWO("48", "56"), "64");
+    if (chunk->ones & 1)
+        LB_LIGHT_LINE(LB_LIGHT_ONE("0"), "8");
+    for (uint32_t left = chunk->ones / 2; left; left--)
+        LB_LIGHT_LINE(LB_LIGHT_ONE("0") LB_LIGHT_ONE("8"), "16");
 }
 
 #endif

@@ -446,7 +446,7 @@ static inline void lb_nibbles_panel(const lb_panel_work *t, ptrdiff_t rows, cons
 
 /* Rows of one chunk; sums of all but the last are kept in memory. */
 LB_INLINE void lb_light_rows(const int rows, const int halves, const lb_panel_work *t, ptrdiff_t i, const int8_t *w, ptrdiff_t chunk,
-                             const int last) {
+                             const int few, const int last) {
     __m256i c[LB_LIGHT_HALF_ROWS][2], *acc = (__m256i *)(void *)(t->s->acc + i * LB_PANEL);
     LB_UNROLL
     for (int r = 0; r < rows; r++)
@@ -454,7 +454,9 @@ LB_INLINE void lb_light_rows(const int rows, const int halves, const lb_panel_wo
     for (int half = 0; half < halves; half++)
         c[r][half] = chunk ? _mm256_load_si256(acc + 2 * r + half) : t->e[half].start;
     const lb_light_chunk *own = t->s->chunks + chunk;
-    if (rows == 3 && halves == 2)
+    if (rows == 3 && halves == 2 && few)
+        lb_light_few3(t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items, c);
+    else if (rows == 3 && halves == 2)
         lb_light_tile3(t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
     else
         lb_light_tile(rows, halves, t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
@@ -474,31 +476,29 @@ LB_INLINE void lb_light_rows(const int rows, const int halves, const lb_panel_wo
         _mm256_store_si256(acc + 2 * r + half, c[r][half]);
 }
 
-/* Tiles as equal as can be, as those of bins. */
+/* A single row behind threes would cost as much as two: four are two and two. */
 LB_INLINE void lb_light_chunk_rows(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w, ptrdiff_t chunk, ptrdiff_t chunks,
-                                   const int last) {
+                                   const int few, const int last) {
     if (!t->e[1].width) {
         ptrdiff_t i = 0;
         for (; i + LB_LIGHT_HALF_ROWS <= rows; i += LB_LIGHT_HALF_ROWS)
-            lb_light_rows(LB_LIGHT_HALF_ROWS, 1, t, i, w, chunk, last);
+            lb_light_rows(LB_LIGHT_HALF_ROWS, 1, t, i, w, chunk, few, last);
         for (; i + 2 <= rows; i += 2)
-            lb_light_rows(2, 1, t, i, w, chunk, last);
+            lb_light_rows(2, 1, t, i, w, chunk, few, last);
         if (i < rows)
-            lb_light_rows(1, 1, t, i, w, chunk, last);
+            lb_light_rows(1, 1, t, i, w, chunk, few, last);
         return;
     }
-    const ptrdiff_t all = (rows + LB_LIGHT_ROWS - 1) / LB_LIGHT_ROWS;
-    for (ptrdiff_t i = 0, tile = 0; tile < all; tile++) {
-        const ptrdiff_t some = (rows - i + all - tile - 1) / (all - tile);
-        lb_ask(t, chunk * all + tile, chunks * all);
-        if (some == 3)
-            lb_light_rows(3, 2, t, i, w, chunk, last);
-        else if (some == 2)
-            lb_light_rows(2, 2, t, i, w, chunk, last);
-        else
-            lb_light_rows(1, 2, t, i, w, chunk, last);
-        i += some;
+    const ptrdiff_t all = (rows + LB_LIGHT_ROWS - 1) / LB_LIGHT_ROWS, most = rows % LB_LIGHT_ROWS == 1 ? rows - 4 : rows;
+    ptrdiff_t i = 0, tile = chunk * all;
+    for (; i + LB_LIGHT_ROWS <= most; i += LB_LIGHT_ROWS, tile++) {
+        lb_ask(t, tile, chunks * all);
+        lb_light_rows(LB_LIGHT_ROWS, 2, t, i, w, chunk, few, last);
     }
+    for (; i + 2 <= rows; i += 2)
+        lb_light_rows(2, 2, t, i, w, chunk, few, last);
+    if (i < rows)
+        lb_light_rows(1, 2, t, i, w, chunk, few, last);
 }
 
 static inline void lb_light_panel(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w) {
@@ -507,9 +507,13 @@ static inline void lb_light_panel(const lb_panel_work *t, ptrdiff_t rows, const 
         lb_nibbles_panel(t, rows, w);
         return;
     }
+    if (lb_light_is_few(lb_round_up(t->p->k, LB_NIBBLE_STEP))) {
+        lb_light_chunk_rows(t, rows, w, 0, 1, 1, 1);
+        return;
+    }
     for (ptrdiff_t chunk = 0; chunk < chunks - 1; chunk++)
-        lb_light_chunk_rows(t, rows, w, chunk, chunks, 0);
-    lb_light_chunk_rows(t, rows, w, chunks - 1, chunks, 1);
+        lb_light_chunk_rows(t, rows, w, chunk, chunks, 0, 0);
+    lb_light_chunk_rows(t, rows, w, chunks - 1, chunks, 0, 1);
 }
 
 /* Columns left ... right - 1 (left is a multiple of LB_PANEL) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
@@ -548,7 +552,7 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
                 lb_nibbles_panel(&t, rows, w);
             else {
                 t.bytes = LB_PANEL * depth;
-                t.next = n + LB_PANEL < right ? (const char *)w + t.bytes : NULL;
+                t.next = n + LB_PANEL < right && !lb_light_is_few(depth) ? (const char *)w + t.bytes : NULL;
                 lb_light_panel(&t, rows, w);
             }
         }

@@ -269,6 +269,28 @@ static void check_cut_quads(const lb_kernel *ref, const lb_kernel *k, size_t ele
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), 1);
 }
 
+/* Activations behind a relu, of so few quads that they are grouped all at once: each channel has a largest one, of which some are 0. */
+static void check_few_quads(const lb_kernel *ref, const lb_kernel *k, size_t element) {
+    static const int32_t depths[] = {49, 50, 63, 64, 65, 92, 96, 97, 127, 128, 129};
+    const int32_t rows = random_int(1, 13), n = random_int(1, 50), sparse = random_int(0, 3);
+    const lb_linear_s8_params p = {.rows = rows,
+                                   .k = depths[random_int(0, COUNT(depths) - 1)],
+                                   .n = n,
+                                   .out_stride = n,
+                                   .block_rows = rows,
+                                   .block_columns = 64,
+                                   .x_zero = -128,
+                                   .lo = -128,
+                                   .hi = 127};
+    for (int32_t i = 0; i < p.k; i++) {
+        const int32_t most = random_int(0, sparse) ? random_int(0, 40) : random_int(0, 255);
+        for (int32_t r = 0; r < p.rows; r++)
+            x[1 + r * p.k + i] = (int8_t)(random_int(0, 2) ? random_int(0, most) - 128 : most - 128);
+    }
+    fill_weights(p.n, p.k), fill_channels(p.n);
+    expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), 1);
+}
+
 /* Activations whose sums are just what a sum of int16 holds, and hold no more, with weights that are as large as can be. */
 static void check_borders(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     static const int8_t some[] = {0, 0, 0, 0, 0, 0, 1, -1, 31, -32, 42, 43, -43, -42, 63, 64, -64, 65, -65, 127, -127, -128};
@@ -307,6 +329,8 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
                 check_linear(ref, k, element, rows[i], depths[j], ns[l], 0);
     for (int round = 0; round < 12; round++)
         check_cut_quads(ref, k, element);
+    for (int round = 0; round < 300; round++)
+        check_few_quads(ref, k, element);
     for (int round = 0; round < 24; round++)
         check_borders(ref, k, element);
     static const int32_t longer[] = {1021, 1024, 1025, 2051}; /* than what is summed in one go */

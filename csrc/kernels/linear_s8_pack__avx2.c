@@ -3,7 +3,7 @@
 
 lb_linear_s8_pack_fn lb_linear_s8_pack__avx2;
 
-enum { FEW_ROWS = 4, SHORT = 48, SHORT_LIGHT = 96, MOST_QUADS = 1 << 16 };
+enum { FEW_ROWS = 4, SHORT = 48, MOST_QUADS = 1 << 16 };
 
 /* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, how much
  * more it takes to turn one, what ends a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of
@@ -132,12 +132,12 @@ void lb_linear_s8_pack__avx2(const lb_linear_s8_pack_params *p, const int8_t *w,
     const int is_near = p->light == 2 && near < pairs;
     if (p->rows < FEW_ROWS)
         used[0] = pack_alone(p, w, packed);
-    else if (p->light == 1 && p->k > SHORT_LIGHT) {
-        head.method = LB_LIGHT;
-        used[0] = pack_nibbles(p, w, packed);
-    } else if (p->k <= SHORT) {
+    else if (p->k <= SHORT) {
         head.method = LB_PLAIN;
         used[0] = pack_plain(p, w, packed);
+    } else if (p->light == 1) {
+        head.method = LB_LIGHT;
+        used[0] = pack_nibbles(p, w, packed);
     } else if ((used[0] = pack_bins(p, w, packed, scratch, is_near ? near : pairs)) != 0)
         head.method = LB_BINS;
     else if (is_near) {
