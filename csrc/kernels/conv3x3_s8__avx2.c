@@ -25,21 +25,7 @@ LB_INLINE void transform_input2(const __m256i *d, __m256i *o, int to) {
     o[3 * to] = _mm256_sub_epi16(d[1], d[3]);
 }
 
-/* A' of six vectors of int32, `step` apart, times 24. */
-LB_INLINE void transform_output(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {
-    const __m256i m0 = m[0], m5 = m[5 * step];
-    const __m256i s = _mm256_add_epi32(m[step], m[2 * step]), d = _mm256_sub_epi32(m[step], m[2 * step]);
-    const __m256i t = _mm256_add_epi32(m[3 * step], m[4 * step]), e = _mm256_sub_epi32(m[3 * step], m[4 * step]);
-    const __m256i s4 = _mm256_slli_epi32(s, 2), d4 = _mm256_slli_epi32(d, 2);
-    const __m256i six = _mm256_add_epi32(_mm256_slli_epi32(m0, 2), _mm256_slli_epi32(m0, 1));
-    const __m256i last = _mm256_add_epi32(_mm256_slli_epi32(m5, 4), _mm256_slli_epi32(m5, 3));
-    o[0] = _mm256_add_epi32(_mm256_add_epi32(six, s4), t);
-    o[to] = _mm256_add_epi32(d4, _mm256_slli_epi32(e, 1));
-    o[2 * to] = _mm256_add_epi32(s4, _mm256_slli_epi32(t, 2));
-    o[3 * to] = _mm256_add_epi32(_mm256_add_epi32(d4, _mm256_slli_epi32(e, 3)), last);
-}
-
-/* The same for two outputs, times 2. */
+/* A' of four vectors of int32, `step` apart, for two outputs, times 2. */
 LB_INLINE void transform_output2(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {
     const __m256i s = _mm256_add_epi32(m[step], m[2 * step]), d = _mm256_sub_epi32(m[step], m[2 * step]);
     o[0] = _mm256_add_epi32(_mm256_slli_epi32(m[0], 1), s);
@@ -202,7 +188,7 @@ LB_INLINE void load_tile(const int high, const lb_conv3x3_s8_params *p, const in
 /* Four neighbours of a row for 8 channels: what the transform gives, divided, and the bias. */
 LB_INLINE void four_pixels(const int high, const __m256i *columns, __m256i start, __m256i y[4]) {
     const __m256i inverse = _mm256_set1_epi32(high == 4 ? 0x38E38E39 : (int32_t)0xAAAAAAAB); /* of 9, of 3 */
-    transform_output(columns, 1, y, 1);
+    lb_winograd_output(4, columns, 1, y, 1);
     LB_UNROLL
     for (int j = 0; j < 4; j++)
         y[j] = _mm256_add_epi32(_mm256_srai_epi32(_mm256_mullo_epi32(y[j], inverse), high == 4 ? 6 : 4), start);
@@ -215,7 +201,7 @@ LB_INLINE void store_tile(const int high, const lb_conv3x3_s8_params *p, const _
     for (int half = 0; half < 2; half++)
         for (int j = 0; j < 6; j++)
             if (high == 4)
-                transform_output(m + j * step_of_point + half, 6 * step_of_point, columns[half] + j, 6);
+                lb_winograd_output(4, m + j * step_of_point + half, 6 * step_of_point, columns[half] + j, 6);
             else
                 transform_output2(m + j * step_of_point + half, 6 * step_of_point, columns[half] + j, 6);
     const int32_t wide = p->out_w - t.column < 4 ? p->out_w - t.column : 4;

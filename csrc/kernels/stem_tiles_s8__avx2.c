@@ -125,18 +125,6 @@ typedef void multiply_fn(const int16_t *v, ptrdiff_t v_step, int32_t pairs, cons
 
 static multiply_fn *const multiplied[ROWS + 1] = {NULL, multiply1, multiply2, multiply3, multiply4, multiply5, multiply6};
 
-/* A' of six vectors of int32, `step` apart, times 24. */
-LB_INLINE void transform_output(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {
-    const __m256i m0 = m[0], m5 = m[5 * step];
-    const __m256i s = _mm256_add_epi32(m[step], m[2 * step]), d = _mm256_sub_epi32(m[step], m[2 * step]);
-    const __m256i t = _mm256_add_epi32(m[3 * step], m[4 * step]), e = _mm256_sub_epi32(m[3 * step], m[4 * step]);
-    const __m256i six = _mm256_add_epi32(_mm256_slli_epi32(m0, 2), _mm256_slli_epi32(m0, 1));
-    const __m256i last = _mm256_add_epi32(_mm256_slli_epi32(m5, 4), _mm256_slli_epi32(m5, 3));
-    o[0] = _mm256_add_epi32(_mm256_add_epi32(six, _mm256_slli_epi32(s, 2)), t);
-    o[to] = _mm256_add_epi32(_mm256_slli_epi32(d, 2), _mm256_slli_epi32(e, 1));
-    o[2 * to] = _mm256_add_epi32(_mm256_slli_epi32(_mm256_add_epi32(s, t), 2), last);
-}
-
 typedef struct {
     __m256i start[2];
     __m256 multiplier[2];
@@ -153,10 +141,10 @@ static void store_tile(const __m256i *m, ptrdiff_t step, const ending *e, int8_t
         __m256i columns[6 * SIZE], o[SIZE];
         LB_UNROLL
         for (int j = 0; j < 6; j++)
-            transform_output(m + j * step + half, 6 * step, columns + j, 6);
+            lb_winograd_output(SIZE, m + j * step + half, 6 * step, columns + j, 6);
         LB_UNROLL
         for (int i = 0; i < SIZE; i++) {
-            transform_output(columns + 6 * i, 1, o, 1);
+            lb_winograd_output(SIZE, columns + 6 * i, 1, o, 1);
             LB_UNROLL
             for (int j = 0; j < SIZE; j++)
                 y[SIZE * i + j][half] = _mm256_add_epi32(_mm256_srai_epi32(_mm256_mullo_epi32(o[j], inverse), 6), e->start[half]);
