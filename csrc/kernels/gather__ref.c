@@ -12,10 +12,11 @@ static int32_t place(const lb_gather_params *p, const void *index, int32_t at) {
     return (int32_t)(i < 0 ? 0 : i < p->size ? i : p->size - 1);
 }
 
-/* Neighbours that stay neighbours are one copy. Runs of them are found once, for all of outer. */
-void lb_gather__ref(const lb_gather_params *p, const uint8_t *x, const void *index, uint8_t *out, int32_t begin, int32_t end) {
-    if (begin >= end)
-        return;
+enum { NEAR = 1 << 16 }; /* bytes of the output that stay near, in a second-level cache, while indices pass */
+
+/* Items begin ... end - 1, which are of rows top ... last. Neighbours that stay neighbours are one copy; runs of them are found once, for
+ * all of these rows. */
+static void rows_of(const lb_gather_params *p, const uint8_t *x, const void *index, uint8_t *out, int32_t begin, int32_t end) {
     const int32_t top = begin / p->count, last = (end - 1) / p->count;
     const int32_t from = top == last ? begin % p->count : 0, until = top == last ? (end - 1) % p->count + 1 : p->count;
     for (int32_t at = from, run, next = place(p, index, at); at < until; at += run) {
@@ -37,5 +38,15 @@ void lb_gather__ref(const lb_gather_params *p, const uint8_t *x, const void *ind
             else
                 memcpy(to, slice, (size_t)count * (size_t)p->bytes);
         }
+    }
+}
+
+/* Of so many rows at once that what is written stays near: further apart, every element would be a line of memory of its own. */
+void lb_gather__ref(const lb_gather_params *p, const uint8_t *x, const void *index, uint8_t *out, int32_t begin, int32_t end) {
+    const int64_t bytes = (int64_t)p->count * p->bytes, step = (bytes > 0 && bytes < NEAR ? NEAR / bytes : 1) * p->count;
+    for (int64_t at = begin, next; at < end; at = next) {
+        next = at / p->count * p->count + step; /* whole rows, but for the first and the last */
+        next = next < end ? next : end;
+        rows_of(p, x, index, out, (int32_t)at, (int32_t)next);
     }
 }
