@@ -28,7 +28,7 @@ static inline __m256 lb_divided_small(__m256 x, const lb_divisor *by) {
     return _mm256_fmadd_ps(_mm256_fnmadd_ps(q, by->d, x), by->r, q);
 }
 
-/* x / d, or something that is as far out of range; NaN counts as large. */
+/* x / d, or something that is as far out of range. x is not NaN. */
 static inline __m256 lb_divided(__m256 x, const lb_divisor *by) {
     return lb_divided_small(_mm256_max_ps(_mm256_min_ps(x, by->most), _mm256_sub_ps(_mm256_setzero_ps(), by->most)), by);
 }

@@ -55,6 +55,11 @@ static inline void lb_w4_put_channels(const lb_w4_product *p, const int32_t *sum
     }
 }
 
+/* v, or 0 in the place of NaN, as lb_round_clamp has it: sums of scaled segments may be infinities of both signs. */
+LB_W4_INLINE __m256 lb_w4_numbers(__m256 v) {
+    return _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
+}
+
 /* The same from scaled sums that still want their bias. */
 LB_W4_INLINE void lb_w4_put_total(const lb_w4_product *p, const lb_result to, const float *total, const float bias[LB_W4_PANEL],
                                   ptrdiff_t row, ptrdiff_t n, ptrdiff_t width) {
@@ -62,7 +67,7 @@ LB_W4_INLINE void lb_w4_put_total(const lb_w4_product *p, const lb_result to, co
     for (int h = 0; h < 2; h++) {
         y[h] = _mm256_add_ps(_mm256_load_ps(total + 8 * h), _mm256_load_ps(bias + 8 * h));
         if (to != LB_TO_F32)
-            y[h] = _mm256_div_ps(y[h], _mm256_set1_ps(p->y_scale));
+            y[h] = lb_w4_numbers(_mm256_div_ps(y[h], _mm256_set1_ps(p->y_scale)));
     }
     lb_w4_put(p, to, y, row, n, width);
 }

@@ -115,7 +115,7 @@ LB_W4_INLINE void lb_w4_some_rows(const int rows, const lb_w4_scratch *s, const 
 /* 16 whole sums as words, without their zero point. */
 LB_W4_INLINE __m256i lb_w4_words(const float *total, const __m256 bias[2], const lb_divisor *by) {
     const __m256 t0 = _mm256_add_ps(_mm256_load_ps(total), bias[0]), t1 = _mm256_add_ps(_mm256_load_ps(total + 8), bias[1]);
-    return _mm256_packs_epi32(_mm256_cvtps_epi32(lb_divided(t0, by)), _mm256_cvtps_epi32(lb_divided(t1, by)));
+    return _mm256_packs_epi32(_mm256_cvtps_epi32(lb_divided(lb_w4_numbers(t0), by)), _mm256_cvtps_epi32(lb_divided(lb_w4_numbers(t1), by)));
 }
 
 /* Rows of 16 whole sums as bytes, two at a time. Not from registers: what waits there for a quotient keeps the next rows from being begun.
