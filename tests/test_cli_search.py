@@ -43,6 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.savez(where / f"{name}.npz", x=samples)
         made: Any = session(samples)
         np.save(where / f"{name}_y.npy", made.argmax(1))
+    np.save(where / "shifted_y.npy", np.load(where / "seen_y.npy") + 1)
     return where
 
 
@@ -128,6 +129,7 @@ def test_an_interrupt_writes_what_was_found_and_says_so(
         ("--labels {0}/none.npy", 1, "FormatError: {0}/none.npy: not a readable .npy file (there is no such file)"),
         ("--labels {0}/seen.npz", 1, "InputError: {0}/seen.npz: several arrays given, one whole number for each row is needed"),
         ("--labels {0}/seen_y.npy --batch 64", 1, "InputError: {0}/seen.npz: there is one batch: none can be held back to measure with"),
+        ("--labels {0}/shifted_y.npy", 1, "BadScore: label 4, and the first output has the classes 0 … 3.\n  Try: classes counted from 0"),
         ("--rules-out {0}/rules.txt", 2, "usage: {0}/rules.txt: rules is written as .toml"),
     ],
 )

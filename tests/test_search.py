@@ -20,6 +20,7 @@ from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.mixed import scores
 from lowbit.mixed import search as module
+from lowbit.mixed.costs import node_work, unit_ms
 from lowbit.mixed.order import Move, Option, moves
 from lowbit.mixed.result import Point, SearchResult, front
 from lowbit.mixed.rules import rules_for
@@ -27,6 +28,7 @@ from lowbit.mixed.scores import fastest, in_turns
 from lowbit.mixed.units import find_units, results
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import RuleMatcher
+from lowbit.runtime.profile import Profile, Row
 from lowbit.types import Array, TensorType
 
 
@@ -183,8 +185,9 @@ def test_samples_to_test_with_are_those_that_are_given() -> None:
     assert best.measured_on == "on 2 batches of test samples"
     with pytest.raises(CalibrationError, match="test= has no samples to measure with"):
         lowbit.search(network(), data(), test=[])
-    with pytest.warns(LowbitWarning, match="there is one batch, to calibrate and to measure with"):
+    with pytest.warns(LowbitWarning, match="there is one batch, to calibrate and to measure with") as seen:
         assert "calibrated with, too" in lowbit.search(network(), data(1, 1), trials=1, cost="bytes", least_db=0).measured_on
+    assert seen[0].filename == __file__
 
 
 # -- it always returns -----------------------------------------------------------------------------------------------------
@@ -266,7 +269,9 @@ def test_a_network_without_a_score_is_told_and_the_others_stay() -> None:
     with pytest.warns(LowbitWarning, match="has no score: metric (raised ValueError: no such thing|gave nan)"):
         best = lowbit.search(graph, data(), metric=metric, max_drop=0.5, cost="bytes", trials=6)
     failed = [p for p in best.trials if p.failed]
-    assert [p.failed.split(", ")[0].split("\n")[0] for p in failed] == ["metric raised ValueError: no such thing.", "metric gave nan"]
+    assert [p.failed for p in failed] == ["metric raised ValueError: no such thing", "metric gave nan, a finite number is needed"]
+    assert "4 networks scored by the metric, 2 without a score; ended before" in best.summary
+    assert "int4" in {a.width for a in best.layers}  # though four bits everywhere, the second network, had no score
     assert not best.is_float and not set(map(id, failed)) & set(map(id, best.pareto))
 
 
@@ -275,8 +280,9 @@ def test_a_network_with_nothing_to_quantize_is_returned_as_it_is() -> None:
     x = b.input("x", TensorType((4,), "float32"))
     graph = b.finish({"y": b.add("cumsum", x, name="c", axis=0, exclusive=False, reverse=False)})
     assert find_units(graph) == ()
-    with pytest.warns(LowbitWarning, match="the float network is returned"):
-        assert lowbit.search(graph, [f32(np.ones(4))] * 4).graph is graph
+    with pytest.warns(LowbitWarning, match="no layer has an integer form: the float network is returned"):
+        best = lowbit.search(graph, [f32(np.ones(4))] * 4)
+    assert best.graph is graph and best.summary.startswith("the float network itself: no layer has an integer form")
 
 
 # -- arguments -------------------------------------------------------------------------------------------------------------
@@ -299,6 +305,7 @@ def test_a_network_with_nothing_to_quantize_is_returned_as_it_is() -> None:
         ({"trials": 0}, r"trials=0, a whole number from 1 to"),
         ({"widths": "int8"}, r"widths='int8' are none.\n  Try: some of int4, int8, int16, float"),
         ({"widths": ["int3"]}, r"widths=\['int3'\] are none"),
+        ({"widths": 3}, r"widths=3 are none.\n  Try: some of int4, int8, int16, float"),
         ({"on_trial": 1}, r"on_trial=1 cannot be called"),
         ({"executor": 1}, r"executor=1 cannot take work"),
     ],
@@ -306,6 +313,29 @@ def test_a_network_with_nothing_to_quantize_is_returned_as_it_is() -> None:
 def test_wrong_arguments_are_said_before_any_work(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         lowbit.search(network(), data(), **arguments)
+
+
+def test_a_method_that_is_none_is_said_before_the_float_network_is_scored() -> None:
+    with pytest.raises(CalibrationError, match=r"there is no calibration method 'guess'.\n  Try: one of minmax"):
+        lowbit.search(network(), data(), metric=lambda _: pytest.fail("scored"), method="guess")
+
+
+@pytest.mark.parametrize("where", ["data", "test"])
+def test_samples_that_are_not_finite_are_refused_with_a_way_that_a_search_has(where: str) -> None:
+    bad = data(3, 2)
+    bad[1]["x"][4, 7] = math.nan
+    given = {"data": data(), where: bad}
+    with pytest.raises(CalibrationError, match=rf"{where}: batch 1: input 'x': 1 NaN of 256 values.*row 4\.\n  Try: clean the data$"):
+        lowbit.search(network(), **given)
+
+
+def test_outputs_that_are_not_finite_have_no_noise_and_are_refused() -> None:
+    b = Builder("log")
+    x = b.input("x", TensorType((8, 32), "float32"))
+    graph = b.finish({"y": b.add("log", b.add("linear", x, b.constant(f32(np.eye(32))), name="fc"), name="log")})
+    positive = [{"x": np.abs(s["x"]) + 1} for s in data()]
+    with pytest.raises(CalibrationError, match=r"log 'log': output 'y' holds NaN, which begin here"):
+        lowbit.search(graph, positive, test=data(3, 1))
 
 
 def test_networks_and_data_that_cannot_be_searched_are_refused(found: SearchResult) -> None:
@@ -353,6 +383,19 @@ def test_a_value_is_kept_as_wide_as_its_widest_integer_reader_wants() -> None:
         "s": "int8",
         "head": "int8",
     }
+
+
+def test_the_time_of_a_name_is_shared_by_the_units_that_have_it() -> None:
+    rng = np.random.default_rng(0)
+    b = Builder("twice")
+    v = b.input("x", TensorType((8, 32), "float32"))
+    for name, out in (("fc", 64), ("fc", 32), ("head", 32)):
+        v = b.add("linear", v, b.constant(f32(rng.standard_normal((out, v.shape[1])))), name=name)
+    graph = b.finish({"y": b.add("linear", v, b.constant(f32(rng.standard_normal((96, 32)))), name="fc")})
+    units = find_units(graph)
+    profile = Profile(tuple(Row(layer, "linear", "kernel", ms) for layer, ms in (("fc", 4.0), ("fc", 3.0), ("head", 1.0), ("x", 9.0))))
+    found = unit_ms(units, profile, node_work(graph, {"x": np.zeros((8, 32), np.float32)}))
+    assert list(found.values()) == [2.0, 2.0, 1.0, 3.0]  # of 64·32, 32·64, 32·32 and 96·32 multiplications a row
 
 
 def test_moves_go_by_price_and_never_up_in_cost() -> None:

@@ -52,14 +52,21 @@ def unit_bytes(quantized: Graph, units: Sequence[Unit]) -> dict[str, int]:
     return found
 
 
-def unit_ms(units: Sequence[Unit], profile: Profile) -> dict[str, float]:
-    """The time of each unit that multiplies; a row belongs to the unit that has a layer of that name."""
-    owner = {n.name or n.output.name: u.name for u in units if u.multiplies for n in u.nodes}
+def unit_ms(units: Sequence[Unit], profile: Profile, work: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    """The time of each unit that multiplies: of the rows with the name of one of its layers.
+
+    A layer that is called twice is in two units, and rows have its name alone: they share its time as they share its multiplications.
+    """
+    owners: dict[str, dict[str, int]] = {}  # name of a layer → unit → multiplications
+    for unit in units:
+        macs = sum(work[n.output.name][0] for n in unit.nodes)
+        for node in unit.nodes if unit.multiplies else ():
+            owners.setdefault(node.name or node.output.name, {})[unit.name] = macs
     found = {u.name: 0.0 for u in units if u.multiplies}
     for row in profile.rows:
-        unit = owner.get(row.layer) or owner.get(row.layer.split(":")[0])
-        if unit is not None:
-            found[unit] += row.ms
+        shares = owners.get(row.layer) or owners.get(row.layer.split(":")[0], {})
+        for name, macs in shares.items():
+            found[name] += row.ms * macs / max(1, sum(shares.values()))
     return found
 
 

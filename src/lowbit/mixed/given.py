@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from lowbit.accuracy.costs import Effort
 from lowbit.accuracy.goal import Goal
 from lowbit.accuracy.held import Kept, split
 from lowbit.arguments import is_real, shown
-from lowbit.calibration.run import finite_inputs
+from lowbit.calibration.run import IGNORE, finite_inputs
 from lowbit.errors import CalibrationError, InputError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.ir.samples import as_samples
@@ -38,32 +39,46 @@ def need_goal(has_metric: bool, max_drop: Any, least_db: Any) -> tuple[float, fl
     return MAX_DROP if max_drop is None else float(max_drop), Goal().floor if least_db is None else float(least_db)
 
 
+@contextmanager
+def given_as(argument: str) -> Iterator[None]:
+    """Inside, what is wrong with samples says whose they are, and names no way out that a search does not have."""
+    try:
+        yield
+    except CalibrationError as e:
+        if IGNORE in (e.hint or ""):
+            e.hint = "clean the data"
+        raise e.at(argument) from None
+
+
 @dataclass(frozen=True)
 class Samples:
-    """What is calibrated with, what is measured with, and how that is said."""
+    """What is calibrated with, what is measured with, and how that is said. `source` is the argument that the latter came from."""
 
     calibration: Sequence[Sample]
     numbers: Sequence[int]
     held: Sequence[Sample]
     said: str
+    source: str = "data"
 
     @staticmethod
     def of(graph: Graph, data: Iterable[Any], test: Iterable[Any] | None) -> Samples:
         room = max(SMALL, graph.parameter_bytes // 4)
         observed = QuantizationTransform(recipe("int8")).taps(graph).observed
         looked_at = [v.name for v in graph.inputs if v.name in observed]
-        samples = Kept(finite_inputs(as_samples(graph, data), looked_at), room)
+        with given_as("data"):
+            samples = Kept(finite_inputs(as_samples(graph, data), looked_at), room)
         if not len(samples):
             raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
         if test is not None:
-            held = Kept(as_samples(graph, test), room)
+            with given_as("test"):
+                held = Kept(finite_inputs(as_samples(graph, test), looked_at), room)
             if not len(held):
                 raise CalibrationError("test= has no samples to measure with", hint="an iterable of {input name: array}, or no test=")
-            return Samples(samples, range(len(samples)), held, f"{counted(len(held), 'batch')} of test samples")
+            return Samples(samples, range(len(samples)), held, f"{counted(len(held), 'batch')} of test samples", "test")
         macs = sum(m for m, _ in node_work(graph, samples[0]).values())
         rest, kept = split(samples, Effort.of(macs).measured)
         if len(samples) == 1:
             text = "there is one batch, to calibrate and to measure with: what others would lose is not seen; data in several helps"
-            warnings.warn(text, LowbitWarning, stacklevel=4)
+            warnings.warn(text, LowbitWarning, stacklevel=3)
             return Samples(rest, rest.numbers, kept, "the one batch there is, which is calibrated with, too")
         return Samples(rest, rest.numbers, kept, f"{counted(len(kept), 'batch')} held back from calibration")

@@ -150,11 +150,15 @@ class SearchResult:
             reason = f"no other network with a score of {self.said(self.least)} was found{nearest}"
             if near is not None and any(p.accepted for p in tried):
                 reason = f"no network with that score costs less {self.cost}"
+            if not self.layers:
+                reason = "no layer has an integer form"
             text = f"the float network itself: {reason}"
         else:
             saved = f"{first.bytes:,} → {now.bytes:,} bytes, {first.ms:.3g} → {now.ms:.3g} ms"
             text = f"{now.what}; {score}; {saved}"
-        told = f"{counted(len(self.trials) - 1, 'network')} scored {self.measured_on}"
+        failed = sum(bool(p.failed) for p in self.trials)
+        told = f"{counted(len(self.trials) - 1 - failed, 'network')} scored {self.measured_on}"
+        told += f", {failed} without a score" if failed else ""
         return text + f"\n{told}" + (f"; ended before it was through: {self.stopped}" if self.stopped else "")
 
     def __str__(self) -> str:

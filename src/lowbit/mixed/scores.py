@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.accuracy.brackets import Measured, Sample, noise_of
+from lowbit.calibration.run import need_finite
 from lowbit.errors import InputError
 from lowbit.runtime.session import Session
 from lowbit.types import Array
@@ -26,6 +27,8 @@ def scored(metric: Callable[[Session], Any], session: Session) -> float:
     """What the metric says of a session: a finite number, or a BadScore that says what came instead."""
     try:
         given = metric(session)
+    except BadScore:
+        raise
     except Exception as e:
         raise BadScore(f"metric raised {type(e).__name__}: {e}", hint="metric(session) gives a number, higher is better") from e
     try:
@@ -41,6 +44,8 @@ def scored(metric: Callable[[Session], Any], session: Session) -> float:
 def outputs_db(reference: Session, samples: Sequence[Sample]) -> Metric:
     """The signal to noise ratio of the worst output in dB, against the outputs of the reference; +inf where nothing differs."""
     wanted = [reference.run(dict(s)) for s in samples]
+    for sample, want in zip(samples, wanted, strict=True):
+        need_finite(reference.graph, sample, want)
 
     def metric(session: Session) -> float:
         signal: dict[str, float] = {}
@@ -63,7 +68,11 @@ def top1(samples: Sequence[Sample], labels: Sequence[Array]) -> Metric:
             logits = next(iter(session.run(dict(sample)).values()))
             if logits.ndim != 2 or len(logits) != len(label):
                 said = f"the first output is {list(logits.shape)} for {len(label)} labels"
-                raise InputError(f"{said}, a row of classes for each label is needed", hint="lowbit.search(metric=) takes any measure")
+                raise BadScore(f"{said}, a row of classes for each label is needed", hint="lowbit.search(metric=) takes any measure")
+            wrong = label[(label < 0) | (label >= logits.shape[1])]
+            if wrong.size:
+                said = f"label {wrong[0]}, and the first output has the classes 0 … {logits.shape[1] - 1}"
+                raise BadScore(said, hint="classes counted from 0, in the order of the outputs")
             right += int(np.count_nonzero(logits.argmax(axis=1) == label))
             rows += len(label)
         return right / rows

@@ -25,12 +25,13 @@ from lowbit.accuracy.brackets import Pair, decibels, noise_shares
 from lowbit.accuracy.costs import Effort
 from lowbit.arguments import is_real, shown, whole
 from lowbit.blas import one_thread
+from lowbit.calibration.observers import make_observer
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.run import calibrate
 from lowbit.errors import InputError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.mixed.costs import heard, node_work, unit_bits, unit_bytes, unit_ms, weight_bytes
-from lowbit.mixed.given import Samples, need_goal
+from lowbit.mixed.given import Samples, given_as, need_goal
 from lowbit.mixed.order import Move, Option, after, moves
 from lowbit.mixed.result import Point, SearchResult, cost_of, front, layers_of, mix
 from lowbit.mixed.rules import rules_for
@@ -110,7 +111,8 @@ def search(
     drop, db = need_goal(metric is not None, max_drop, least_db)
     if not is_real(minutes) or minutes <= 0:
         raise InputError(f"minutes={shown(minutes)}, a positive number is needed")
-    if isinstance(widths, str) or not all(isinstance(w, str) and w in WIDTHS for w in widths):
+    make_observer(method)  # an error where there is none, before the long part
+    if isinstance(widths, str) or not isinstance(widths, Iterable) or not all(isinstance(w, str) and w in WIDTHS for w in widths):
         raise InputError(f"widths={shown(widths)} are none", hint=f"some of {', '.join(WIDTHS)}")
     limits = Limits(db, cost, whole("trials", trials, 1), float(minutes))
     chosen = [w for w in ("int8", "int4", "int16") if w in widths]
@@ -143,7 +145,8 @@ class _Search:
         self.floats: Choice = {u.name: FLOAT for u in self.units}
         self.work = node_work(self.graph, self.samples.held[0])
         session = self.reference = compile(self.graph, threads=self.threads)
-        self.metric: Metric = outputs_db(session, self.samples.held) if metric is None else lambda s: scored(metric, s)
+        with given_as(self.samples.source):
+            self.metric: Metric = outputs_db(session, self.samples.held) if metric is None else lambda s: scored(metric, s)
         score = math.inf if metric is None else self.metric(session)
         least = self.limits.least if metric is None else score - max_drop
         self.limits = replace(self.limits, least=least)
@@ -173,8 +176,8 @@ class _Search:
         if known != at:  # interrupted between the one and the other
             graph = self.graph if at == 0 else self.make(chosen.rules)
         if not any(p.accepted for p in self.points[1:]):
-            text = "no quantized network with the score that is wanted was found: the float network is returned"
-            warnings.warn(text, LowbitWarning, stacklevel=4)
+            why = "no quantized network with the score that is wanted was found" if self.units else "no layer has an integer form"
+            warnings.warn(f"{why}: the float network is returned", LowbitWarning, stacklevel=4)
         names = {u.name: tuple(n.name or n.output.name for n in u.nodes) for u in self.units}
         layers = layers_of(names, choice, self.reasons(choice))
         on = f"on {self.samples.said}" if in_db else "by the metric"
@@ -208,10 +211,10 @@ class _Search:
         try:
             made = self.make(rules)
             session = compile(made, threads=self.threads)
-            score = self.metric(session)
             (ms,) = self.timed([session])
+            score = self.metric(session)
         except Exception as e:  # of one network among many: the others are not lost for it
-            failed = str(e) if isinstance(e, LowbitError) else f"{type(e).__name__}: {e}"
+            failed = str(e).partition("\n")[0].rstrip(".") if isinstance(e, LowbitError) else f"{type(e).__name__}: {e}"
             warnings.warn(f"{what} has no score: {failed}", LowbitWarning, stacklevel=2)
         size = weight_bytes(made) if made is not None else 0
         accepted = not failed and score >= self.limits.least - ROUNDING * max(1.0, abs(self.limits.least))
@@ -246,14 +249,15 @@ class _Search:
         if not self.units or not self.widths:
             return
         taps = QuantizationTransform(recipe("int8")).every_tap(self.graph)
-        self.record = calibrate(
-            self.graph, self.samples.calibration, taps, method=self.method, executor=self.executor, numbers=self.samples.numbers
-        )
+        with given_as("data"):
+            self.record = calibrate(
+                self.graph, self.samples.calibration, taps, method=self.method, executor=self.executor, numbers=self.samples.numbers
+            )
         for width in self.widths:
             for point in self.trial(uniform(self.units, width)):
                 yield point
                 made, session = self.last
-                if made is not None and session is not None and not point.failed:
+                if made is not None and session is not None and math.isfinite(point.ms):  # it runs, whatever the metric says
                     self.uniform[width], self.profiles[width] = made, self.profile(session)
         self.measure_layers()
         path = moves(self.options())
@@ -296,7 +300,7 @@ class _Search:
         for what it costs to leave the integers and come back is seen in no row of its own.
         """
         every = max(1, self.bits(self.floats))
-        times = {w: unit_ms(self.units, p) for w, p in self.profiles.items()}
+        times = {w: unit_ms(self.units, p, self.work) for w, p in self.profiles.items()}
         whole_ms = self.points[0].ms
 
         def option(unit: str, index: int, width: str) -> Option:
