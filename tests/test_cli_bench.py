@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,10 +66,36 @@ def test_onnx_runtime_runs_the_same_networks(small: str, tmp_path: Path, capsys:
     arguments = ["--input", str(tmp_path / "x.npy"), "--rounds", "1", "--against", "ort", "--json"]
     assert main(["bench", DEMO, small, *arguments]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [r["engine"] for r in rows] == ["lowbit", "ort", "lowbit", "ort"]
+    assert [r["engine"] for r in rows] == ["lowbit", "ort", "lowbit", "ort", "ort-int8"]
     assert all(r["random_inputs"] == [] for r in rows)
     assert rows[1]["away"] < 1e-5  # two float libraries
-    assert rows[3]["away"] < 0.02  # a step of the last layer's integers, here and there
+    assert rows[4]["away"] < 0.02  # a step of the last layer's integers, here and there; the default, before it, may saturate
+
+
+def test_a_setting_of_onnx_runtime_that_does_not_run_the_network_is_left_out(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ort = pytest.importorskip("onnxruntime", reason="the peer is not installed")
+    real, entry = ort.InferenceSession, "session.qdqisint8allowed"
+    refused: set[bool] = set()
+
+    def session(path: str, options: Any, **more: Any) -> Any:
+        try:
+            allowed = options.get_session_config_entry(entry) == "1"
+        except RuntimeError:
+            allowed = False
+        if allowed in refused:
+            raise RuntimeError("no kernel")
+        return real(path, options, **more)
+
+    monkeypatch.setattr(ort, "InferenceSession", session)
+    line = ["bench", small, "--rounds", "1", "--against", "ort", "--json"]
+    refused.add(False)
+    assert main(line) == 0
+    assert [r["engine"] for r in json.loads(capsys.readouterr().out)["rows"]] == ["lowbit", "ort-int8"]
+    refused.add(True)
+    assert main(line) == 1
+    assert "does not run it: no kernel.\n  Try: without --against" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

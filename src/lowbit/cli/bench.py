@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lowbit.errors import FormatError
 from lowbit.export.onnx import export_onnx
 from lowbit.hardware import Hardware
 from lowbit.ir.graph import Graph
+from lowbit.lower.integer import quantized_nodes
 from lowbit.pipeline import compile
 from lowbit.runtime import native
 from lowbit.runtime import threads as threads_of
@@ -47,24 +49,22 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Subject:
-    """One network with its inputs, in lowbit and, if asked for, in ONNX Runtime (the outputs' distance from lowbit's beside it)."""
+    """One network with its inputs, in lowbit and, if asked for, in other engines by their names (their outputs' distance beside it)."""
 
     name: str
     session: Session
     feeds: dict[str, Array]
     random: tuple[str, ...]  # inputs that are
-    peer: Callable[[], Sequence[Array]] | None = None
+    peers: Mapping[str, Callable[[], Sequence[Array]]] = field(default_factory=dict)
 
     def ways(self) -> dict[str, Callable[[], object]]:
         """How to run it, by engine and name."""
         found: dict[str, Callable[[], object]] = {f"lowbit {self.name}": lambda: self.session.run(self.feeds)}
-        return found if self.peer is None else found | {f"ort {self.name}": self.peer}
+        return found | {f"{engine} {self.name}": peer for engine, peer in self.peers.items()}
 
-    @property
-    def away(self) -> float:
-        """The largest difference of the peer's outputs, as a share of the largest output."""
-        assert self.peer is not None
-        pairs = list(zip(self.session.run(self.feeds).values(), self.peer(), strict=True))
+    def away(self, engine: str) -> float:
+        """The largest difference of the engine's outputs, as a share of the largest output."""
+        pairs = list(zip(self.session.run(self.feeds).values(), self.peers[engine](), strict=True))
         far = max((float(np.max(np.abs(a.astype(np.float64) - b))) for a, b in pairs if a.size), default=0.0)
         return far / (max((float(np.max(np.abs(a))) for a, _ in pairs if a.size), default=0.0) or 1.0)
 
@@ -123,31 +123,43 @@ def subject(name: str, graph: Graph, args: argparse.Namespace, threads: int, wor
     feeds |= {v.name: random_array(v.name, v.type, rng) for v in graph.inputs if v.name in random}
     session = compile(graph, threads=threads, isa=args.isa, tune=args.tune)
     session.run(feeds)  # compiles for these shapes; what is wrong with the inputs is said here
-    return Subject(name, session, feeds, random, in_ort(name, graph, feeds, threads, work) if args.against else None)
+    return Subject(name, session, feeds, random, in_ort(name, graph, feeds, threads, work) if args.against else {})
 
 
-def in_ort(name: str, graph: Graph, feeds: dict[str, Array], threads: int, work: Path) -> Callable[[], Sequence[Array]]:
-    """The network in ONNX Runtime: the file itself, or one that export makes of it."""
+def in_ort(name: str, graph: Graph, feeds: dict[str, Array], threads: int, work: Path) -> dict[str, Callable[[], Sequence[Array]]]:
+    """The network in ONNX Runtime, by engine: the file itself, or one that export makes of it.
+
+    `ort` is its default session, which makes uint8 of int8 activations for faster kernels, whose sums of two products may saturate.
+    `ort-int8` keeps int8, as the file has it: exact, and several times slower on AVX2. A session that it refuses is left out.
+    """
     import onnxruntime as ort
 
     path = Path(name)
     if path.suffix != ".onnx":
         path = work / "network.onnx"
         export_onnx(graph, path, check=False)
-    options = ort.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, threads, 1
-    options.add_session_config_entry("session.force_spinning_stop", "1")  # spins while it runs, not while lowbit does
-    options.add_session_config_entry("session.qdqisint8allowed", "1")  # int8 activations, as the file has them
     outputs = list(graph.outputs)
-    try:
-        session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        session.run(outputs, feeds)
-    except Exception as e:  # ONNX Runtime's errors have no common base
-        if type(e).__module__.partition(".")[0] not in ("onnxruntime", "builtins"):
-            raise
-        said = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
-        raise FormatError(f"ONNX Runtime {ort.__version__} does not run it: {said}", where=name, hint="without --against") from e
-    return lambda: session.run(outputs, feeds)
+    found: dict[str, Callable[[], Sequence[Array]]] = {}
+    failed: Exception | None = None
+    for engine in ("ort", "ort-int8") if quantized_nodes(graph) else ("ort",):
+        options = ort.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, threads, 1
+        options.add_session_config_entry("session.force_spinning_stop", "1")  # spins while it runs, not while lowbit does
+        if engine == "ort-int8":
+            options.add_session_config_entry("session.qdqisint8allowed", "1")
+        try:
+            session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            session.run(outputs, feeds)
+        except Exception as e:  # ONNX Runtime's errors have no common base
+            if type(e).__module__.partition(".")[0] not in ("onnxruntime", "builtins"):
+                raise
+            failed = e
+        else:
+            found[engine] = partial(session.run, outputs, feeds)
+    if failed is not None and not found:
+        said = str(failed).strip().splitlines()[0] if str(failed).strip() else type(failed).__name__
+        raise FormatError(f"ONNX Runtime {ort.__version__} does not run it: {said}", where=name, hint="without --against") from failed
+    return found
 
 
 def row(way: str, times: dict[str, Timing], threads: int, s: Subject) -> dict[str, Any]:
@@ -155,7 +167,7 @@ def row(way: str, times: dict[str, Timing], threads: int, s: Subject) -> dict[st
     mine, first = times[way], next(iter(times.values()))
     found: dict[str, Any] = {"model": model, "engine": engine, "threads": threads, "ms_min": mine.least, "ms_median": mine.median}
     found |= {"runs": len(mine.ms), "of_first": mine.least / first.least, "random_inputs": list(s.random)}
-    return found | ({"backend": s.session.backend} if engine == "lowbit" else {"away": s.away})
+    return found | ({"backend": s.session.backend} if engine == "lowbit" else {"away": s.away(engine)})
 
 
 def layer_json(r: Row) -> dict[str, Any]:
