@@ -305,6 +305,7 @@ def test_a_network_with_nothing_to_quantize_is_returned_as_it_is() -> None:
         ({"trials": 0}, r"trials=0, a whole number from 1 to"),
         ({"widths": "int8"}, r"widths='int8' are none.\n  Try: some of int4, int8, int16, float"),
         ({"widths": ["int3"]}, r"widths=\['int3'\] are none"),
+        ({"widths": iter(["int8"])}, r"widths=.* are none"),
         ({"widths": 3}, r"widths=3 are none.\n  Try: some of int4, int8, int16, float"),
         ({"on_trial": 1}, r"on_trial=1 cannot be called"),
         ({"executor": 1}, r"executor=1 cannot take work"),

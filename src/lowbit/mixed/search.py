@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -112,7 +112,7 @@ def search(
     if not is_real(minutes) or minutes <= 0:
         raise InputError(f"minutes={shown(minutes)}, a positive number is needed")
     make_observer(method)  # an error where there is none, before the long part
-    if isinstance(widths, str) or not isinstance(widths, Iterable) or not all(isinstance(w, str) and w in WIDTHS for w in widths):
+    if isinstance(widths, str) or not isinstance(widths, Collection) or not all(isinstance(w, str) and w in WIDTHS for w in widths):
         raise InputError(f"widths={shown(widths)} are none", hint=f"some of {', '.join(WIDTHS)}")
     limits = Limits(db, cost, whole("trials", trials, 1), float(minutes))
     chosen = [w for w in ("int8", "int4", "int16") if w in widths]
