@@ -52,12 +52,16 @@ typedef void lb_lines_f32_fn(const float *const *a, const lb_lines *l, const flo
     }
 LB_LINES_F32(1, 1)
 LB_LINES_F32(2, 1)
+LB_LINES_F32(3, 1)
 LB_LINES_F32(4, 1)
+LB_LINES_F32(5, 1)
 LB_LINES_F32(6, 1)
 LB_LINES_F32(12, 1)
 LB_LINES_F32(1, 2)
 LB_LINES_F32(2, 2)
+LB_LINES_F32(3, 2)
 LB_LINES_F32(4, 2)
+LB_LINES_F32(5, 2)
 LB_LINES_F32(6, 2)
 
 /* At most how many rows a tile of so many columns has. */
@@ -73,7 +77,9 @@ static inline void lb_lines_f32(int32_t rows, int32_t columns, const float *cons
         lb_lines_f32_fn *narrow, *wide;
     } tiles[] = {{12, lb_lines_f32_12_1, 0},
                  {6, lb_lines_f32_6_1, lb_lines_f32_6_2},
+                 {5, lb_lines_f32_5_1, lb_lines_f32_5_2},
                  {4, lb_lines_f32_4_1, lb_lines_f32_4_2},
+                 {3, lb_lines_f32_3_1, lb_lines_f32_3_2},
                  {2, lb_lines_f32_2_1, lb_lines_f32_2_2},
                  {1, lb_lines_f32_1_1, lb_lines_f32_1_2}};
     for (int t = columns <= LB_LINES_COLUMNS ? 0 : 1; rows > 0; t++)
