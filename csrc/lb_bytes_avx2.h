@@ -43,7 +43,10 @@ static inline __m256i lb_ordered32(const __m256 v[4], __m256i lo, __m256i hi) {
     return _mm256_permutevar8x32_epi32(lb_bytes32(v, lo, hi), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-enum { LB_CYCLE = 1024 }; /* elements of a row that is made floats */
+enum {
+    LB_CYCLE = 1024, /* elements of a row that is made floats */
+    LB_SHORT = 8     /* elements of a row for which it does not pay to make floats of what it meets */
+};
 
 /* `count` elements of the output from `at` on, and where the operands stand. */
 typedef struct {

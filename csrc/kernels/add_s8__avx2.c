@@ -70,7 +70,7 @@ static void side_by_side(const int8_t *a, const int8_t *b, int8_t *out, int32_t 
     store(out + count - 32, last);
 }
 
-/* Whatever the numbers, and operands that stand still along the last axis. */
+/* Whatever the numbers, and operands that stand still along the last axis, or one of them where it is short. */
 static void one_by_one(const lb_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end) {
     for (lb_run r; begin < end; begin += r.count) {
         r = lb_run_at(p->shape, p->a_stride, p->b_stride, begin, end);
@@ -88,7 +88,7 @@ void lb_add_s8__avx2(const lb_add_s8_params *p, const int8_t *a, const int8_t *b
     const float ma = p->a_multiplier, mb = p->b_multiplier;
     const int small = 128.0f * (size(ma) + size(mb)) + size(p->offset) < 1e9f; /* sums are far below 2^31, and none is NaN */
     const int32_t da = p->a_stride[3], db = p->b_stride[3];
-    if (!small || (da == 0 && db == 0) || !lb_has_room(ma) || !lb_has_room(mb)) {
+    if (!small || (da == 0 && db == 0) || (da != db && p->shape[3] < LB_SHORT) || !lb_has_room(ma) || !lb_has_room(mb)) {
         one_by_one(p, a, b, out, begin, end);
         return;
     }

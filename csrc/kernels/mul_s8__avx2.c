@@ -79,7 +79,7 @@ static void side_by_side(const int8_t *a, const int8_t *b, __m256i za, __m256i z
     store(out + count - 32, last);
 }
 
-/* Whatever the multiplier, and operands that stand still along the last axis. */
+/* Whatever the multiplier, and operands that stand still along the last axis, or one of them where it is short. */
 static void one_by_one(const lb_mul_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end) {
     for (lb_run r; begin < end; begin += r.count) {
         r = lb_run_at(p->shape, p->a_stride, p->b_stride, begin, end);
@@ -93,7 +93,7 @@ static void one_by_one(const lb_mul_s8_params *p, const int8_t *a, const int8_t 
 void lb_mul_s8__avx2(const lb_mul_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end) {
     const int32_t da = p->a_stride[3], db = p->b_stride[3];
     const int small = p->multiplier < 1e4f && lb_has_room(p->multiplier); /* results are far below 2^31 */
-    if (!small || (da == 0 && db == 0)) {
+    if (!small || (da == 0 && db == 0) || (da != db && p->shape[3] < LB_SHORT)) {
         one_by_one(p, a, b, out, begin, end);
         return;
     }
