@@ -155,3 +155,22 @@ def test_the_process_is_pinned_only_while_it_measures() -> None:
     assert os.sched_getaffinity(0) == before
     with pytest.raises(InputError, match=f"{len(before)} threads at most"), pinned(len(before) + 1):
         pass
+
+
+def test_a_busy_machine_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    from lowbit.cli.bench import show
+
+    row = {
+        "model": "m",
+        "engine": "lowbit",
+        "threads": 1,
+        "ms_min": 1.0,
+        "runs": 9,
+        "of_first": 1.0,
+        "random_inputs": [],
+        "backend": "native",
+    }
+    show([row | {"ms_median": 1.2}])
+    assert "busy" not in capsys.readouterr().out
+    show([row | {"ms_median": 1.2}, row | {"ms_median": 3.0}])
+    assert "the machine was busy: a median is 3.0 times its least time" in capsys.readouterr().out

@@ -30,6 +30,15 @@ def test_run_needs_a_mapping(inputs: Any) -> None:
         lowbit.compile(relu((3,))).run(inputs)
 
 
+def test_a_mapping_in_the_place_of_an_array_is_told_who_takes_it() -> None:
+    session = lowbit.compile(relu((3,)))
+    for call in (session, session.profile):
+        with pytest.raises(
+            InputError, match=r"input 'x0': dict given, an array is needed.\n  Try: .* session.run\(\{name: array\}\) by name"
+        ):
+            call({"x0": np.zeros(3, np.float32)})
+
+
 def test_inputs_that_numpy_cannot_hold_are_named() -> None:
     import torch
 
@@ -143,6 +152,10 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
                                          "ignore_nonfinite": False}),
         "quantize": (lowbit.quantize, {"graph": g, "calibration": record, "recipe": None, "rules": None, "method": "minmax",
                                        "executor": None, "strict": False, "guard": False, "wide": True, "on_step": None}),
+        "search": (lowbit.search, {"graph": g, "data": [X, X], "metric": None, "max_drop": None, "least_db": None, "cost": "bytes",
+                                   "minutes": 1.0, "trials": 3, "widths": ("int8", "float"), "test": None, "method": "minmax", "threads": 1,
+                                   "executor": None}),
+        "save_rules": (lowbit.save_rules, {"rules": [rule], "path": folder / "r.toml"}),
         "compile": (lowbit.compile, {"graph": g, "threads": 1, "isa": None}),
         "Session": (lowbit.Session, {"graph": g, "threads": 1, "isa": None}),
         "session": (lambda x, out: lowbit.compile(g)(x, out=out), {"x": X, "out": None}),
@@ -199,9 +212,9 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
 
 
 NAMES = [
-    "load", "calibrate", "quantize", "compile", "Session", "session", "session.run", "session.profile", "emit_c", "export_onnx", "inspect",
-    "compare", "report.save", "verify_backends", "load_kernels", "quantize_array", "load_array", "save_array", "QuantParams",
-    "CalibrationEntry", "per_tensor", "per_channel", "CalibrationRecord", "record.load", "record.save", "record.from_dict",
+    "load", "calibrate", "quantize", "search", "save_rules", "compile", "Session", "session", "session.run", "session.profile", "emit_c",
+    "export_onnx", "inspect", "compare", "report.save", "verify_backends", "load_kernels", "quantize_array", "load_array", "save_array",
+    "QuantParams", "CalibrationEntry", "per_tensor", "per_channel", "CalibrationRecord", "record.load", "record.save", "record.from_dict",
     "record.params", "QuantRule", "StaticQuantRule", "RuleMatcher", "explain", "load_rules", "QuantizationTransform", "apply",
     "insert_q_dq", "calibrate_from_samples", "estimate_memory_savings", "params_from_range", "params_from_data", "optimal_params",
     "auto_quantize", "graph.save", "PercentileObserver", "AdaptiveObserver", "MovingAverageMinMaxObserver", "observe", "observer.params",

@@ -75,7 +75,11 @@ class Guarded:
         said = {f"guard {i + 1}": str(step) for i, step in enumerate(self.steps)}
         weakest = sorted(self.layers.items(), key=lambda item: (item[1], item[0]))[:3]
         shown = ", ".join(f"{name} {db:.1f} dB" for name, db in weakest if db < float("inf"))
-        wide = f"; {self.wide:.0%} of the multiplications read 16 bits" if self.wide else ""
+        wide = (
+            f"; {self.wide:.0%} of the multiplications read 16 bits, which takes longer than 8 (wide=False, --no-wide: none do)"
+            if self.wide
+            else ""
+        )
         on = "the one batch there is, which is calibrated with, too" if self.alone else "batches held back from calibration"
         found = f"outputs {self.plain:.1f} → {self.reached:.1f} dB on {on}{wide}"
         return {**said, "guard": found + (f"; weakest layers: {shown}" if shown else "")}

@@ -30,6 +30,7 @@ from lowbit.types import Array
 
 HELP = "measure how long networks take here, one or several in turns; layer by layer, and beside ONNX Runtime"
 ROUNDS = 10
+BUSY = 1.5  # times the least: medians beyond it were held up
 NOTICEABLE = 1.05  # times the first network's: less is noise
 
 
@@ -191,6 +192,9 @@ def show(rows: list[dict[str, Any]]) -> None:
     table("", columns, cells)
     runs = min(r["runs"] for r in rows)
     say(f"{rows[0]['threads']} thread(s), in turns, {runs} runs or more of each; the least time counts, the median has what else ran here")
+    busy = max(r["ms_median"] / r["ms_min"] for r in rows)
+    if busy > BUSY:
+        say(f"the machine was busy: a median is {busy:.1f} times its least time, so ratios are rough; try when it is idle, or --rounds 30")
     random = dict.fromkeys(n for r in rows for n in r["random_inputs"])
     if random:
         say(f"random numbers for {', '.join(random)}: on samples like those of calibration (--input) some kernels need fewer steps")

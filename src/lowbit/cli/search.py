@@ -110,7 +110,8 @@ def show(args: argparse.Namespace, best: SearchResult, said: str) -> None:
         wide = "--max-drop" if args.labels else "--least-db"
         say(f"next   another {wide}, or data in more batches")
     else:
-        say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit run {args.out}")
+        bound = "".join(f" --shapes {s}=1" for s in best.graph.symbols)
+        say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit run {args.out}{bound}")
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,12 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         raise InputError(what, where=graph.name, hint=f"the inputs are {', '.join(f'{v.name}: {v.type}' for v in graph.inputs)}")
     arrays = {}
     for v in graph.inputs:
+        if isinstance(inputs[v.name], Mapping):
+            raise InputError(
+                f"{type(inputs[v.name]).__name__} given, an array is needed",
+                where=f"input {v.name!r}",
+                hint="session(x) and session.profile(x) take arrays in the order of the inputs, session.run({name: array}) by name",
+            )
         x = as_array(inputs[v.name], what=f"input {v.name!r}")
         if not x.dtype.isnative:
             x = x.astype(x.dtype.newbyteorder("="))

@@ -106,7 +106,7 @@ def search(
         raise InputError(f"metric={shown(metric)} cannot be called", hint="metric=lambda session: accuracy(session), higher is better")
     if on_trial is not None and not callable(on_trial):
         raise InputError(f"on_trial={shown(on_trial)} cannot be called", hint="on_trial=print")
-    if cost not in COSTS:
+    if not isinstance(cost, str) or cost not in COSTS:
         raise InputError(f"cost={shown(cost)} is none", hint='cost="time" or cost="bytes"')
     drop, db = need_goal(metric is not None, max_drop, least_db)
     if not is_real(minutes) or minutes <= 0:

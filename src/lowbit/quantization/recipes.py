@@ -39,7 +39,7 @@ MIXED = "mixed"  # a width for each layer, as lowbit.search finds them
 
 def recipe(name: str) -> Rules:
     """The rules of a recipe."""
-    if name == MIXED:
+    if isinstance(name, str) and name == MIXED:
         raise QuantError(
             "recipe mixed has no rules beforehand: they are found for one network and its data",
             hint="lowbit.search(g, data).rules (lowbit search MODEL --data … --rules-out mixed.toml), then rules= (--rules mixed.toml)",
