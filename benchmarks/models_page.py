@@ -45,7 +45,7 @@ Times are of one machine: what counts is the ratio. Single layers stand in [kern
 
 FOOT = """
 Ratios move by a few hundredths from run to run, as hosts share their cores: ResNet-50 on two threads takes 0.76 to 0.80, the LSTM 0.74 to
-0.78 on one and 0.62 to 0.69 on two. By `session.profile`, the LSTM has half of its time in a head of 10,000 words (near, at 100 to 109
+0.79 on one and 0.62 to 0.75 on two. By `session.profile`, the LSTM has half of its time in a head of 10,000 words (near, at 100 to 109
 GMAC/s of the 111 that its chain has in registers), the rest in input products and in a recurrence that reads 1 MB of weights at each of 70
 steps (63 GMAC/s, what the second-level cache gives to plain loads); 0.60 would take 112 GMAC/s over all. DS-CNN has 60 % of its time in 1×1
 layers of 64 channels, two thirds of whose cycles are products at the peak of the multipliers.
