@@ -16,6 +16,14 @@ static inline int lb_has_room(float factor) {
     return factor == 0 || factor > 1e-30f || factor < -1e-30f;
 }
 
+static inline __m256i lb_load32(const int8_t *from) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)from);
+}
+
+static inline void lb_store32(int8_t *to, __m256i v) {
+    _mm256_storeu_si256((__m256i *)(void *)to, v);
+}
+
 /* Bytes 8 * part ... of 32, in order. */
 static inline __m256 lb_reals8(const int8_t *from, int part) {
     const __m256i places = _mm256_setr_epi8(-1, -1, -1, 0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3, /* -1 makes a zero */

@@ -80,6 +80,19 @@ static int is_dense(const int32_t shape[4], const int32_t stride[4]) {
     return 1;
 }
 
+/* n results of two operands, unaligned, and in the place of one that is dense. */
+static void expect_two(const lb_kernel *ref, const lb_kernel *k, const void *params, int round, int32_t n, int a_dense, int b_dense) {
+    if (n > MAX_X - 3)
+        return;
+    fill(x, MAX_X), fill(y, MAX_X);
+    void *args[4] = {x + round % 3, y + round % 2};
+    expect_same(ref, k, params, args, 2, (size_t)n, (size_t)round % 5, n);
+    if (a_dense)
+        expect_in_place(ref, k, params, args, 0, 2, n);
+    if (b_dense)
+        expect_in_place(ref, k, params, args, 1, 2, n);
+}
+
 void test_add_s8(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 600; round++) {
         lb_add_s8_params p = {.offset = (float)random_int(-1024, 1024) * (round % 5 ? 0.25f : round % 25 ? 1e9f : 1e37f)};
@@ -87,15 +100,7 @@ void test_add_s8(const lb_kernel *ref, const lb_kernel *k) {
         const float unit = round % 7 ? 1e-3f : round % 2 ? 1e30f : 1e-38f;
         p.a_multiplier = (float)random_int(1, 4000) * 1e-3f, p.b_multiplier = (float)random_int(-4000, 4000) * unit;
         p.lo = random_int(-128, 0), p.hi = random_int(0, 127);
-        if (n > MAX_X - 3)
-            continue;
-        fill(x, MAX_X), fill(y, MAX_X);
-        void *args[4] = {x + round % 3, y + round % 2};
-        expect_same(ref, k, &p, args, 2, (size_t)n, (size_t)round % 5, n);
-        if (is_dense(p.shape, p.a_stride))
-            expect_in_place(ref, k, &p, args, 0, 2, n);
-        if (is_dense(p.shape, p.b_stride))
-            expect_in_place(ref, k, &p, args, 1, 2, n);
+        expect_two(ref, k, &p, round, n, is_dense(p.shape, p.a_stride), is_dense(p.shape, p.b_stride));
     }
 }
 
@@ -107,15 +112,7 @@ void test_mul_s8(const lb_kernel *ref, const lb_kernel *k) {
             p.multiplier = 1.0f / (float)(1 << random_int(1, 9)); /* ties, and a zero point that is odd sends them elsewhere */
         p.a_zero = random_int(-128, 127), p.b_zero = random_int(-128, 127);
         p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
-        if (n > MAX_X - 3)
-            continue;
-        fill(x, MAX_X), fill(y, MAX_X);
-        void *args[4] = {x + round % 3, y + round % 2};
-        expect_same(ref, k, &p, args, 2, (size_t)n, (size_t)round % 5, n);
-        if (is_dense(p.shape, p.a_stride))
-            expect_in_place(ref, k, &p, args, 0, 2, n);
-        if (is_dense(p.shape, p.b_stride))
-            expect_in_place(ref, k, &p, args, 1, 2, n);
+        expect_two(ref, k, &p, round, n, is_dense(p.shape, p.a_stride), is_dense(p.shape, p.b_stride));
     }
 }
 

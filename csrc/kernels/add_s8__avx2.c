@@ -10,14 +10,6 @@ typedef struct {
     __m256i lo, hi;
 } terms;
 
-static inline __m256i load(const int8_t *from) {
-    return _mm256_loadu_si256((const __m256i *)(const void *)from);
-}
-
-static inline void store(int8_t *to, __m256i v) {
-    _mm256_storeu_si256((__m256i *)(void *)to, v);
-}
-
 /* Sums with an operand that was multiplied before. Where that is the first, it holds the offset, and x has none: adding 0 changes no sum.
  */
 static inline __m256i with_floats(const int8_t *x, const float *other, int first, const terms *t) {
@@ -29,7 +21,7 @@ static inline __m256i with_floats(const int8_t *x, const float *other, int first
 }
 
 static inline __m256i with_bytes(const int8_t *a, const int8_t *b, const terms *t) {
-    const __m256i x = load(a), y = load(b);
+    const __m256i x = lb_load32(a), y = lb_load32(b);
     __m256 v[4];
     for (int k = 0; k < 4; k++) {
         const __m256 left = _mm256_add_ps(_mm256_mul_ps(lb_apart8(x, k), t->ma), t->offset);
@@ -52,8 +44,8 @@ static void repeating(const int8_t *x, const lb_cyclic *other, int32_t cycle, in
     const int32_t end = (phase + count - 32) % cycle, step = 32 % cycle;
     const __m256i last = with_floats(x + count - 32, other->v + end, first, t);
     for (int32_t i = 0; i < count - 32; i += 32, phase = lb_next_phase(phase, step, cycle))
-        store(out + i, with_floats(x + i, other->v + phase, first, t));
-    store(out + count - 32, last);
+        lb_store32(out + i, with_floats(x + i, other->v + phase, first, t));
+    lb_store32(out + count - 32, last);
 }
 
 static void side_by_side(const int8_t *a, const int8_t *b, int8_t *out, int32_t count, const terms *t) {
@@ -66,8 +58,8 @@ static void side_by_side(const int8_t *a, const int8_t *b, int8_t *out, int32_t 
     }
     const __m256i last = with_bytes(a + count - 32, b + count - 32, t);
     for (int32_t i = 0; i < count - 32; i += 32)
-        store(out + i, with_bytes(a + i, b + i, t));
-    store(out + count - 32, last);
+        lb_store32(out + i, with_bytes(a + i, b + i, t));
+    lb_store32(out + count - 32, last);
 }
 
 /* Whatever the numbers, and operands that stand still along the last axis, or one of them where it is short. */

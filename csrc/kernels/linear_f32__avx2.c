@@ -17,10 +17,11 @@ static void single_row(const lb_linear_f32_params *p, const float *x, const floa
             s[i][0] = s[i][1] = _mm256_setzero_ps();
         int32_t k = 0;
         for (; k <= p->k - CHAINS; k += CHAINS, b += CHAINS * LB_TILE_COLUMNS) {
-            _mm_prefetch((const char *)(b + 16 * LB_TILE_COLUMNS), _MM_HINT_T0);
-            _mm_prefetch((const char *)(b + 17 * LB_TILE_COLUMNS), _MM_HINT_T0);
-            _mm_prefetch((const char *)(b + 18 * LB_TILE_COLUMNS), _MM_HINT_T0);
-            _mm_prefetch((const char *)(b + 19 * LB_TILE_COLUMNS), _MM_HINT_T0);
+            const uintptr_t soon = (uintptr_t)b + 64 * LB_TILE_COLUMNS; /* a number: behind the weights no pointer may lead */
+            _mm_prefetch((const char *)soon, _MM_HINT_T0);
+            _mm_prefetch((const char *)(soon + 64), _MM_HINT_T0);
+            _mm_prefetch((const char *)(soon + 128), _MM_HINT_T0);
+            _mm_prefetch((const char *)(soon + 192), _MM_HINT_T0);
 #pragma GCC unroll 4
             for (int i = 0; i < CHAINS; i++) {
                 const __m256 v = _mm256_broadcast_ss(x + k + i);

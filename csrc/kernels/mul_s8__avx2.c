@@ -10,14 +10,6 @@ typedef struct {
     __m256i lo, hi;
 } terms;
 
-static inline __m256i load(const int8_t *from) {
-    return _mm256_loadu_si256((const __m256i *)(const void *)from);
-}
-
-static inline void store(int8_t *to, __m256i v) {
-    _mm256_storeu_si256((__m256i *)(void *)to, v);
-}
-
 /* (a - a_zero) * (b - b_zero) as a * f + g with f = b - b_zero and g = -a_zero * f: all whole numbers below 2^24, times 2^24, so exact. */
 static inline __m256i by_floats(const int8_t *a, const float *f, const float *g, const terms *t) {
     const __m256 m = _mm256_mul_ps(t->m, _mm256_set1_ps(1 / LB_UNIT));
@@ -37,7 +29,7 @@ static inline __m256 scaled(__m256i product, const terms *t) {
 /* The zero points have 128 more, as the bytes have. */
 static inline __m256i by_bytes(const int8_t *a, const int8_t *b, __m256i za, __m256i zb, const terms *t) {
     const __m256i flip = _mm256_set1_epi8(-128), none = _mm256_setzero_si256();
-    const __m256i u = _mm256_xor_si256(load(a), flip), v = _mm256_xor_si256(load(b), flip);
+    const __m256i u = _mm256_xor_si256(lb_load32(a), flip), v = _mm256_xor_si256(lb_load32(b), flip);
     const __m256i u0 = _mm256_sub_epi16(_mm256_unpacklo_epi8(u, none), za), u1 = _mm256_sub_epi16(_mm256_unpackhi_epi8(u, none), za);
     const __m256i v0 = _mm256_sub_epi16(_mm256_unpacklo_epi8(v, none), zb), v1 = _mm256_sub_epi16(_mm256_unpackhi_epi8(v, none), zb);
     const __m256i low0 = _mm256_mullo_epi16(u0, v0), high0 = _mm256_mulhi_epi16(u0, v0);
@@ -61,8 +53,8 @@ static void repeating(const int8_t *a, const lb_cyclic *f, const lb_cyclic *g, i
     const int32_t end = (phase + count - 32) % cycle, step = 32 % cycle;
     const __m256i last = by_floats(a + count - 32, f->v + end, g->v + end, t);
     for (int32_t i = 0; i < count - 32; i += 32, phase = lb_next_phase(phase, step, cycle))
-        store(out + i, by_floats(a + i, f->v + phase, g->v + phase, t));
-    store(out + count - 32, last);
+        lb_store32(out + i, by_floats(a + i, f->v + phase, g->v + phase, t));
+    lb_store32(out + count - 32, last);
 }
 
 static void side_by_side(const int8_t *a, const int8_t *b, __m256i za, __m256i zb, int8_t *out, int32_t count, const terms *t) {
@@ -75,8 +67,8 @@ static void side_by_side(const int8_t *a, const int8_t *b, __m256i za, __m256i z
     }
     const __m256i last = by_bytes(a + count - 32, b + count - 32, za, zb, t);
     for (int32_t i = 0; i < count - 32; i += 32)
-        store(out + i, by_bytes(a + i, b + i, za, zb, t));
-    store(out + count - 32, last);
+        lb_store32(out + i, by_bytes(a + i, b + i, za, zb, t));
+    lb_store32(out + count - 32, last);
 }
 
 /* Whatever the multiplier, and operands that stand still along the last axis, or one of them where it is short. */
