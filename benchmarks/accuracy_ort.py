@@ -37,11 +37,12 @@ def settings() -> Iterator[Setting]:
             yield Setting(method, types)
 
 
-def session(model: bytes | str) -> Any:
+def session(model: bytes | str, threads: int = 1) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, threads, 1
+    options.add_session_config_entry("session.force_spinning_stop", "1")  # spins while it runs, not while others do
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
@@ -62,11 +63,17 @@ def quantized(case: Case) -> Iterator[tuple[Setting, list[list[NDArray[Any]]] | 
 
 def files(case: Case, wanted: Iterable[Setting], work: Path) -> Iterator[tuple[Setting, Path | str]]:
     """For each setting the quantized network's file in the folder, or the words with which ONNX Runtime gave up."""
+    logging.disable(logging.WARNING)  # quantizers talk
+    try:
+        yield from _files(case, wanted, work)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _files(case: Case, wanted: Iterable[Setting], work: Path) -> Iterator[tuple[Setting, Path | str]]:
     import onnx
     from onnxruntime import quantization as q
     from onnxruntime.quantization.shape_inference import quant_pre_process
-
-    logging.disable(logging.WARNING)
 
     class Reader(q.CalibrationDataReader):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -104,7 +111,6 @@ def files(case: Case, wanted: Iterable[Setting], work: Path) -> Iterator[tuple[S
             yield setting, out
         except Exception as e:
             yield setting, words(e)
-    logging.disable(logging.NOTSET)
 
 
 def words(e: Exception) -> str:

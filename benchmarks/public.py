@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from accuracy_cases import CASES, Case
 from accuracy_ort import Setting, files
+from accuracy_ort import session as in_onnxruntime
 from models_cases import digest
 
 import lowbit
@@ -43,12 +44,7 @@ def quantized(case: Case, guard: bool) -> Graph:
 
 
 def in_ort(path: Path, case: Case, threads: int) -> Callable[[], object]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, threads, 1
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = in_onnxruntime(str(path), threads)
     session.run(None, case.test[0])
     return lambda: session.run(None, case.test[0])
 

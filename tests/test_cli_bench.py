@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import lowbit
 from lowbit.cli import main
 from lowbit.errors import InputError
 from lowbit.runtime import timing
-from lowbit.runtime.timing import Timing, in_turns, pinned
+from lowbit.runtime.timing import Timing, in_turns, least_in_turns, pinned
 
 DEMO = str(Path(lowbit.__file__).parent / "demo" / "fashion_cnn.onnx")
 
@@ -141,6 +142,19 @@ def test_slow_ways_run_in_two_rounds_only(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_run_that_takes_longer_than_a_stretch_is_still_repeated() -> None:
     """One run in every round would be too few to find a quiet moment of the machine."""
     assert len(in_turns({"a": lambda: time.sleep(1.1 * timing.BLOCK)}, 2)["a"].ms) == 2 * timing.LEAST
+
+
+def test_candidates_run_one_by_one_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "SECONDS", 0.0)
+    monkeypatch.setattr(timing, "RUNS", 2)
+    ran: list[int] = []
+
+    def way(name: int) -> None:
+        ran.append(name)
+        time.sleep(0.002 * name)
+
+    one, three = least_in_turns([partial(way, 1), partial(way, 3)])
+    assert ran == [1, 3, 1, 3] and 2 <= one < three and three >= 6  # once to warm up, then until the time is over
 
 
 def test_least_and_median() -> None:

@@ -15,15 +15,15 @@ from lowbit.cli import main
 from lowbit.cli import search as verb
 from lowbit.dims import symbol
 from lowbit.ir.build import Builder
-from lowbit.mixed import scores
+from lowbit.runtime import timing
 from lowbit.types import TensorType
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "SECONDS", 0.0)
-        patch.setattr(scores, "RUNS", 1)
+        patch.setattr(timing, "SECONDS", 0.0)
+        patch.setattr(timing, "RUNS", 1)
         yield
 
 

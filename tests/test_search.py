@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -18,16 +17,16 @@ import lowbit
 from lowbit.errors import CalibrationError, InputError, LowbitWarning, QuantError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
-from lowbit.mixed import scores
 from lowbit.mixed import search as module
 from lowbit.mixed.costs import node_work, unit_ms
 from lowbit.mixed.order import Move, Option, moves
 from lowbit.mixed.result import Point, SearchResult, front
 from lowbit.mixed.rules import rules_for
-from lowbit.mixed.scores import fastest, in_turns
+from lowbit.mixed.scores import fastest
 from lowbit.mixed.units import find_units, results
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import RuleMatcher
+from lowbit.runtime import timing
 from lowbit.runtime.profile import Profile, Row
 from lowbit.types import Array, TensorType
 
@@ -65,8 +64,8 @@ def data(seed: int = 1, batches: int = 8) -> list[dict[str, Array]]:
 def _quick() -> Iterator[None]:
     """Times are measured once each: no test here is about how well."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scores, "SECONDS", 0.0)
-        patch.setattr(scores, "RUNS", 1)
+        patch.setattr(timing, "SECONDS", 0.0)
+        patch.setattr(timing, "RUNS", 1)
         yield
 
 
@@ -423,21 +422,6 @@ def test_the_fastest_is_the_best_of_those_that_are_as_fast_as_it_is_itself() -> 
     assert fastest(times, {0: 0.99, 4: 0.8, 7: 0.9, 9: 0.95}) == 7
     assert fastest(times, {0: 0.99, 4: 0.9, 7: 0.8, 9: 0.95}) == 4
     assert fastest({0: [1.0]}, {0: 0.5}) == 0
-
-
-def test_times_are_those_of_the_sessions_in_turns() -> None:
-    ran: list[int] = []
-
-    class Fake:
-        def __init__(self, name: int) -> None:
-            self.name = name
-
-        def run(self, _: Any) -> None:
-            ran.append(self.name)
-            time.sleep(0.002 * self.name)
-
-    one, three = in_turns([Fake(1), Fake(3)], {})  # type: ignore[list-item]
-    assert ran == [1, 3, 1, 3] and 2 <= one < three and three >= 6
 
 
 def test_of_equal_points_the_first_is_on_the_front() -> None:

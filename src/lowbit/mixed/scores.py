@@ -1,9 +1,8 @@
-"""How good a network is: by the user's metric, by the labels of samples, or by the noise of its outputs. And how long it takes."""
+"""How good a network is: by the user's metric, by the labels of samples, or by the noise of its outputs."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from lowbit.runtime.session import Session
 from lowbit.types import Array
 
 Metric = Callable[[Session], float]
-SECONDS, RUNS = 0.2, 5  # that a time is measured for, and how often at least
 
 
 class BadScore(InputError):
@@ -78,23 +76,6 @@ def top1(samples: Sequence[Sample], labels: Sequence[Array]) -> Metric:
         return right / rows
 
     return metric
-
-
-def in_turns(sessions: Sequence[Session], sample: Mapping[str, Array]) -> list[float]:
-    """The least time of a run of each session in ms, run by run in turns: a machine that is busy for a while is so for all of them."""
-    given = dict(sample)
-    for session in sessions:
-        session.run(given)  # compiled, and warm
-    best, runs, begun = [math.inf] * len(sessions), 0, time.perf_counter()
-    while runs < RUNS or time.perf_counter() - begun < SECONDS:
-        for i, session in enumerate(sessions):
-            start = time.perf_counter()
-            session.run(given)
-            best[i] = min(best[i], time.perf_counter() - start)
-        runs += 1
-        if time.perf_counter() - begun > 10 * SECONDS:
-            break  # so long that a run more or less says nothing
-    return [1000 * seconds for seconds in best]
 
 
 def fastest(times: Mapping[int, Sequence[float]], scores: Mapping[int, float]) -> int:

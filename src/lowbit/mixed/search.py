@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from lowbit.accuracy.brackets import Pair, decibels, noise_shares
@@ -35,7 +36,7 @@ from lowbit.mixed.given import Samples, given_as, need_goal
 from lowbit.mixed.order import Move, Option, after, moves
 from lowbit.mixed.result import Point, SearchResult, cost_of, front, layers_of, mix
 from lowbit.mixed.rules import rules_for
-from lowbit.mixed.scores import Metric, fastest, in_turns, outputs_db, scored
+from lowbit.mixed.scores import Metric, fastest, outputs_db, scored
 from lowbit.mixed.units import FLOAT, WIDTHS, Choice, find_units, uniform
 from lowbit.pipeline import compile, need_executor, need_float
 from lowbit.progress import progress
@@ -45,6 +46,7 @@ from lowbit.quantization.transform import QuantizationTransform
 from lowbit.report.text import decibels as said_db
 from lowbit.runtime.profile import Profile
 from lowbit.runtime.session import Session
+from lowbit.runtime.timing import least_in_turns
 
 COSTS = ("time", "bytes")
 TRIALS, MINUTES = 40, 10.0
@@ -151,7 +153,7 @@ class _Search:
         least = self.limits.least if metric is None else score - max_drop
         self.limits = replace(self.limits, least=least)
         self.profiles[FLOAT] = self.profile(session)
-        (ms,) = in_turns([session], self.samples.held[0])
+        (ms,) = self.least_ms([session])
         self.points.append(Point("float", score, weight_bytes(self.graph), ms, self.bits(self.floats), True, (FloatRule(".*"),)))
         self.choices.append(self.floats)
         self.known[tuple(self.floats.values())] = self.points[0]
@@ -365,11 +367,14 @@ class _Search:
         for count in dict.fromkeys((len(narrow), len(narrow) // 2, len(narrow) // 4)):
             yield from self.trial({**now, **dict.fromkeys(narrow[:count], "int8")})
 
+    def least_ms(self, sessions: Sequence[Session]) -> list[float]:
+        return least_in_turns([partial(session.run, dict(self.samples.held[0])) for session in sessions])
+
     def timed(self, sessions: Sequence[Session]) -> list[float]:
         """The least time of each session in ms, in turns with the float network, which tells whether the machine is busy otherwise."""
         least = [math.inf] * len(sessions)
         for _ in range(ATTEMPTS):
-            *times, reference = in_turns([*sessions, self.reference], self.samples.held[0])
+            *times, reference = self.least_ms([*sessions, self.reference])
             least = [min(pair) for pair in zip(least, times, strict=True)]
             if reference < self.points[0].ms:
                 self.points[0] = replace(self.points[0], ms=reference)
