@@ -9,14 +9,14 @@ import pytest
 
 from lowbit.cli import main
 from lowbit.cli.demo import ROAD, SEEN, UNSEEN, arrays, prepare
-from lowbit.mixed import scores
+from lowbit.runtime import timing
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def test_the_whole_road_runs_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(scores, "SECONDS", 0.0)  # that the search takes for each time
+    monkeypatch.setattr(timing, "SECONDS", 0.0)  # that the search takes for each time
     assert main(["demo", "--files", "fashion"]) == 0
     printed = [line.removeprefix("next   ") for line in capsys.readouterr().out.splitlines() if line.startswith("next   ")]
     assert printed == [line.format("fashion") for line in ROAD]
