@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 import lowbit
 from lowbit.cli import main
 from lowbit.errors import InputError
-from lowbit.runtime import timing
+from lowbit.runtime import native, timing
 from lowbit.runtime.timing import Timing, in_turns, least_in_turns, pinned
 
 DEMO = str(Path(lowbit.__file__).parent / "demo" / "fashion_cnn.onnx")
@@ -104,6 +105,8 @@ def test_a_setting_of_onnx_runtime_that_does_not_run_the_network_is_left_out(
     [
         ([DEMO], 1, "--shapes batch=1"),
         ([DEMO, DEMO], 2, "named twice"),
+        ([DEMO, "--shapes", "batch=0"], 2, "nothing is computed: the output is empty (logits: float32[0, 10])"),
+        ([DEMO, "--shapes", "batch=-1"], 2, "-1 is no size, they are from 0 on.\n  Try: --shapes batch=1"),
         ([DEMO, "--shapes", "batch=1", "--threads", "4000"], 2, "this process may use"),
         ([DEMO, "--shapes", "batch=1", "--threads", "0"], 2, "not a whole number from 1 on"),
         ([DEMO, "--shapes", "batch=1", "--rounds", "0"], 2, "not a whole number from 1 on"),
@@ -118,6 +121,48 @@ def test_what_cannot_be_measured_is_said(arguments: list[str], code: int, said: 
         found = int(str(e.code))
     assert found == code
     assert said in capsys.readouterr().err
+
+
+def test_a_file_is_one_network_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(DEMO, tmp_path / "a.onnx")
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", "a.onnx", "./a.onnx", "--shapes", "batch=1"]) == 2
+    assert "./a.onnx: this file is named twice, as a.onnx before" in capsys.readouterr().err
+    (tmp_path / "b.onnx").symlink_to("a.onnx")
+    assert main(["bench", "a.onnx", "b.onnx", "--shapes", "batch=1"]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "b.onnx: this file is named twice, as a.onnx before" in said
+        and "Try: it once; or a copy of it, to see how far two times of one network lie apart" in said
+    )
+
+
+def test_files_of_the_same_name_are_told_apart_by_their_folders() -> None:
+    from lowbit.cli.bench import labels
+
+    assert labels(["x/a.onnx", "x/b.onnx"]) == {"x/a.onnx": "a.onnx", "x/b.onnx": "b.onnx"}
+    assert labels(["a.onnx", "d/a.onnx"]) == {"a.onnx": "a.onnx", "d/a.onnx": "d/a.onnx"}
+    found = labels(["/m/new/int8/a.onnx", "/m/old/int8/a.onnx", "/m/b.onnx"])
+    assert found == {"/m/new/int8/a.onnx": "new/int8/a.onnx", "/m/old/int8/a.onnx": "old/int8/a.onnx", "/m/b.onnx": "b.onnx"}
+
+
+def test_layers_of_networks_of_the_same_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "d").mkdir()
+    for at in (tmp_path / "a.onnx", tmp_path / "d" / "a.onnx"):
+        shutil.copy(DEMO, at)
+    paths = [str(tmp_path / "d" / "a.onnx"), str(tmp_path / "a.onnx")]
+    assert main(["bench", *paths, "--shapes", "batch=1", "--rounds", "1", "--layers"]) == 0
+    assert "in d/a.onnx" in capsys.readouterr().out
+
+
+def test_the_machine_is_told_with_what_is_built_and_what_runs_on_it() -> None:
+    from lowbit.cli.bench import machine
+
+    found = machine()
+    assert found["isas_built"] == list(native.isas())
+    assert found["isas_on_this_cpu"] == [i for i in native.isas() if any(k.available for k in native.kernels() if k.isa == i)]
 
 
 def test_a_size_that_no_network_has_is_refused(small: str, capsys: pytest.CaptureFixture[str]) -> None:

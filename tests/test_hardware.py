@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,6 +140,9 @@ def test_detect_says_what_the_compiled_library_found() -> None:
     hw = Hardware.detect()
     assert hw.features == lowbit._native.cpu_features()
     assert hw.isas == lowbit._native.isas()
+    assert hw.isas_on_this_cpu == tuple(i for i in hw.isas if any(a for _, isa, a in lowbit._native.kernels() if isa == i))
+    told = hw.to_dict()
+    assert (told["isas_built"], told["isas_on_this_cpu"]) == (hw.isas, hw.isas_on_this_cpu) and "isas" not in told
     assert replace(hw, load=None) == replace(Hardware.detect(), load=None)
 
 
@@ -392,3 +397,35 @@ def test_doctor_tells_the_measurement(capsys: pytest.CaptureFixture[str], monkey
     out = capsys.readouterr().out
     assert "read memory" in out and "20.0 GB/s" in out and "12.5" in out and "blocks of 128" in out
     assert "because measured, int8: the smallest batch with 90% of the best; 1: 5 GMAC/s" in out
+
+
+def test_what_a_busy_machine_did_not_reach_is_counted_and_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOWBIT_ISA", raising=False)
+    late = measure([Cache(2, "unified", 1 << 12)], seconds=1e-9)  # over before the first product
+    assert late.products == () and late.not_reached == len(plan([Cache(2, "unified", 1 << 12)]))
+    monkeypatch.setattr(Hardware, "measure", lambda hw, seconds: late)
+    assert main(["doctor", "--seconds", "0.5"]) == 0
+    out = capsys.readouterr().out
+    assert f"nothing was measured: the time of --seconds 0.5 was over before the first of {late.not_reached} products" in out
+    assert "Try: lowbit doctor --seconds 2, or again when the machine is idle" in out and "GMAC/s   cores" not in out
+    part = replace(measured(u8=12.5, s8_1=5), not_reached=3)
+    monkeypatch.setattr(Hardware, "measure", lambda hw, seconds: part)
+    assert main(["doctor", "--seconds", "0.5"]) == 0
+    out = capsys.readouterr().out
+    assert "12.5" in out and "3 products were not reached in the time of --seconds 0.5" in out
+
+
+def test_the_time_of_a_measurement_begins_when_its_arrays_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine making them takes longer than the whole measurement may."""
+    from lowbit.hardware import measure as measuring
+
+    late = [0.0]
+    clock, work = time.perf_counter, measuring._work
+
+    def slow(case: Case, rng: np.random.Generator) -> Any:
+        late[0] += 10
+        return work(case, rng)
+
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + late[0])
+    monkeypatch.setattr(measuring, "_work", slow)
+    assert measure([Cache(2, "unified", 1 << 12)], seconds=0.3).products

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from typing import Any
 
@@ -392,3 +394,16 @@ def test_threads_and_instruction_sets_that_do_not_exist_are_refused() -> None:
         Session(network(), threads=0)
     with pytest.raises(InputError, match="isa=sse9 is not an instruction set of this build"):
         Session(network(), isa="sse9")
+
+
+def test_a_session_stays_in_its_process_and_says_what_to_send_instead() -> None:
+    b = Builder()
+    x = b.input("x", TensorType((3,), "float32"))
+    session = Session(b.finish({"y": b.add("relu", x)}))
+    for carry in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(InputError, match="a Session cannot be copied or sent to another process") as e:
+            carry(session)
+        assert e.value.hint == "send session.graph, or the path of the file, and call lowbit.compile there"
+    sent = pickle.loads(pickle.dumps(session.graph))
+    feed = {"x": np.array([-1, 0, 2], np.float32)}
+    assert same(Session(sent).run(feed), session.run(feed))

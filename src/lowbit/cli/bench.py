@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,9 +74,7 @@ class Subject:
 def main(args: argparse.Namespace) -> None:
     if args.against and importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("ONNX Runtime is not installed", where="--against ort", hint="pip install onnxruntime")
-    twice = [m for m in args.models if args.models.count(m) > 1]
-    if twice:
-        raise UsageError("the same network is named twice", where=twice[0])
+    need_different(args.models)
     threads, cpus = args.threads or threads_of.count(), Hardware.detect().usable_cpus
     if threads > cpus:
         raise UsageError(
@@ -94,6 +93,32 @@ def main(args: argparse.Namespace) -> None:
     show(rows)
     if profiles:
         show_layers(profiles)
+
+
+def need_different(models: Sequence[str]) -> None:
+    """An error where one file is named twice, by whatever paths."""
+    for i, name in enumerate(models):
+        for before in models[:i]:
+            if name == before or (os.path.exists(name) and os.path.exists(before) and os.path.samefile(name, before)):
+                hint = "it once; or a copy of it, to see how far two times of one network lie apart"
+                raise UsageError(f"this file is named twice, as {before} before", where=name, hint=hint)
+
+
+def labels(models: Sequence[str]) -> dict[str, str]:
+    """Short names: the file's, with as many folders before it as tell it from the others.
+
+    >>> labels(["m/a.onnx", "m/int8/b.onnx", "m/int4/b.onnx"])
+    {'m/a.onnx': 'a.onnx', 'm/int8/b.onnx': 'int8/b.onnx', 'm/int4/b.onnx': 'int4/b.onnx'}
+    """
+
+    def tail(name: str, count: int) -> str:
+        return "/".join(Path(name).parts[-count:])
+
+    found = {}
+    for name in models:
+        counts = range(1, len(Path(name).parts) + 1)
+        found[name] = next((tail(name, n) for n in counts if [tail(m, n) for m in models].count(tail(name, n)) == 1), name)
+    return found
 
 
 def load_all(args: argparse.Namespace) -> dict[str, Graph]:
@@ -123,8 +148,19 @@ def subject(name: str, graph: Graph, args: argparse.Namespace, threads: int, wor
     random = tuple(v.name for v in graph.inputs if v.name not in feeds)
     feeds |= {v.name: random_array(v.name, v.type, rng) for v in graph.inputs if v.name in random}
     session = compile(graph, threads=threads, isa=args.isa, tune=args.tune)
-    session.run(feeds)  # compiles for these shapes; what is wrong with the inputs is said here
+    made = session.run(feeds)  # compiles for these shapes; what is wrong with the inputs is said here
+    need_outputs(name, made)
     return Subject(name, session, feeds, random, in_ort(name, graph, feeds, threads, work) if args.against else {})
+
+
+def need_outputs(name: str, made: Mapping[str, Array]) -> None:
+    """An error where nothing is computed: a batch of no samples takes no time, and that says nothing."""
+    if any(y.size for y in made.values()):
+        return
+    empty = ", ".join(f"{n}: {y.dtype}{list(y.shape)}" for n, y in made.items())
+    what = "the output is" if len(made) == 1 else "all outputs are"
+    hint = "arrays that hold samples, or --shapes with sizes from 1 on, as in --shapes batch=1"
+    raise UsageError(f"nothing is computed: {what} empty ({empty})", where=name, hint=hint)
 
 
 def in_ort(name: str, graph: Graph, feeds: dict[str, Array], threads: int, work: Path) -> dict[str, Callable[[], Sequence[Array]]]:
@@ -177,7 +213,13 @@ def layer_json(r: Row) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     hw = Hardware.detect()
-    return {"cpu": hw.cpu, "cpus": hw.usable_cpus, "isas": list(native.isas()), "load": hw.load}
+    return {
+        "cpu": hw.cpu,
+        "cpus": hw.usable_cpus,
+        "isas_built": list(hw.isas),
+        "isas_on_this_cpu": list(hw.isas_on_this_cpu),
+        "load": hw.load,
+    }
 
 
 def show(rows: list[dict[str, Any]]) -> None:
@@ -203,12 +245,13 @@ def show(rows: list[dict[str, Any]]) -> None:
 def show_layers(profiles: dict[str, Profile]) -> None:
     """One table of a single network's layers; for several, each layer's time beside the first network's."""
     (name, first), *others = profiles.items()
+    short = labels(list(profiles))
     if not others:
         say(f"\n{first}")
     before = by_layer(first)
     for other, profile in others:
         mine = by_layer(profile)
-        columns = {"layer": "left", "kernels": "left", "ms": "right", f"in {Path(name).name}": "right", "ratio": "right", "": "left"}
+        columns = {"layer": "left", "kernels": "left", "ms": "right", f"in {short[name]}": "right", "ratio": "right", "": "left"}
         cells = [compared(layer, ms, before.get(layer), profile) for layer, ms in mine.items()]
         say("")
         table(f"{other}: {profile.ms:.4g} ms", columns, cells)

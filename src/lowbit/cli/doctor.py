@@ -44,7 +44,7 @@ def main(args: argparse.Namespace) -> None:
     show(machine(hw))
     show_kernels()
     if measured is not None:
-        show_measurement(measured)
+        show_measurement(measured, args.seconds)
     else:
         print(f"measurement   {'left out (--quick)' if can_run else f'not possible: LOWBIT_ISA={cap}'}")
     print("\nhints")
@@ -138,7 +138,11 @@ def show_kernels() -> None:
     table("", {"contract": "left", "runs": "left", "built": "left"}, rows)
 
 
-def show_measurement(m: Measurement) -> None:
+def show_measurement(m: Measurement, seconds: float) -> None:
+    longer = f"  Try: lowbit doctor --seconds {max(2.0, 4 * seconds):g}, or again when the machine is idle"
+    if not m.products:
+        print(f"nothing was measured: the time of --seconds {seconds:g} was over before the first of {m.not_reached} products\n{longer}")
+        return
     print(f"measured in {m.seconds:.1f} s; integer products by backend {m.backend!r}, which packs the weights at every call")
     for b in m.bandwidth:
         print(f"  read {b.level:7} {b.gb_per_s:6.1f} GB/s")
@@ -164,6 +168,8 @@ def show_measurement(m: Measurement) -> None:
         "waited": "right",
     }
     table("", columns, rows)
+    if m.not_reached:
+        print(f"{m.not_reached} products were not reached in the time of --seconds {seconds:g}: the machine is slow or busy\n{longer}")
 
 
 def _version(package: str) -> str:

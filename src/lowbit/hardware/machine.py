@@ -44,6 +44,7 @@ class Hardware:
     governor_driver: str | None = None
     gpus: tuple[Gpu, ...] | None = None  # None: nobody was asked
     gpu_note: str = NOT_ASKED
+    isas_on_this_cpu: tuple[str, ...] = ("ref",)  # of `isas`, those that it runs
 
     @staticmethod
     def detect(*, gpu: bool = False, root: str | Path = "/") -> Hardware:
@@ -74,6 +75,7 @@ class Hardware:
             governor_driver=driver,
             gpus=gpus,
             gpu_note=note,
+            isas_on_this_cpu=native.isas_on_this_cpu(),
         )
 
     def cache(self, level: int) -> Cache | None:
@@ -111,7 +113,8 @@ class Hardware:
         """A JSON-able form, with the facts that are derived."""
         i = self.instruction
         gpus = None if self.gpus is None else [asdict(g) | {"features": list(g.features), "because": g.because} for g in self.gpus]
-        return asdict(self) | {"gpus": gpus, "threads": self.threads, "instruction": None if i is None else i.title}
+        facts = {"isas_built" if name == "isas" else name: value for name, value in asdict(self).items()}
+        return facts | {"gpus": gpus, "threads": self.threads, "instruction": None if i is None else i.title}
 
 
 def _affinity() -> frozenset[int]:

@@ -79,13 +79,14 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The numbers, and what they were measured with. `isa_cap` is LOWBIT_ISA at that time."""
+    """The numbers, and what they were measured with. `isa_cap` is LOWBIT_ISA at that time, `not_reached` the products left out."""
 
     seconds: float
     backend: str
     isa_cap: str | None
     products: tuple[Product, ...]
     bandwidth: tuple[Bandwidth, ...]
+    not_reached: int = 0
 
     def product(self, left: str, right: str, m: int, block: int | None = None, asymmetric: bool = False) -> Product | None:
         """The product of this kind, if it was measured."""
@@ -115,11 +116,12 @@ def measure(caches: Sequence[Cache], seconds: float = 0.3) -> Measurement:
     rng = np.random.default_rng(0)
     works = {c: _work(c, rng) for c in cases}
     buffers = {(level, size): _read(size) for level, size in reads(caches)}
-    times = _take_turns([*buffers.values(), *works.values()], start, seconds)
+    ready = time.perf_counter()  # filling buffers takes a second on a busy machine: it is none of the time to measure in
+    times = _take_turns([*buffers.values(), *works.values()], ready, seconds)
     bandwidth = tuple(Bandwidth(level, size, size / t[0].wall / 1e9) for (level, size), t in zip(buffers, times) if t)
     products = tuple(_product(c, t) for c, t in zip(cases, times[len(buffers) :]) if t)
     cap = os.environ.get("LOWBIT_ISA") or None
-    return Measurement(time.perf_counter() - start, next(reversed(BACKENDS)), cap, products, bandwidth)
+    return Measurement(time.perf_counter() - start, next(reversed(BACKENDS)), cap, products, bandwidth, len(cases) - len(products))
 
 
 def plan(caches: Sequence[Cache]) -> tuple[Case, ...]:

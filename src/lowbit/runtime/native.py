@@ -174,6 +174,11 @@ def isas() -> tuple[str, ...]:
     return _native.isas()
 
 
+def isas_on_this_cpu() -> tuple[str, ...]:
+    """Of them, those that this CPU runs."""
+    return tuple(isa for isa in isas() if any(k.available for k in kernels() if k.isa == isa))
+
+
 def check_isa(isa: object) -> None:
     """An InputError unless `isa` (or None) and LOWBIT_ISA are instruction sets of this build."""
     for what, limit in (("LOWBIT_ISA", os.environ.get("LOWBIT_ISA")), ("isa", isa)):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from threading import Lock
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -175,6 +175,13 @@ class Session:
         """How long each kernel takes, in the fastest of some runs."""
         checked = check_inputs(self.graph, self._named(arrays))
         return profiled(self._for_shapes(checked).parts, dict(checked), whole("repeats", repeats, 1))
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            "a Session cannot be copied or sent to another process: it holds addresses in this one",
+            where=self.graph.name,
+            hint="send session.graph, or the path of the file, and call lowbit.compile there",
+        )
 
     def _for_shapes(self, arrays: Mapping[str, Array]) -> _Program:
         """The program for the shapes of these arrays."""
