@@ -22,6 +22,7 @@ typedef struct {
     PyObject *array_type; /* numpy.ndarray */
     array_spec *specs;    /* of the inputs, then of the outputs */
     int inputs, outputs, steps;
+    Py_ssize_t rows, batch; /* the steps are for `rows` of `batch` rows of all inputs and outputs */
 } plan_object;
 
 /* NumPy's array interface, C side (numpy.org/doc/stable/reference/arrays.interface.html): what a capsule `__array_struct__` holds. The
@@ -158,14 +159,45 @@ static void plan_dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
+/* All arrays have as many rows, and a slice is no more of them than there are. */
+static int parse_rows(plan_object *self, Py_ssize_t rows) {
+    self->rows = self->batch = rows;
+    for (int i = 0; rows && i < self->inputs + self->outputs; i++) {
+        const array_spec *s = &self->specs[i];
+        if (rows < 0 || !s->kind || !s->rank || s->shape[0] < rows || (i && s->shape[0] != self->batch)) {
+            PyErr_Format(PyExc_ValueError, "arrays have no slices of %zd rows", rows);
+            return -1;
+        }
+        self->batch = s->shape[0];
+    }
+    return 0;
+}
+
+/* All steps for all slices; the last one may have rows of the one before, which come out the same. `times` are their sums. */
+static int run_slices(const plan_object *self, void *const *addresses, void **at, int64_t *times, int64_t *once) {
+    const int arrays = self->inputs + self->outputs;
+    if (times)
+        memset(times, 0, sizeof *times * (size_t)self->steps);
+    for (Py_ssize_t row = 0; row == 0 || row < self->batch; row += self->rows ? self->rows : 1) {
+        const Py_ssize_t first = row < self->batch - self->rows ? row : self->batch - self->rows;
+        for (int i = 0; i < arrays; i++)
+            at[i] = self->rows ? (char *)addresses[i] + self->specs[i].bytes / self->batch * first : addresses[i];
+        if (lb_plan_run(self->plan, at, at + self->inputs, once) < 0)
+            return -1;
+        for (int s = 0; times && s < self->steps; s++)
+            times[s] += once[s];
+    }
+    return 0;
+}
+
 static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     PyObject *given, *inputs, *outputs, *array_type, *keep;
-    Py_ssize_t arena, scratch;
+    Py_ssize_t arena, scratch, rows;
     int threads;
     if (keywords && PyDict_Size(keywords))
         return PyErr_Format(PyExc_TypeError, "Plan takes no keywords");
-    if (!PyArg_ParseTuple(arguments, "O!O!O!nniOO:Plan", &PyTuple_Type, &given, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &arena,
-                          &scratch, &threads, &array_type, &keep))
+    if (!PyArg_ParseTuple(arguments, "O!O!O!nninOO:Plan", &PyTuple_Type, &given, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &arena,
+                          &scratch, &threads, &rows, &array_type, &keep))
         return NULL;
     const Py_ssize_t count = PyTuple_Size(given), ins = PyTuple_Size(inputs), outs = PyTuple_Size(outputs);
     if (arena < 0 || scratch < 0 || count > INT_MAX || ins > INT_MAX / 2 || outs > INT_MAX / 2)
@@ -183,6 +215,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *key
         PyErr_NoMemory();
     for (Py_ssize_t i = 0; ok && i < ins + outs; i++)
         ok = parse_spec(PyTuple_GetItem(i < ins ? inputs : outputs, i < ins ? i : i - ins), &self->specs[i]) == 0;
+    ok = ok && parse_rows(self, rows) == 0;
     for (Py_ssize_t i = 0; ok && i < count; i++)
         ok = parse_plan_step(PyTuple_GetItem(given, i), &steps[i], self, arena) == 0;
     if (ok && !(self->plan = lb_plan_new(steps, (int)count, (size_t)arena, (size_t)scratch, threads))) {
@@ -217,8 +250,8 @@ static PyObject *plan_run(PyObject *object, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "O!O!|p:run", &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &timed))
         return NULL;
     const size_t pointers = (size_t)(self->inputs + self->outputs);
-    void **addresses = PyMem_Malloc(sizeof *addresses * (pointers + 1));
-    int64_t *times = timed ? PyMem_Malloc(sizeof *times * ((size_t)self->steps + 1)) : NULL;
+    void **addresses = PyMem_Malloc(sizeof *addresses * 2 * (pointers + 1));
+    int64_t *times = timed ? PyMem_Malloc(sizeof *times * 2 * ((size_t)self->steps + 1)) : NULL;
     int status = addresses && (times || !timed) ? 0 : -1;
     if (status == 0 &&
         (parse_addresses(inputs, self->inputs, addresses) < 0 || parse_addresses(outputs, self->outputs, addresses + self->inputs) < 0)) {
@@ -228,7 +261,7 @@ static PyObject *plan_run(PyObject *object, PyObject *arguments) {
     }
     if (status == 0) {
         PyThreadState *state = PyEval_SaveThread();
-        status = lb_plan_run(self->plan, addresses, addresses + self->inputs, times);
+        status = run_slices(self, addresses, addresses + pointers, times, times ? times + self->steps : NULL);
         PyEval_RestoreThread(state);
     }
     PyObject *result = NULL;
@@ -250,13 +283,13 @@ static PyObject *plan_run(PyObject *object, PyObject *arguments) {
 static PyObject *plan_on(PyObject *object, PyObject *const *arguments, Py_ssize_t count) {
     plan_object *self = (plan_object *)object;
     enum { FEW = 16 };
-    void *few[FEW], **addresses = few;
+    void *few[2 * FEW], **addresses = few;
     if (count != 2 || !PyTuple_Check(arguments[0]) || !PyTuple_Check(arguments[1]))
         return PyErr_Format(PyExc_TypeError, "on takes a tuple of inputs and a tuple of outputs");
     if (PyTuple_Size(arguments[0]) != self->inputs || PyTuple_Size(arguments[1]) != self->outputs)
         return Py_NewRef(Py_False);
     const int all = self->inputs + self->outputs;
-    if (all > FEW && !(addresses = PyMem_Malloc(sizeof *addresses * (size_t)all)))
+    if (all > FEW && !(addresses = PyMem_Malloc(sizeof *addresses * 2 * (size_t)all)))
         return PyErr_NoMemory();
     int fits = 1, status = 0;
     for (int i = 0; fits && i < all; i++) {
@@ -268,7 +301,7 @@ static PyObject *plan_on(PyObject *object, PyObject *const *arguments, Py_ssize_
     fits = fits && !overlapping(self, addresses);
     if (fits) {
         PyThreadState *state = PyEval_SaveThread();
-        status = lb_plan_run(self->plan, addresses, addresses + self->inputs, NULL);
+        status = run_slices(self, addresses, addresses + all, NULL, NULL);
         PyEval_RestoreThread(state);
     }
     if (addresses != few)
@@ -287,7 +320,7 @@ static PyType_Slot plan_slots[] = {
     {Py_tp_new, (void *)plan_new},
     {Py_tp_dealloc, (void *)plan_dealloc},
     {Py_tp_methods, plan_methods},
-    {Py_tp_doc, (void *)"Plan(steps, inputs, outputs, arena bytes, scratch bytes, threads, array type, keep): see _native.pyi."},
+    {Py_tp_doc, (void *)"Plan(steps, inputs, outputs, arena bytes, scratch bytes, threads, rows, array type, keep): see _native.pyi."},
     {0, NULL},
 };
 

@@ -1,6 +1,7 @@
 """From an integer graph to kernel calls on one arena: layout, choice of kernels, memory. The native session and the C printer read it."""
 
 from lowbit.ir.graph import Graph
+from lowbit.plan.batch import batch_symbol, rows_at_once
 from lowbit.plan.build import build
 from lowbit.plan.fuse import fuse
 from lowbit.plan.kernels import Packed
@@ -19,12 +20,14 @@ __all__ = [
     "Slot",
     "Step",
     "Target",
+    "batch_symbol",
     "build",
     "channels_last",
     "fuse",
     "join_tables",
     "physical",
     "real_weights",
+    "rows_at_once",
     "segments",
     "unsupported",
 ]

@@ -76,7 +76,7 @@ def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profil
         if isinstance(part, Native):
             runs = [part.run(env, True) for _ in range(max(1, repeats))]
             times = min((r for r in runs if r is not None), key=sum)
-            rows += [row(s, t / 1e6, part.threads) for s, t in zip(part.plan.steps, times, strict=True)]
+            rows += [row(s, t / 1e6, part.threads, part.slices) for s, t in zip(part.plan.steps, times, strict=True)]
         else:
             start = perf_counter_ns()
             part.run(env)
@@ -86,8 +86,8 @@ def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profil
     return Profile(tuple(rows))
 
 
-def row(step: Step, ms: float, threads: int) -> Row:
-    """A step and its time."""
+def row(step: Step, ms: float, threads: int, slices: int = 1) -> Row:
+    """A step and its time, of all slices of a batch."""
     kind = "float" if "f32" in step.contract.split("_")[1:2] else "integer"
     most = peak(kind, step.isa) * threads if step.macs else None
-    return Row(step.layer, step.op, step.kernel, ms, step.macs, step.bound, most)
+    return Row(step.layer, step.op, step.kernel, ms, step.macs * slices, step.bound, most)

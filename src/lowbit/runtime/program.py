@@ -33,14 +33,16 @@ class Native:
 
     native = True
 
-    def __init__(self, graph: Graph, target: Target, packed: Packed) -> None:
+    def __init__(self, graph: Graph, target: Target, packed: Packed, batch: int | None = None) -> None:
+        """`batch`: the first axis of inputs and outputs, of which the graph is of a slice; slices follow each other, and may overlap."""
         self.plan = build(graph, target, packed)
         self.threads = target.threads
-        made = executable(self.plan, target.threads)
+        made = executable(self.plan, target.threads, batch)
         self._on, self._run = made.on, made.run
         self.inputs = tuple(v.name for v in self.plan.inputs)
         self.outputs = tuple(v.name for v in self.plan.outputs.values())
-        self._shapes = tuple((tuple(int(d) for d in v.shape), v.type.dtype.numpy) for v in self.plan.outputs.values())
+        self._shapes = tuple((whole_shape(v, batch), v.type.dtype.numpy) for v in self.plan.outputs.values())
+        self.slices = 1 if batch is None else -(-batch // int(self.plan.inputs[0].shape[0]))
 
     def empty(self) -> tuple[Array, ...]:
         """Arrays for the outputs."""
@@ -88,8 +90,8 @@ def verify(x: Array, check: Check) -> None:
         raise InputError(f"index {bad} is outside an axis of {check.size} elements", where=check.where)
 
 
-def executable(plan: Plan, threads: int) -> _native.Plan:
-    """The plan in C. It keeps the constants alive whose addresses it holds."""
+def executable(plan: Plan, threads: int, batch: int | None = None) -> _native.Plan:
+    """The plan in C, run over slices of a batch if there is one. It keeps the constants alive whose addresses it holds."""
     contracts = native.contracts()
     index = {(k.contract.name, k.isa): k.index for k in native.kernels()}
     keep = [np.ascontiguousarray(c) for c in plan.constants]
@@ -111,11 +113,17 @@ def executable(plan: Plan, threads: int) -> _native.Plan:
         )
         for step in plan.steps
     )
-    inputs, outputs = (tuple(map(spec, values)) for values in (plan.inputs, plan.outputs.values()))
-    return _native.Plan(steps, inputs, outputs, plan.arena_bytes, plan.scratch_bytes, threads, np.ndarray, keep)
+    inputs, outputs = (tuple(spec(v, batch) for v in values) for values in (plan.inputs, plan.outputs.values()))
+    rows = 0 if batch is None else int(plan.inputs[0].shape[0])
+    return _native.Plan(steps, inputs, outputs, plan.arena_bytes, plan.scratch_bytes, threads, rows, np.ndarray, keep)
 
 
-def spec(v: Value) -> _native.Spec:
+def whole_shape(v: Value, batch: int | None) -> tuple[int, ...]:
+    shape = tuple(int(d) for d in v.shape)
+    return shape if batch is None else (batch, *shape[1:])
+
+
+def spec(v: Value, batch: int | None = None) -> _native.Spec:
     """What an array of this type is in NumPy's array interface."""
     dtype = v.type.dtype.numpy
-    return dtype.kind, dtype.itemsize, tuple(int(d) for d in v.shape)
+    return dtype.kind, dtype.itemsize, whole_shape(v, batch)

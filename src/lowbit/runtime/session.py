@@ -19,7 +19,7 @@ from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, PackedConstants, Value, need_graph
 from lowbit.ir.interp import check_inputs
-from lowbit.plan import Packed, Target, physical, real_weights, segments
+from lowbit.plan import Packed, Target, batch_symbol, physical, real_weights, rows_at_once, segments
 from lowbit.plan.pages import LARGE, Shelf
 from lowbit.runtime import native, sources
 from lowbit.runtime import threads as threads_of
@@ -80,6 +80,7 @@ class Session:
         self._packed = Packed(ready, Shelf() if large else None)
         self._lock = Lock()
         self._symbols = graph.symbols
+        self._batch = batch_symbol(graph)
         self._names = tuple(v.name for v in graph.inputs)
         self._keys = frozenset(self._names)
         self._outputs = tuple(graph.outputs)
@@ -198,17 +199,29 @@ class Session:
         with self._lock:
             found = self._programs.get(key)
             if found is None:
-                found = self._compile(bind(self._real, binding))
+                found = self._sliced(self._compile(bind(self._real, binding)), binding)
                 while len(self._programs) >= CACHED_SHAPES:
                     self._programs.pop(next(iter(self._programs)))
                 self._programs[key] = found
         return found
 
-    def _compile(self, graph: Graph) -> _Program:
+    def _sliced(self, whole: _Program, binding: dict[str, int]) -> _Program:
+        """The program, or one that does the same in slices of the batch, where those stay in caches and the whole does not."""
+        only = whole.parts[0] if len(whole.parts) == 1 else None
+        if not isinstance(only, Native) or self._batch is None:
+            return whole
+        batch, plan = binding[self._batch], only.plan
+        rows = rows_at_once(batch, plan.arena_bytes, plan.constant_bytes, self.target.threads)
+        if rows == batch:
+            return whole
+        slices = self._compile(bind(self._real, {**binding, self._batch: rows}), batch)
+        return replace(slices, outputs=whole.outputs)
+
+    def _compile(self, graph: Graph, batch: int | None = None) -> _Program:
         ready = physical(graph)
         target = tuned(ready, self.target) if self._tune else self.target
         parts = segments(ready, target, self._packed)
-        made = tuple(Native(s.graph, target, self._packed) if s.native else Interpreted(s.graph) for s in parts)
+        made = tuple(Native(s.graph, target, self._packed, batch) if s.native else Interpreted(s.graph) for s in parts)
         values = tuple(v.name for v in ready.outputs.values())
         constants = {name: ready.constants[name].data for name in values if name in ready.constants}
         only = made[0] if len(made) == 1 else None
