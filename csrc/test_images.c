@@ -232,16 +232,18 @@ void test_dwconv_s8(const lb_kernel *ref, const lb_kernel *k) {
         p.channels = channels[random_int(0, COUNT(channels) - 1)];
         p.kernel_h = random_int(1, 7), p.kernel_w = random_int(1, 7);
         if (round % 2)
-            p.kernel_h = p.kernel_w = 3;
+            p.kernel_h = p.kernel_w = round % 4 == 1 ? 3 : 5;
+        if (round % 8 > 5)
+            p.in_h = random_int(1, 4), p.in_w = random_int(8, 40);
         p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
         p.dilation_h = random_int(0, 3) ? 1 : 2, p.dilation_w = random_int(0, 3) ? 1 : 2;
-        p.pad_h = random_int(0, 3), p.pad_w = random_int(0, 3);
-        const int32_t high = p.in_h + p.pad_h + random_int(0, 2) - (p.kernel_h - 1) * p.dilation_h - 1;
+        p.pad_h = random_int(0, 3) + (round % 8 == 7) * random_int(0, 4), p.pad_w = random_int(0, 3);
+        const int32_t high = p.in_h + p.pad_h + random_int(0, p.pad_h + 2) - (p.kernel_h - 1) * p.dilation_h - 1;
         const int32_t wide = p.in_w + p.pad_w + random_int(0, 2) - (p.kernel_w - 1) * p.dilation_w - 1;
         if (high < 0 || wide < 0)
             continue;
         p.out_h = high / p.stride_h + 1, p.out_w = wide / p.stride_w + 1;
-        p.block = random_int(1, 14), p.block_rows = random_int(0, 1) ? random_int(2, 9) : 1;
+        p.block = random_int(1, round % 8 > 5 ? 40 : 14), p.block_rows = random_int(0, 1) ? random_int(2, 9) : 1;
         p.out_stride = p.channels + random_int(0, 1) * 5;
         p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
         if (round % 3)

@@ -1,7 +1,8 @@
 /* Rows of the padded image are taken in pairs, 0 with 1, 2 with 3: the bytes of both, interleaved and widened, meet the weights of two rows
  * in one vpmaddwd, and a weight of 0 meets the row that a window does not have. Up to 32 channels at a time, a few pairs of rows are kept
  * in a ring, so that each is interleaved once for all windows that see it. Bytes are taken as x + 128 (widening is then an interleaving
- * with 0), padding is the zero point's, and what both add is taken off the bias. Sums are modulo 2^32.
+ * with 0), padding is the zero point's, and what both add is taken off the bias. Sums are modulo 2^32. Pairs that lie wholly in the padding
+ * are the same for all pixels of a row: they are multiplied once.
  *
  * Rows of a small image are too short to be worth a loop each: the pixels of several are one list, for windows that start in the upper row
  * of a pair and for the others. */
@@ -11,7 +12,7 @@
 
 lb_dwconv_s8_fn lb_dwconv_s8__avx2;
 
-enum { BLOCK = 32, VECTORS = 4, ACROSS = 4, CACHED = 512 << 10, LISTED = 256 };
+enum { BLOCK = 32, VECTORS = 4, ACROSS = 4, SLIDE = 8, WIDEST = 5, CACHED = 512 << 10, LISTED = 256 };
 
 typedef struct {
     const int8_t *end; /* of the input */
@@ -24,6 +25,7 @@ typedef struct {
     _Alignas(32) float m[BLOCK];
     __m256 most;
     __m256i zero_point, lo;
+    __m256i padding;     /* a pair of it */
     int bare;            /* nothing that is above or below needs more than saturation */
     int8_t zeros[BLOCK]; /* the input's zero point */
 } state;
@@ -127,25 +129,137 @@ LB_INLINE void finish(const state *s, const int many, const __m256i acc[ACROSS],
     store(s, many, _mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]), out, step, width);
 }
 
-/* What a row of outputs sees of the ring: `count` pairs from pair `slot` on. */
+/* What a row of outputs sees of the ring: `count` pairs from pair `slot` on, and of padding `before` and `after` them. */
 typedef struct {
-    int32_t slot, count, kernel_w;
+    int32_t slot, before, count, after, kernel_w;
     ptrdiff_t dilation, stride;
     const int16_t *weights;
     ptrdiff_t weight_step; /* from tap to tap */
+    ptrdiff_t pair_step;   /* from pair to pair */
 } window;
 
 static inline const __m256i *pairs_at(const state *s, int32_t slot, int v) {
     return s->ring + ((ptrdiff_t)slot * VECTORS + v) * s->columns;
 }
 
+/* The start of sums of 8 channels: with what pairs of padding add to all pixels. */
+static __m256i start_of(const state *s, const window *t, int v) {
+    __m256i start = _mm256_load_si256((const __m256i *)(const void *)(s->start + 8 * v));
+    for (int32_t k = 0; k < t->before + t->count + t->after; k++)
+        if (k < t->before || k >= t->before + t->count)
+            for (int32_t j = 0; j < t->kernel_w; j++) {
+                const void *w = t->weights + k * t->pair_step + j * t->weight_step + 16 * v;
+                start = _mm256_add_epi32(start, _mm256_madd_epi16(_mm256_loadu_si256(w), s->padding));
+            }
+    return start;
+}
+
+/* What sums of a row begin with and where they go. */
+typedef struct {
+    __m256i start;
+    __m256 m;
+    int8_t *out;
+    ptrdiff_t step;
+    int32_t width;
+} goal;
+
+/* acc += the products of pairs. In assembly, because compilers put the additions in another order and run out of registers. */
+LB_INLINE void add_product(__m256i *acc, __m256i pairs, __m256i w) {
+    __m256i t;
+    __asm__("vpmaddwd %[w], %[pairs], %[t]\n\t"
+            "vpaddd %[t], %[acc], %[acc]"
+            : [acc] "+x"(*acc), [t] "=&x"(t)
+            : [pairs] "x"(pairs), [w] "x"(w));
+}
+
+/* 8 bytes of four neighbouring pixels. */
+LB_INLINE void put4(const state *s, const int bare, const __m256i acc[ACROSS], __m256 m, int8_t *out, ptrdiff_t step) {
+    const __m256i w01 = _mm256_packs_epi32(rounded(s, bare, acc[0], m), rounded(s, bare, acc[1], m));
+    const __m256i w23 = _mm256_packs_epi32(rounded(s, bare, acc[2], m), rounded(s, bare, acc[3], m));
+    __m256i bytes = _mm256_packs_epi16(_mm256_adds_epi16(w01, s->zero_point), _mm256_adds_epi16(w23, s->zero_point));
+    if (!bare)
+        bytes = _mm256_max_epi8(bytes, s->lo);
+    bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    const __m128i low = _mm256_castsi256_si128(bytes), high = _mm256_extracti128_si256(bytes, 1);
+    _mm_storel_epi64((__m128i *)(void *)out, low);
+    _mm_storeh_pi((__m64 *)(void *)(out + step), _mm_castsi128_ps(low));
+    _mm_storel_epi64((__m128i *)(void *)(out + 2 * step), high);
+    _mm_storeh_pi((__m64 *)(void *)(out + 3 * step), _mm_castsi128_ps(high));
+}
+
+/* `count` (4 or 8) neighbouring pixels from column `at` of the ring on, for windows of `kernel` columns without dilation. The taps of a
+ * pair of rows stay in registers, and what is read of the ring meets each of them in turn. */
+LB_INLINE void slide(const state *s, const int bare, const int count, const int kernel, const int stride, const window *t, int v,
+                     ptrdiff_t at, const goal *g, int8_t *out) {
+    __m256i acc[SLIDE], taps[WIDEST];
+    LB_UNROLL
+    for (int i = 0; i < count; i++)
+        acc[i] = g->start;
+    const int16_t *w = t->weights + t->before * t->pair_step + 16 * v;
+    for (int32_t k = 0, slot = t->slot; k < t->count; k++, slot = slot + 1 < s->row_pairs ? slot + 1 : 0, w += t->pair_step) {
+        const __m256i *from = pairs_at(s, slot, v) + at;
+        __asm__("" : "+r"(from)); /* one address, and not one for each column */
+        LB_UNROLL
+        for (int j = 0; j < kernel; j++)
+            taps[j] = _mm256_loadu_si256((const __m256i *)(const void *)(w + j * t->weight_step));
+#pragma GCC unroll 19
+        for (int column = 0; column < (count - 1) * stride + kernel; column++) {
+            const __m256i pairs = _mm256_load_si256(from + column);
+            LB_UNROLL
+            for (int j = 0; j < kernel; j++)
+                if (column >= j && (column - j) % stride == 0 && (column - j) / stride < count)
+                    add_product(&acc[(column - j) / stride], pairs, taps[j]);
+        }
+    }
+    put4(s, bare, acc, g->m, out, g->step);
+    if (count > ACROSS)
+        put4(s, bare, acc + ACROSS, g->m, out + ACROSS * g->step, g->step);
+}
+
+/* A row of `many` pixels, four at least. Some may come twice. */
+LB_INLINE void slides(const state *s, const int bare, const int kernel, const int stride, const window *t, int v, int32_t many,
+                      const goal *g) {
+    int32_t o = 0;
+    for (; many - o > ACROSS && many >= SLIDE; o += SLIDE) {
+        o = many - o < SLIDE ? many - SLIDE : o;
+        slide(s, bare, SLIDE, kernel, stride, t, v, (ptrdiff_t)o * stride, g, g->out + o * g->step);
+    }
+    for (; o < many; o += ACROSS) {
+        o = many - o < ACROSS ? many - ACROSS : o;
+        slide(s, bare, ACROSS, kernel, stride, t, v, (ptrdiff_t)o * stride, g, g->out + o * g->step);
+    }
+}
+
+typedef void slides_fn(const state *s, const window *t, int v, int32_t many, const goal *g);
+
+#define SLIDES(kernel, stride, bare)                                                                                                       \
+    static void slides_##kernel##_##stride##_##bare(const state *s, const window *t, int v, int32_t many, const goal *g) {                 \
+        slides(s, bare, kernel, stride, t, v, many, g);                                                                                    \
+    }
+SLIDES(3, 1, 0)
+SLIDES(3, 2, 0)
+SLIDES(5, 1, 0)
+SLIDES(5, 2, 0)
+SLIDES(3, 1, 1)
+SLIDES(3, 2, 1)
+SLIDES(5, 1, 1)
+SLIDES(5, 2, 1)
+
+/* How rows of so many pixels slide, NULL if they do not. */
+static slides_fn *slides_of(const state *s, const window *t, int32_t many, int32_t width) {
+    static slides_fn *const known[2][2][2] = {{{slides_3_1_0, slides_3_1_1}, {slides_3_2_0, slides_3_2_1}},
+                                              {{slides_5_1_0, slides_5_1_1}, {slides_5_2_0, slides_5_2_1}}};
+    if ((t->kernel_w != 3 && t->kernel_w != 5) || t->stride > 2 || t->dilation != 1 || many < ACROSS || width < 8)
+        return NULL;
+    return known[t->kernel_w == 5][t->stride - 1][s->bare != 0];
+}
+
 /* The sums of `many` pixels for any kernel. */
-LB_INLINE void any(const state *s, const int many, const window *t, int v, ptrdiff_t at, __m256i start, __m256 m, int8_t *out,
-                   ptrdiff_t step, int32_t width) {
+LB_INLINE void any(const state *s, const int many, const window *t, int v, ptrdiff_t at, const goal *g) {
     __m256i acc[ACROSS];
     for (int i = 0; i < many; i++)
-        acc[i] = start;
-    const int16_t *w = t->weights + 16 * v;
+        acc[i] = g->start;
+    const int16_t *w = t->weights + t->before * t->pair_step + 16 * v;
     for (int32_t k = 0, slot = t->slot; k < t->count; k++, slot = slot + 1 < s->row_pairs ? slot + 1 : 0) {
         const __m256i *from = pairs_at(s, slot, v) + at;
         for (int32_t j = 0; j < t->kernel_w; j++, from += t->dilation, w += t->weight_step) {
@@ -154,12 +268,12 @@ LB_INLINE void any(const state *s, const int many, const window *t, int v, ptrdi
                 acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(weight, from[i * t->stride]));
         }
     }
-    finish(s, many, acc, m, out, step, width);
+    finish(s, many, acc, g->m, g->out, g->step, g->width);
 }
 
 /* `many` pixels of a row, 8 channels of them. */
 static void row(const state *s, const window *t, int v, int32_t many, int8_t *out, ptrdiff_t step) {
-    const __m256i start = _mm256_load_si256((const __m256i *)(const void *)(s->start + 8 * v));
+    const __m256i start = start_of(s, t, v);
     const __m256 m = _mm256_load_ps(s->m + 8 * v);
     const int32_t width = s->count - 8 * v < 8 ? s->count - 8 * v : 8;
     const ptrdiff_t stride = t->stride;
@@ -168,7 +282,7 @@ static void row(const state *s, const window *t, int v, int32_t many, int8_t *ou
         const __m256i *a = pairs_at(s, t->slot, v), *b = pairs_at(s, t->slot + 1 < s->row_pairs ? t->slot + 1 : 0, v);
         __m256i w[6];
         for (int i = 0; i < 6; i++)
-            w[i] = _mm256_loadu_si256((const __m256i *)(const void *)(t->weights + 16 * v + i * t->weight_step));
+            w[i] = _mm256_loadu_si256((const __m256i *)(const void *)(t->weights + t->before * t->pair_step + 16 * v + i * t->weight_step));
         if (many >= 4) { /* while pixels are summed up, those before are rounded: each waits for itself only */
             __m256i acc[ACROSS];
             for (int i = 0; i < ACROSS; i++)
@@ -195,10 +309,16 @@ static void row(const state *s, const window *t, int v, int32_t many, int8_t *ou
         }
         return;
     }
-    for (; o + 4 <= many; o += 4)
-        any(s, 4, t, v, o * stride, start, m, out + o * step, step, width);
-    for (; o < many; o++)
-        any(s, 1, t, v, o * stride, start, m, out + o * step, step, width);
+    goal g = {start, m, out, step, width};
+    slides_fn *const sliding = slides_of(s, t, many, width);
+    if (sliding) {
+        sliding(s, t, v, many, &g);
+        return;
+    }
+    for (; o + 4 <= many; o += 4, g.out = out + o * step)
+        any(s, 4, t, v, o * stride, &g);
+    for (; o < many; o++, g.out = out + o * step)
+        any(s, 1, t, v, o * stride, &g);
 }
 
 /* A pixel of a list: where its window is, from the first vector of the ring on, and where it goes. */
@@ -279,11 +399,12 @@ static int32_t filled(pixel *list, int32_t count) {
     return count;
 }
 
-/* The block of channels from c on, and what belongs to it: the bias without zero points, multipliers. The last block is whole: some
- * channels come twice. */
+/* The block of channels from c on, and what belongs to it: the bias without zero points, multipliers. The last block is of whole vectors
+ * if there are so many channels: some come twice. */
 static void choose(const lb_dwconv_s8_params *p, const int32_t *sums, const int32_t *bias, const float *multiplier, int32_t c, state *s) {
-    s->count = p->channels < BLOCK ? p->channels : BLOCK;
-    s->first = p->channels - c < s->count ? p->channels - s->count : c;
+    const int32_t rest = p->channels - c, vectors = (rest + 7) / 8 * 8, most = vectors < BLOCK ? vectors : BLOCK;
+    s->count = p->channels < most ? p->channels : most;
+    s->first = rest < s->count ? p->channels - s->count : c;
     memset(s->start, 0, sizeof s->start);
     memset(s->m, 0, sizeof s->m);
     memcpy(s->m, multiplier + s->first, sizeof *s->m * (size_t)s->count);
@@ -334,20 +455,29 @@ static void rows(const lb_dwconv_s8_params *p, state *s, const int8_t *image, co
     pad(p, s, c);
     for (int32_t r = begin; r < end; r++) {
         const int32_t top = r * p->stride_h, lower = in_turn ? top & 1 : 0, first = in_turn ? top >> 1 : 0;
-        const int32_t count = (p->kernel_h + lower + 1) / 2;
-        for (int32_t k = in_turn && r > begin && ready > first ? ready : first; k < first + count; k++) {
-            const int32_t upper = in_turn ? 2 * k : top + 2 * k * p->dilation_h;
-            fetch(p, s, c, image, upper - p->pad_h, upper + p->dilation_h - p->pad_h, k % s->row_pairs);
+        const int32_t all = (p->kernel_h + lower + 1) / 2, start = in_turn ? 2 * first : top, d = p->dilation_h;
+        int32_t before = 0, after = 0; /* pairs of padding */
+        while (before < all && start + (2 * before + 1) * d < p->pad_h)
+            before++;
+        while (before + after < all && start + 2 * (all - 1 - after) * d >= p->pad_h + p->in_h)
+            after++;
+        const int32_t next = first + before, behind = first + all - after;
+        for (int32_t k = in_turn && r > begin && ready > next ? ready : next; k < behind; k++) {
+            const int32_t upper = start + 2 * (k - first) * d - p->pad_h;
+            fetch(p, s, c, image, upper, upper + d, k % s->row_pairs);
         }
-        ready = first + count;
+        ready = behind;
         const ptrdiff_t others = (ptrdiff_t)((p->kernel_h + 1) / 2) * p->kernel_w * wide * 2;
-        const window t = {first % s->row_pairs,
-                          count,
-                          p->kernel_w,
-                          p->dilation_w,
-                          p->stride_w,
-                          weights + (lower ? others : 0) + 2 * (ptrdiff_t)s->first,
-                          2 * wide};
+        const window t = {.slot = next % s->row_pairs,
+                          .before = before,
+                          .count = behind - next,
+                          .after = after,
+                          .kernel_w = p->kernel_w,
+                          .dilation = p->dilation_w,
+                          .stride = p->stride_w,
+                          .weights = weights + (lower ? others : 0) + 2 * (ptrdiff_t)s->first,
+                          .weight_step = 2 * wide,
+                          .pair_step = 2 * wide * p->kernel_w};
         int8_t *to = out + ((ptrdiff_t)r * p->out_w + left) * p->out_stride + s->first;
         for (int v = 0; 8 * v < s->count; v++)
             row(s, &t, v, right - left, to + 8 * v, p->out_stride);
@@ -401,7 +531,8 @@ void lb_dwconv_s8__avx2(const lb_dwconv_s8_params *p, const int8_t *x, const voi
                .row_pairs = p->kernel_h / 2 + 1,
                .most = _mm256_set1_ps((float)(p->hi - p->y_zero)),
                .zero_point = _mm256_set1_epi16((int16_t)p->y_zero),
-               .lo = _mm256_set1_epi8((char)p->lo)};
+               .lo = _mm256_set1_epi8((char)p->lo),
+               .padding = _mm256_set1_epi16((int16_t)(p->x_zero + 128))};
     memset(s.zeros, p->x_zero, sizeof s.zeros);
     const int plain = p->kernel_h == 3 && p->kernel_w == 3 && p->dilation_h == 1 && p->dilation_w == 1;
     const int whole = p->block >= p->out_w && (p->channels >= BLOCK || p->channels % 8 == 0);

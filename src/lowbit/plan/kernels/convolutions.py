@@ -175,7 +175,8 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     plain = np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0))
     data = ctx.once(wv, "depthwise", kernel.isa, make=lambda: plain if kernel.isa in PLAIN else pack_row_pairs(plain))
     bias, multiplier = per_channel(node, ctx, channels)
-    pixel, edge = 128 * (high // 2 + 1), (wide - 1) * g["dilation_w"] + 1
+    seen = min(high, g["in_h"] + 1) // 2 + 1  # pairs of rows that are not all padding
+    pixel, edge = 128 * seen, (wide - 1) * g["dilation_w"] + 1
     most = max(8, (RING // pixel - edge) // g["stride_w"] + 1)
     parts = max(1, -(-g["out_w"] // most))
     block = max(1, -(-g["out_w"] // (4 * parts)) * 4)  # of about equal width
