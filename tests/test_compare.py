@@ -88,6 +88,19 @@ def test_outputs_are_measured_over_all_data_as_the_metrics_say(both: tuple[Graph
     assert report.batches == 3
 
 
+def test_the_report_tells_both_times_and_what_makes_the_quantized_network_slower(both: tuple[Graph, Graph, Report]) -> None:
+    g, _, report = both
+    assert report.float_ms > 0 and report.quantized_ms > 0 and report.backend == "native and interpreter"  # argmax
+    even = replace(report, backend="native", float_ms=0.25, quantized_ms=0.26)
+    assert even.times == "the first takes 0.25 ms in float, 0.26 ms quantized (native)" and even.times in str(even)
+    slow = replace(report, backend="native", float_ms=0.25, quantized_ms=0.36)
+    assert slow.times == "the first takes 0.25 ms in float, 0.36 ms quantized (native), slower: lowbit bench --layers tells where"
+    wide = compare(g, quantize(g, data(), recipe="int16"), data(1))
+    told = replace(wide, backend="native", float_ms=0.25, quantized_ms=0.36)
+    assert told.times.endswith(", slower: layers have 16 bits, which wide=False (--no-wide) does without")
+    assert escape(told.times) in told._repr_html_()
+
+
 def test_each_layer_is_measured_alone_and_along_the_way(both: tuple[Graph, Graph, Report]) -> None:
     g, q, report = both
     integer = lower(q).graph

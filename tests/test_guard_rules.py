@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 from test_guard import RULES, depthwise_network, f32, outlier_network, rng, samples
 
 from lowbit.accuracy.brackets import Pair
+from lowbit.accuracy.goal import Goal
 from lowbit.accuracy.making import State, Workshop
 from lowbit.accuracy.widths import Widths
 from lowbit.errors import LowbitWarning, QuantError
@@ -19,11 +22,13 @@ from lowbit.ir.rewrite import Editor
 from lowbit.ir.verify import verify
 from lowbit.lower import lower
 from lowbit.lower.integer import bracket_params
-from lowbit.pipeline import calibrate, quantize
+from lowbit.pipeline import calibrate, guarded, quantize
 from lowbit.quant_params import QuantParams
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, FloatRule, QuantRule, StaticQuantRule, WeightOnlyRule
 from lowbit.report.coverage import coverage
+from lowbit.runtime import beside as beside_module
+from lowbit.runtime.beside import Run
 from lowbit.types import TensorType
 
 
@@ -187,5 +192,44 @@ def test_data_of_any_size_is_calibrated_without_overflow() -> None:
     data = [{k: x * np.float32(1e30) for k, x in sample.items()} for sample in samples(graph)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = quantize(graph, data)
+        found = guarded(graph, data, goal=Goal(bits16=False)).graph  # no 16 bits: a warning of their time would be an error
     assert any(n.op == "q_conv" for n in lower(found).graph.nodes)
+
+
+def test_a_network_that_16_bits_make_slower_than_float_is_told_with_both_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = depthwise_network()
+    data = samples(graph)
+    timed: list[list[set[str]]] = []
+
+    def as_if(made: float, real: float) -> Any:
+        def beside(graphs: Sequence[Graph], inputs: Any) -> tuple[Run, ...]:
+            timed.append([{str(n.output.type.dtype) for n in g.nodes} for g in graphs])
+            assert inputs.keys() == {"x"}
+            return Run(made, "native"), Run(real, "native")
+
+        return beside
+
+    monkeypatch.setattr("lowbit.runtime.beside.beside", as_if(0.36, 0.25))
+    with pytest.warns(LowbitWarning) as said:
+        slow = guarded(graph, data)
+    (text,) = [str(w.message) for w in said if "16 bits" in str(w.message)]
+    times = "a batch takes 0.36 ms, and in the float network 0.25 ms (measured here); wide=False (--no-wide) does without them"
+    assert text == f"the guard gave layers 16 bits: {times}"
+    assert slow.times is not None and (slow.times.made, slow.times.float) == (0.36, 0.25)
+    assert "int16" in timed[0][0] and timed[0][1] == {"float32"}
+    monkeypatch.setattr("lowbit.runtime.beside.beside", as_if(0.26, 0.25))  # no more than noise; and so are a few microseconds
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick = guarded(graph, data)
+    assert quick.graph.notes == slow.graph.notes and quick == slow  # times are no part of what was made
+    assert len(timed) == 2
+    assert guarded(graph, data, goal=Goal(bits16=False)).times is None and len(timed) == 2  # nothing to tell, nothing measured
+
+
+def test_both_networks_are_timed_on_the_same_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = depthwise_network()
+    (sample, *_) = samples(graph)
+    for large in (beside_module.LARGE, 0):  # together, and one at a time
+        monkeypatch.setattr(beside_module, "LARGE", large)
+        found = beside_module.beside((graph, lower(quantize(graph, [sample, sample], guard=False)).graph), sample)
+        assert [r.backend for r in found] == ["native", "native"] and all(r.ms > 0 for r in found)

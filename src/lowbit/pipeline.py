@@ -26,13 +26,16 @@ from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.runtime.session import Session
+from lowbit.runtime.timing import NOTICEABLE
 
 if TYPE_CHECKING:
+    from lowbit.accuracy.goal import Times
     from lowbit.accuracy.guard import Goal, Guarded, GuardStep
     from lowbit.codegen import EmittedC
 
 DEFAULT = "int8"
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
+LITTLE = 0.02  # milliseconds that 16 bits may cost before a warning tells of them
 SMALL = 64 << 20  # bytes of samples that are held in memory for any network; beyond a quarter of a larger one's own they go to a file
 
 
@@ -172,7 +175,8 @@ def quantize(
     guard    with data and a static 8-bit recipe: part of the data is held back, every layer and the outputs are measured with it, and what
              is not good enough is mended (see `lowbit.accuracy.guard`); layers that your rules decide before the recipe's are left alone.
              False leaves the recipe's rules as they are. Where it is off, for that reason or because of a record, a note says so
-    wide     False: the guard gives no layer 16 bits. A function of 16 bits (sigmoid, gelu) is a table of 128 KB, much for a chip's flash
+    wide     False: the guard gives no layer 16 bits. A function of 16 bits (sigmoid, gelu) is a table of 128 KB, much for a chip's flash,
+             and depthwise layers take longer in 16 bits than in float: where the whole network does, a warning says so
     on_step  is told each thing the guard tried
     """
     need_float(graph, "quantize")
@@ -313,7 +317,27 @@ def guarded(
         found = replace(found, alone=True)
         text = "there is one batch, to calibrate and to measure with: the guard cannot see what others would lose; data in several helps"
         warnings.warn(text, LowbitWarning, stacklevel=2)
+    found = replace(found, times=wide_times(graph, found.graph, samples[0]))
+    if found.times is not None and found.times.made > max(NOTICEABLE * found.times.float, found.times.float + LITTLE):
+        times = f"{found.times.made:.3g} ms, and in the float network {found.times.float:.3g} ms"
+        text = f"the guard gave layers 16 bits: a batch takes {times} (measured here); wide=False (--no-wide) does without them"
+        warnings.warn(text, LowbitWarning, stacklevel=3)
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **found.told}))
+
+
+def wide_times(graph: Graph, made: Graph, sample: Mapping[str, Any]) -> Times | None:
+    """How long both networks take, if one of them has values of 16 bits: they cost time.
+
+    No part of its notes, as the same data gives the same file.
+    None for large networks, as sessions would take more memory than the guard did: `lowbit bench` tells.
+    """
+    from lowbit.accuracy.goal import Times
+    from lowbit.runtime.beside import LARGE, beside
+
+    wide = any(n.op == "quantize_linear" and n.output.type.dtype.bits == 16 for n in made.nodes)
+    if not wide or graph.parameter_bytes > LARGE:
+        return None
+    return Times(*(run.ms for run in beside((lower(made).graph, graph), sample)))
 
 
 def float_layers(graph: Graph) -> frozenset[str]:

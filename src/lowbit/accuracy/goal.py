@@ -57,6 +57,14 @@ class GuardStep:
 
 
 @dataclass(frozen=True)
+class Times:
+    """Milliseconds that a batch took where it was measured: of the network that was made, and of the float one."""
+
+    made: float
+    float: float
+
+
+@dataclass(frozen=True)
 class Guarded:
     """The Q/DQ graph, what was done, and dB on held-back samples, of plain quantization and now: of the outputs, and of each layer."""
 
@@ -68,6 +76,7 @@ class Guarded:
     layers: Mapping[str, float] = field(default_factory=dict)
     wide: float = 0.0  # the share of the multiplications that read 16 bits
     alone: bool = False  # one sample is all there was: nothing could be held back
+    times: Times | None = field(default=None, compare=False)  # where layers have 16 bits and the network is not too large to measure
 
     @property
     def told(self) -> dict[str, str]:

@@ -26,13 +26,12 @@ from lowbit.runtime import native
 from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, Row
 from lowbit.runtime.session import Session
-from lowbit.runtime.timing import Timing, in_turns, pinned
+from lowbit.runtime.timing import NOTICEABLE, Timing, in_turns, pinned
 from lowbit.types import Array
 
 HELP = "measure how long networks take here, one or several in turns; layer by layer, and beside ONNX Runtime"
 ROUNDS = 10
 BUSY = 1.5  # times the least: medians beyond it were held up
-NOTICEABLE = 1.05  # times the first network's: less is noise
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

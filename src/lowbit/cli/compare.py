@@ -72,8 +72,7 @@ def show(report: Report) -> None:
             continue
         same = f", argmax the same {o.same_argmax:.1%}" if o.same_argmax is not None else ""
         say(f"output {o.name}: {decibels(o.sqnr_db)}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
-    times = f"{report.float_ms:.1f} ms each float, {report.quantized_ms:.1f} ms quantized ({report.backend})"
-    say(f"{counted(report.batches, 'batch')}; {times}")
+    say(f"{counted(report.batches, 'batch')}; {report.times}")
     for remark in brief(report.remarks):
         say(f"note: {remark}")
 

@@ -11,7 +11,6 @@ The quantized network is its integer graph, run as it is. Data streams: one samp
 from __future__ import annotations
 
 import json
-import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -33,9 +32,9 @@ from lowbit.report.coverage import Coverage, Kind, Seen, coverage, proofs, summa
 from lowbit.report.inspection import node_macs
 from lowbit.report.tally import Tally
 from lowbit.report.text import counted, decibels, plain
+from lowbit.runtime.beside import beside
+from lowbit.runtime.timing import NOTICEABLE
 from lowbit.types import Array
-
-BACKEND = "interpreter"
 
 
 @dataclass(frozen=True)
@@ -85,9 +84,9 @@ class Report:
     batches: int
     bytes_before: int
     bytes_after: int
-    float_ms: float  # of one batch, on average
+    float_ms: float  # of the first batch, measured in turns with the quantized network
     quantized_ms: float
-    backend: str
+    backend: str  # of the quantized network's session
     remarks: tuple[str, ...]
 
     @property
@@ -109,6 +108,24 @@ class Report:
     def integer_macs(self) -> float:
         """The share of them that is done on integers; 1.0 where there are none."""
         return sum(r.macs for r in self.layers if r.kind in ("integer", "inside")) / self.macs if self.macs else 1.0
+
+    @property
+    def slower(self) -> bool:
+        """Whether the quantized network is, by more than the noise of a short measurement."""
+        return self.quantized_ms > NOTICEABLE * self.float_ms
+
+    @property
+    def times(self) -> str:
+        """The first batch in both networks; where the quantized one is slower because of 16 bits, what does without them."""
+        text = f"the first takes {self.float_ms:.3g} ms in float, {self.quantized_ms:.3g} ms quantized ({self.backend})"
+        if not self.slower:
+            return text
+        wide = any("int16" in f"{r.types} {r.weights}" for r in self.layers)
+        return text + (
+            ", slower: layers have 16 bits, which wide=False (--no-wide) does without"
+            if wide
+            else ", slower: lowbit bench --layers tells where"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able: infinite decibels (equal bits) stand as "inf", those that were not measured as null."""
@@ -137,6 +154,7 @@ class Report:
         for o in self.outputs:
             said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
             lines.append(said + f"{o.equal:.1%} of elements equal, over {counted(self.batches, 'batch')}")
+        lines.append(self.times)
         for r in self.layers:
             lines.append(
                 f"  {r.layer}  {r.op} → {r.now}{said_types(r)}  {decibels(r.local_db)} / {decibels(r.accumulated_db)}  {r.because}"
@@ -196,7 +214,7 @@ class _Walk:
         self.equal = {name: [0, 0] for name in graph.outputs}
         self.batches = 0
         self.macs: dict[str, int] = {}
-        self.float_seconds = self.quantized_seconds = 0.0
+        self.first: Mapping[str, Array] | None = None  # batch, which both are timed on
 
     def add(self, arrays: Mapping[str, Array]) -> None:
         graph, integer = self.graph, self.found.lowered.graph
@@ -204,9 +222,8 @@ class _Walk:
         for v in graph.inputs:
             binding_for(v.type, arrays[v.name].shape, binding)
         bound, lowered = bind(graph, binding), bind(integer, binding)
-        start = time.perf_counter()
+        self.first = arrays if self.first is None else self.first
         kept = evaluate(lowered, arrays, keep=dict.fromkeys(s.name for s in self.found.seen.values()))
-        self.quantized_seconds += time.perf_counter() - start
         self.batches += 1
         self._walk(bound, arrays, kept)
         if not self.macs:
@@ -221,9 +238,7 @@ class _Walk:
             fed[v.name] = self._quantized(v.name, kept, arrays[v.name])
         unclean = next((f"input {k!r}" for k, x in arrays.items() if x.dtype.kind == "f" and np.isnan(x).any()), None)
         for i, node in enumerate(graph.nodes):
-            start = time.perf_counter()
             made = run_node(node, [floats[v.name] if v is not None else None for v in node.inputs])
-            self.float_seconds += time.perf_counter() - start
             alone = run_node(node, [fed[v.name] if v is not None else None for v in node.inputs])
             for o, y, local in zip(node.outputs, made, alone, strict=True):
                 floats[o.name] = y
@@ -277,6 +292,7 @@ class _Walk:
                     same / total if total else 1.0,
                 )
             )
+        real, made = beside((self.graph, self.found.lowered.graph), self.first or {})
         return Report(
             self.graph.name,
             tuple(rows),
@@ -284,9 +300,9 @@ class _Walk:
             self.batches,
             self.found.bytes_before,
             self.found.bytes_after,
-            1000 * self.float_seconds / self.batches,
-            1000 * self.quantized_seconds / self.batches,
-            BACKEND,
+            real.ms,
+            made.ms,
+            made.backend,
             self.found.remarks,
         )
 

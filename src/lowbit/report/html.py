@@ -51,6 +51,7 @@ def fragment(report: Report) -> str:
     parts = [f'<div class="lowbit"><style>{STYLE}</style><h1>{escape(r.name)}</h1><div class="dim">{escape(r.coverage)}</div>']
     parts.append('<div class="cards">' + "".join(f'<div class="card"><b>{escape(a)}</b>{escape(b)}</div>' for a, b in cards) + "</div>")
     parts += [f'<p class="dim">{escape(r.proof)}</p>'] if r.proof else []
+    parts += [f'<p class="dim">a batch: {escape(r.times)}</p>'] if r.slower else []
     parts += [f'<p class="dim">note: {escape(text)}</p>' for text in r.remarks]
     headings = "".join(
         f'<th class="{c}">{h}</th>'

@@ -21,6 +21,7 @@ SLOW_ROUNDS = 2
 BLOCK = 0.02  # seconds that a way runs at a stretch
 LEAST, MOST = 3, 40  # and how often at least and at most: a core that is shared with others is slow for a second now and then
 SECONDS, RUNS = 0.2, 5  # that candidates are timed for, and how often each at least
+NOTICEABLE = 1.05  # times another time: less is noise
 PAUSE = 0.003  # seconds in which threads of the way before go to sleep
 
 
