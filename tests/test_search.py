@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -179,6 +180,41 @@ def test_only_widths_that_are_allowed_are_used() -> None:
         assert lowbit.search(network(), data(), widths=["float"]).is_float
 
 
+def test_eight_bits_where_only_four_are_allowed_are_told() -> None:
+    """What has no weights has nothing to store in four bits."""
+    best = lowbit.search(network(), data(), cost="bytes", least_db=0, widths=["int4"])
+    wide = [a.name for a in best.layers if a.width == "int8"]
+    assert wide and {a.width for a in best.layers} <= {"int4", "int8", "float"}
+    assert best.note == f"int8, which widths= does not name, for what has no weights to store in int4: {', '.join(wide)}"
+    assert f"\nnote: {best.note}" in best.summary and best.to_dict()["note"] == best.note
+    assert lowbit.search(network(), data(), cost="bytes", least_db=0, widths=["int4", "int8"], trials=3).note == ""
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_no_more_sessions_are_held_than_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    """Of a large network, one beside the float network."""
+    made: list[weakref.ref[lowbit.Session]] = []
+    real, timed = module.compile, module.least_in_turns
+    held: list[tuple[int, int]] = []
+
+    def compiled(graph: Graph, **more: Any) -> lowbit.Session:
+        session = real(graph, **more)
+        made.append(weakref.ref(session))
+        return session
+
+    def counted(ways: Sequence[Callable[[], object]]) -> list[float]:
+        held.append((sum(m() is not None for m in made), len(ways)))
+        return timed(ways)
+
+    monkeypatch.setattr(module, "compile", compiled)
+    monkeypatch.setattr(module, "least_in_turns", counted)
+    if large:
+        monkeypatch.setattr(module, "LARGE", 0)
+    lowbit.search(network(), data(), least_db=20, trials=8)
+    assert all(alive <= ways for alive, ways in held)
+    assert max(ways for _, ways in held) == (2 if large else module.FINALISTS + 1)
+
+
 def test_samples_to_test_with_are_those_that_are_given() -> None:
     best = lowbit.search(network(), data(), test=data(3, 2), cost="bytes", trials=1, least_db=0)
     assert best.measured_on == "on 2 batches of test samples"
@@ -239,6 +275,16 @@ def test_an_interrupt_of_calibration_returns_the_float_network_and_one_before_an
     monkeypatch.setattr(module, "calibrate", interrupted)
     best = lowbit.search(network(), data())
     assert best.is_float and best.stopped == "interrupted" and len(best.trials) == 1
+
+
+def test_an_interrupt_of_the_last_timing_returns_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "fastest", interrupted)
+    best = lowbit.search(network(), data(), least_db=20, trials=6)
+    assert best.stopped == "interrupted" and len(best.trials) == 7
+    assert best.chosen.ms == min(p.ms for p in best.trials if p.accepted)
 
 
 def test_limits_end_it_between_networks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--record", metavar="RECORD.json", help="ranges from lowbit calibrate, instead of data")
     add_rule_arguments(p)
     p.add_argument("--no-guard", action="store_true", help="take the recipe as it is; do not measure and mend layers that lose too much")
-    p.add_argument("--no-wide", action="store_true", help="the guard gives no layer 16 bits: they cost time, and their tables 128 KB of flash each")
+    p.add_argument(
+        "--no-wide", action="store_true", help="the guard gives no layer 16 bits: they cost time, and their tables 128 KB of flash each"
+    )
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
     p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the quantized network to write")
 

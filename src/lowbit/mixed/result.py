@@ -85,6 +85,7 @@ class SearchResult:
     record         what calibration learned: quantize(g, record, rules=rules) gives the graph again
     pareto         points that no other beats (see `front`), the cheapest first
     trials         every point, in the order in which they were measured; the first is the float network
+    note           what has a width that was not asked for, and why; "" where nothing has
     stopped        why the search ended before it was through: an interrupt, or a limit; "" where it was not
     """
 
@@ -100,6 +101,7 @@ class SearchResult:
     measured_on: str
     in_db: bool
     stopped: str = ""
+    note: str = ""
 
     @property
     def score(self) -> float:
@@ -131,7 +133,7 @@ class SearchResult:
         values: dict[str, Any] = plain(
             {
                 "score": self.score, "float_score": self.float_score, "least": self.least, "unit": "dB" if self.in_db else "metric",
-                "cost": self.cost, "chosen": told(self.chosen), "is_float": self.is_float, "stopped": self.stopped,
+                "cost": self.cost, "chosen": told(self.chosen), "is_float": self.is_float, "stopped": self.stopped, "note": self.note,
                 "measured_on": self.measured_on, "pareto": [told(p) for p in self.pareto], "trials": [told(p) for p in self.trials],
                 "layers": [{"name": a.name, "layers": list(a.layers), "width": a.width, "because": a.because} for a in self.layers],
             }
@@ -159,7 +161,8 @@ class SearchResult:
         failed = sum(bool(p.failed) for p in self.trials)
         told = f"{counted(len(self.trials) - 1 - failed, 'network')} scored {self.measured_on}"
         told += f", {failed} without a score" if failed else ""
-        return text + f"\n{told}" + (f"; ended before it was through: {self.stopped}" if self.stopped else "")
+        ended = f"; ended before it was through: {self.stopped}" if self.stopped else ""
+        return f"{text}\n{told}{ended}" + (f"\nnote: {self.note}" if self.note else "")
 
     def __str__(self) -> str:
         wide = max([len(a.name) for a in self.layers] + [5])

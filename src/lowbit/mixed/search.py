@@ -44,6 +44,7 @@ from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import FloatRule, QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.report.text import decibels as said_db
+from lowbit.runtime.beside import LARGE
 from lowbit.runtime.profile import Profile
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
@@ -97,7 +98,8 @@ def search(
     least_db  without one: the least dB (30)
     cost      "time", measured here for one batch; or "bytes" of the weights, with which the same arguments give the same result
     trials    at most so many networks are measured; minutes: for about so long, looked at between them. An interrupt (Ctrl-C) returns too
-    widths    those that a layer may have beside float: int16 (activations; weights of 8 bits), int8, int4 (weights; activations of 8 bits)
+    widths    those that a layer may have beside float: int16 (activations; weights of 8 bits), int8, int4 (weights; activations of 8 bits).
+              A layer without weights has int8 where int4 is allowed: the result's note says so where int8 is not
     test      samples to measure with; without them one batch in four of `data` is held back from calibration
     executor  spreads calibration and the noise of the layers; the result is the same
     on_trial  is told each network that was measured
@@ -186,7 +188,13 @@ class _Search:
         return SearchResult(
             graph, chosen, self.points[0].score, self.limits.least, self.limits.cost,
             front(self.points, self.limits.cost), tuple(self.points), layers, self.record, on, in_db, stopped,
+            self.widened(choice),
         )  # fmt: skip
+
+    def widened(self, choice: Choice) -> str:
+        """What has eight bits though only four were allowed: there are no weights to store in them; "" where there is none of it."""
+        names = [u.name for u in self.units if "int8" not in self.widths and choice[u.name] == "int8"]
+        return f"int8, which widths= does not name, for what has no weights to store in int4: {', '.join(names)}" if names else ""
 
     @property
     def best(self) -> int:
@@ -261,6 +269,7 @@ class _Search:
                 made, session = self.last
                 if made is not None and session is not None and math.isfinite(point.ms):  # it runs, whatever the metric says
                     self.uniform[width], self.profiles[width] = made, self.profile(session)
+                made = session = None  # the next trial lets go of the last one, and so must this
         self.measure_layers()
         path = moves(self.options())
         yield from self.halving(self.floats, path)
@@ -384,15 +393,21 @@ class _Search:
 
     def settle(self) -> None:
         """Times of the fastest few again, in turns, so that no lucky run decides."""
+        self.last = None, None
         order = sorted((i for i, p in enumerate(self.points) if p.accepted), key=lambda i: self.points[i].ms)[:FINALISTS]
-        graphs = {i: self.graph if i == 0 else self.make(self.points[i].rules) for i in order}
-        sessions = [compile(g, threads=self.threads) for g in graphs.values()]
-        rounds = [self.timed(sessions) for _ in range(ROUNDS)]
-        times = {i: [self.points[i].ms, *(r[k] for r in rounds)] for k, i in enumerate(order)}
+        times = {}
+        for group in [order] if self.graph.parameter_bytes <= LARGE else [[i] for i in order]:
+            rounds = self.rounds(group)
+            times |= {i: [self.points[i].ms, *(r[k] for r in rounds)] for k, i in enumerate(group)}
         self.settled = fastest(times, {i: self.points[i].score for i in order})
-        self.best_graph = self.settled, graphs[self.settled]
         for i in order:
             self.points[i] = replace(self.points[i], ms=min(times[i]))
+
+    def rounds(self, group: Sequence[int]) -> list[list[float]]:
+        """The times of these points' networks, round by round, in turns with each other and with the float network."""
+        graphs = [self.graph if i == 0 else self.make(self.points[i].rules) for i in group]
+        sessions = [self.reference if i == 0 else compile(g, threads=self.threads) for i, g in zip(group, graphs, strict=True)]
+        return [self.timed(sessions) for _ in range(ROUNDS)]
 
     def reasons(self, choice: Choice) -> Mapping[str, str]:
         """Why each unit is what it is."""
