@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import lowbit
@@ -85,6 +86,23 @@ def test_files_keep_it_float(tmp_path: Path) -> None:
     lowbit.export_onnx(q, tmp_path / "m.onnx")
     for name in ("m.lowbit", "m.onnx"):
         assert lower(lowbit.load(tmp_path / name)).graph == lower(q).graph, name
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
+@pytest.mark.parametrize("op", LAYERS)
+def test_an_onnx_file_keeps_it_float_without_its_metadata_too(op: str, shared: bool, tmp_path: Path) -> None:
+    """Tools drop what they do not know; the file is then simplified as any other, and that must not take the mark for a useless cast."""
+    q = lowbit.quantize(network(LAYERS[op], shared), DATA, rules=[FloatRule("^it$"), CalibratedQuantRule(".*")])
+    lowbit.export_onnx(q, tmp_path / "m.onnx")
+    model = onnx.load(tmp_path / "m.onnx")
+    del model.metadata_props[:]
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    again, want = lower(lowbit.load(model)).graph, lower(q).graph
+    assert all(n.output.type.dtype.name == "float32" for n in again.nodes if n.name == "it")
+    assert sorted(n.op for n in again.nodes) == sorted(n.op for n in want.nodes)
+    for name, y in run(want, {"x": DATA[0]}).items():
+        np.testing.assert_array_equal(run(again, {"x": DATA[0]})[name], y)
 
 
 def test_a_relu_that_no_rule_speaks_of_is_still_part_of_its_convolution() -> None:

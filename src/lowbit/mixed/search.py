@@ -395,7 +395,7 @@ class _Search:
         """Times of the fastest few again, in turns, so that no lucky run decides."""
         self.last = None, None
         order = sorted((i for i, p in enumerate(self.points) if p.accepted), key=lambda i: self.points[i].ms)[:FINALISTS]
-        times = {}
+        times: dict[int, list[float]] = {}
         for group in [order] if self.graph.parameter_bytes <= LARGE else [[i] for i in order]:
             rounds = self.rounds(group)
             times |= {i: [self.points[i].ms, *(r[k] for r in rounds)] for k, i in enumerate(group)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.graph import KEEPS_FLOAT, Graph, Node, Value
 from lowbit.ir.rewrite import Editor, rewrite
 from lowbit.passes.attrs import ints, options
 from lowbit.passes.match import number
@@ -64,7 +64,7 @@ def _full_slice(editor: Editor, node: Node) -> bool:
 
 _SAME: dict[str, Test] = {
     "identity": lambda e, n: True,
-    "cast": _same_type,
+    "cast": lambda e, n: _same_type(e, n) and not n.output.name.endswith(KEEPS_FLOAT),
     "reshape": _same_type,
     "expand": _same_type,
     "transpose": lambda e, n: ints(n, "perm") == tuple(range(len(ints(n, "perm")))),

@@ -19,7 +19,7 @@ from lowbit.arguments import flag, shown
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError
-from lowbit.ir.graph import STAYS_FLOAT, Graph, Node, Value, need_graph
+from lowbit.ir.graph import KEEPS_FLOAT, STAYS_FLOAT, Graph, Node, Value, need_graph
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
@@ -170,12 +170,12 @@ class _Apply:
         """A cast to float before a layer that a rule keeps so, where lowering would take it for integers: it leaves with the lowering.
 
         That is where integers may stand before all it reads, or where it is a clamp that the layer before it could hold. The mark is an
-        op, so that it travels with the graph into files of ours; another program may drop a cast to the type that is there.
+        op, so that it travels with the graph into files, and its name tells it from casts that mean nothing; another program may drop it.
         """
         now = self.current(node)
         read = [v for i in QUANTIZABLE[node.op].spec.positions(len(now.inputs)) if (v := now.inputs[i]) is not None]
         if (read and all(map(self.may_be_integers, read))) or (is_clamp(node.op) and self.may_hold(read[0])):
-            kept = self.editor.add("cast", read[0], out=f"{node.output.name}:float", to=read[0].type.dtype.name)
+            kept = self.editor.add("cast", read[0], out=f"{node.output.name}{KEEPS_FLOAT}", to=read[0].type.dtype.name)
             self.editor.set_inputs(now, [kept if v == read[0] else v for v in now.inputs])
 
     def may_be_integers(self, value: Value) -> bool:

@@ -292,7 +292,7 @@ class _Walk:
                     same / total if total else 1.0,
                 )
             )
-        real, made = beside((self.graph, self.found.lowered.graph), self.first or {})
+        in_float, made = beside((self.graph, self.found.lowered.graph), self.first or {})
         return Report(
             self.graph.name,
             tuple(rows),
@@ -300,7 +300,7 @@ class _Walk:
             self.batches,
             self.found.bytes_before,
             self.found.bytes_after,
-            real.ms,
+            in_float.ms,
             made.ms,
             made.backend,
             self.found.remarks,
