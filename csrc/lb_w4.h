@@ -33,17 +33,18 @@ static inline int32_t lb_w4_acc(const lb_linear_w4_s8_params *p, const int8_t *x
     return (int32_t)((uint32_t)bias[column] + (uint32_t)lb_w4_dot(x + (ptrdiff_t)row * p->k, 0, weights, 0, p->k));
 }
 
-/* The scaled sum of linear_w4_blocks_s8; x_scale is 1 where rows have none, which changes no bit. */
+/* The scaled sum of linear_w4_blocks_s8; x_scale is 1 where rows have none, and where it is not its turn, which changes no bit. */
 static inline float lb_w4_blocks(const lb_linear_w4_blocks_s8_params *p, const int8_t *x, float x_scale, const uint8_t *w,
                                  const float *scales, const float *bias, int32_t row, int32_t column) {
     const int32_t segments = lb_segments(p->k, p->segment);
+    const float one = lb_f32_from_s32(1), each = segments == 1 ? x_scale : one, last = segments == 1 ? one : x_scale;
     float t = lb_f32_of_bits(0);
     for (int32_t s = 0; s < segments; s++) {
         const int32_t acc = lb_w4_dot(x + (ptrdiff_t)row * p->k, p->x_zero, w + column * lb_w4_row_bytes(p->k), s * p->segment,
                                       lb_segment_length(p->k, p->segment, s));
-        t = lb_f32_add(t, lb_f32_mul(lb_f32_from_s32(acc), lb_f32_mul(x_scale, scales[(ptrdiff_t)column * segments + s])));
+        t = lb_f32_add(t, lb_f32_mul(lb_f32_from_s32(acc), lb_f32_mul(each, scales[(ptrdiff_t)column * segments + s])));
     }
-    return lb_f32_add(t, bias[column]);
+    return lb_f32_add(lb_f32_mul(t, last), bias[column]);
 }
 
 /* The items of linear_w4_s8 and linear_w4_blocks_s8 are those of linear_s8. */

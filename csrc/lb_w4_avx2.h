@@ -254,7 +254,7 @@ typedef void lb_w4_tile_fn(const uint8_t *a, ptrdiff_t stride, const int8_t *pan
 
 /* total (rows x 16) += `segments` segments, each scaled. */
 LB_W4_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row,
-                                    int32_t first, int32_t last, const float *scales, const float *x_scales, float *total) {
+                                    int32_t first, int32_t last, const float *scales, float *total) {
     const uint8_t *a = s->a + row * s->stride + first * p->cut.stride;
     const int8_t *panel = s->panel;
     const int16_t *starts = s->starts;
@@ -272,9 +272,7 @@ LB_W4_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const l
         const __m256i ones = lb_w4_ones();
         for (int i = 0; i < rows; i++)
             for (int h = 0; h < 2; h++) {
-                __m256 scale = _mm256_loadu_ps(scales + 16 * g + 8 * h);
-                if (x_scales)
-                    scale = _mm256_mul_ps(_mm256_broadcast_ss(x_scales + i), scale);
+                const __m256 scale = _mm256_loadu_ps(scales + 16 * g + 8 * h);
                 __m256i acc = _mm256_madd_epi16(c[i][h], ones);
                 if (early)
                     acc = _mm256_add_epi32(acc, _mm256_load_si256((const __m256i *)(const void *)(sums + 16 * i + 8 * h)));
@@ -293,12 +291,8 @@ LB_W4_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const l
     }
 #define LB_W4_TILE_BLOCKS_OF(rows)                                                                                                         \
     static __attribute__((noinline)) void lb_w4_tile_blocks##rows(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row,           \
-                                                                  int32_t first, int32_t last, const float *scales, const float *x_scales, \
-                                                                  float *total) {                                                          \
-        if (x_scales)                                                                                                                      \
-            lb_w4_tile_blocks(rows, lb_w4_tile##rows, p, s, row, first, last, scales, x_scales, total);                                    \
-        else                                                                                                                               \
-            lb_w4_tile_blocks(rows, lb_w4_tile##rows, p, s, row, first, last, scales, NULL, total);                                        \
+                                                                  int32_t first, int32_t last, const float *scales, float *total) {        \
+        lb_w4_tile_blocks(rows, lb_w4_tile##rows, p, s, row, first, last, scales, total);                                                  \
     }
 
 /* acc += `groups` groups of a packed panel, for few rows: nibbles (unsigned) times x (signed). `weights` += the nibbles alone. */
@@ -334,7 +328,7 @@ LB_W4_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, 
 
 /* s.acc (rows x 16) = the sums of a panel for few rows: integers of one segment, or the scaled sum of all. */
 LB_W4_INLINE void lb_w4_few_rows(const int rows, const lb_w4_product *p, const lb_w4_scratch *s, const uint8_t *packed, const float *scales,
-                                 const float *x_scales, const int summed) {
+                                 const int summed) {
     __m256 total[LB_W4_FEW][2];
     for (int i = 0; i < rows; i++)
         total[i][0] = total[i][1] = _mm256_setzero_ps();
@@ -359,9 +353,7 @@ LB_W4_INLINE void lb_w4_few_rows(const int rows, const lb_w4_product *p, const l
                     _mm256_store_si256((__m256i *)(void *)(s->acc + 16 * i + 8 * h), acc[i][h]);
                     continue;
                 }
-                __m256 scale = _mm256_loadu_ps(scales + 16 * g + 8 * h);
-                if (x_scales)
-                    scale = _mm256_mul_ps(_mm256_broadcast_ss(x_scales + i), scale);
+                const __m256 scale = _mm256_loadu_ps(scales + 16 * g + 8 * h);
                 total[i][h] = _mm256_add_ps(total[i][h], _mm256_mul_ps(_mm256_cvtepi32_ps(acc[i][h]), scale));
             }
     }

@@ -59,12 +59,15 @@ LB_W4_INLINE __m256 lb_w4_numbers(__m256 v) {
     return _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
 }
 
-/* The same from scaled sums that still want their bias. */
+/* The same from scaled sums that still want their bias, and the scale of their row if it has one and there are more segments than one. */
 LB_W4_INLINE void lb_w4_put_total(const lb_w4_product *p, const lb_result to, const float *total, const float bias[LB_W4_PANEL],
                                   ptrdiff_t row, ptrdiff_t n, ptrdiff_t width) {
     __m256 y[2];
     for (int h = 0; h < 2; h++) {
-        y[h] = _mm256_add_ps(_mm256_load_ps(total + 8 * h), _mm256_load_ps(bias + 8 * h));
+        y[h] = _mm256_load_ps(total + 8 * h);
+        if (p->x_scales && p->cut.segments > 1)
+            y[h] = _mm256_mul_ps(y[h], _mm256_broadcast_ss(p->x_scales + row));
+        y[h] = _mm256_add_ps(y[h], _mm256_load_ps(bias + 8 * h));
         if (to != LB_TO_F32)
             y[h] = lb_w4_numbers(_mm256_div_ps(y[h], _mm256_set1_ps(p->y_scale)));
     }
@@ -73,7 +76,7 @@ LB_W4_INLINE void lb_w4_put_total(const lb_w4_product *p, const lb_result to, co
 
 /* The same from sums: integers of one segment, which are scaled in place if they have a bias of reals, or a scaled sum. */
 LB_W4_INLINE void lb_w4_finish(const lb_w4_product *p, const lb_result to, int32_t *sums, ptrdiff_t row, ptrdiff_t n, ptrdiff_t width,
-                               const float *x_scale, const int32_t start[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
+                               const int32_t start[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
     __m256 y[2];
     for (int h = 0; h < 2 && (!p->real_bias || p->cut.segments == 1); h++) {
         const __m256i acc = _mm256_load_si256((const __m256i *)(const void *)(sums + 8 * h));
@@ -83,8 +86,8 @@ LB_W4_INLINE void lb_w4_finish(const lb_w4_product *p, const lb_result to, int32
             y[h] = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), scale);
             continue;
         }
-        if (x_scale) /* start is the bias as reals, m the scale of a single segment */
-            scale = _mm256_mul_ps(_mm256_broadcast_ss(x_scale), scale);
+        if (p->x_scales) /* start is the bias as reals, m the scale of a single segment */
+            scale = _mm256_mul_ps(_mm256_broadcast_ss(p->x_scales + row), scale);
         const __m256 t = _mm256_add_ps(_mm256_setzero_ps(), _mm256_mul_ps(_mm256_cvtepi32_ps(acc), scale));
         _mm256_store_ps((float *)(void *)(sums + 8 * h), t);
     }

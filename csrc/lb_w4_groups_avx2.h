@@ -49,43 +49,28 @@ static __attribute__((noinline)) void lb_w4_unpack_groups(const uint8_t *packed,
 #define LB_W4_ROWS_3(row, s) LB_W4_ROWS_2(row, s) row("4*" #s "(%[a],%[l],2)", "10", "11")
 #define LB_W4_QUAD(rows, row, s) "vmovdqa 64*" #s "(%[w]), %%ymm12\n\tvmovdqa 64*" #s "+32(%[w]), %%ymm13\n\t" LB_W4_ROWS_##rows(row, s)
 
-/* t += (c + start) * scale, or * (x_scale * scale). */
-#define LB_W4_SCALED(i, h, c, t)                                                                                                           \
+/* t += (c + start) * scale. */
+#define LB_W4_SCALED(h, c, t)                                                                                                              \
     "vpmaddwd %[ones], %%ymm" c ", %%ymm" c "\n\t"                                                                                         \
     "vpaddd " #h "(%[start]), %%ymm" c ", %%ymm" c "\n\t"                                                                                  \
     "vcvtdq2ps %%ymm" c ", %%ymm" c "\n\t"                                                                                                 \
     "vmulps " #h "(%[scale]), %%ymm" c ", %%ymm" c "\n\t"                                                                                  \
     "vaddps %%ymm" c ", %[" t "], %[" t "]\n\t"
-#define LB_W4_SCALED_TWICE(i, h, c, t)                                                                                                     \
-    "vbroadcastss 4*" #i "(%[x]), %%ymm15\n\t"                                                                                             \
-    "vpmaddwd %[ones], %%ymm" c ", %%ymm" c "\n\t"                                                                                         \
-    "vmulps " #h "(%[scale]), %%ymm15, %%ymm15\n\t"                                                                                        \
-    "vpaddd " #h "(%[start]), %%ymm" c ", %%ymm" c "\n\t"                                                                                  \
-    "vcvtdq2ps %%ymm" c ", %%ymm" c "\n\t"                                                                                                 \
-    "vmulps %%ymm15, %%ymm" c ", %%ymm" c "\n\t"                                                                                           \
-    "vaddps %%ymm" c ", %[" t "], %[" t "]\n\t"
-
-#define LB_W4_ENDS_1(scaled) scaled(0, 0, "6", "t0") scaled(0, 32, "7", "t1")
-#define LB_W4_ENDS_2(scaled) LB_W4_ENDS_1(scaled) scaled(1, 0, "8", "t2") scaled(1, 32, "9", "t3")
-#define LB_W4_ENDS_3(scaled) LB_W4_ENDS_2(scaled) scaled(2, 0, "10", "t4") scaled(2, 32, "11", "t5")
+#define LB_W4_ENDS_1 LB_W4_SCALED(0, "6", "t0") LB_W4_SCALED(32, "7", "t1")
+#define LB_W4_ENDS_2 LB_W4_ENDS_1 LB_W4_SCALED(0, "8", "t2") LB_W4_SCALED(32, "9", "t3")
+#define LB_W4_ENDS_3 LB_W4_ENDS_2 LB_W4_SCALED(0, "10", "t4") LB_W4_SCALED(32, "11", "t5")
 
 /* t += groups from `scale` to `end` of up to three rows. All of it in assembly: there is a use for each of the 16 registers. */
 #define LB_W4_NEXT_QUAD(rows, s) LB_W4_QUAD(rows, LB_W4_NEXT_ROW, s)
-#define LB_W4_GROUPS(rows, scaled)                                                                                                         \
-    __asm__ volatile(                                                                                                                      \
-        ".p2align 5\n1:\n\t" LB_W4_QUAD(rows, LB_W4_FIRST_ROW, 0) LB_W4_NEXT_QUAD(rows, 1) LB_W4_NEXT_QUAD(rows, 2)                        \
-            LB_W4_NEXT_QUAD(rows, 3) LB_W4_NEXT_QUAD(rows, 4) LB_W4_NEXT_QUAD(rows, 5) LB_W4_NEXT_QUAD(rows, 6) LB_W4_NEXT_QUAD(rows, 7)   \
-                LB_W4_ENDS_##rows(                                                                                                         \
-                    scaled) "add $32, %[a]\n\tadd $512, %[w]\n\tadd $64, %[start]\n\tadd $64, %[scale]\n\tcmp %[end], %[scale]\n\tjb 1b"   \
-        : [t0] "+x"(t[0][0]), [t1] "+x"(t[0][1]), [t2] "+x"(t[1][0]), [t3] "+x"(t[1][1]), [t4] "+x"(t[2][0]), [t5] "+x"(t[2][1]),          \
-          [a] "+r"(a), [w] "+r"(panel), [start] "+r"(starts), [scale] "+r"(scales)                                                         \
-        : [l] "r"(stride), [x] "r"(x_scales), [end] "r"(end), [ones] "m"(lb_ones)                                                          \
-        : "memory", "cc", "ymm6", "ymm7", "ymm8", "ymm9", "ymm10", "ymm11", "ymm12", "ymm13", "ymm14", "ymm15")
-#define LB_W4_GROUPS_OF(rows)                                                                                                              \
-    if (x_scales)                                                                                                                          \
-        LB_W4_GROUPS(rows, LB_W4_SCALED_TWICE);                                                                                            \
-    else                                                                                                                                   \
-        LB_W4_GROUPS(rows, LB_W4_SCALED);
+#define LB_W4_GROUPS(rows)                                                                                                                 \
+    __asm__ volatile(".p2align 5\n1:\n\t" LB_W4_QUAD(rows, LB_W4_FIRST_ROW, 0) LB_W4_NEXT_QUAD(rows, 1) LB_W4_NEXT_QUAD(rows, 2)           \
+                         LB_W4_NEXT_QUAD(rows, 3) LB_W4_NEXT_QUAD(rows, 4) LB_W4_NEXT_QUAD(rows, 5) LB_W4_NEXT_QUAD(rows, 6)               \
+                             LB_W4_NEXT_QUAD(rows, 7) LB_W4_ENDS_##rows                                                                    \
+                     "add $32, %[a]\n\tadd $512, %[w]\n\tadd $64, %[start]\n\tadd $64, %[scale]\n\tcmp %[end], %[scale]\n\tjb 1b"          \
+                     : [t0] "+x"(t[0][0]), [t1] "+x"(t[0][1]), [t2] "+x"(t[1][0]), [t3] "+x"(t[1][1]), [t4] "+x"(t[2][0]),                 \
+                       [t5] "+x"(t[2][1]), [a] "+r"(a), [w] "+r"(panel), [start] "+r"(starts), [scale] "+r"(scales)                        \
+                     : [l] "r"(stride), [end] "r"(end), [ones] "m"(lb_ones)                                                                \
+                     : "memory", "cc", "ymm6", "ymm7", "ymm8", "ymm9", "ymm10", "ymm11", "ymm12", "ymm13", "ymm14", "ymm15")
 
 /* What rows of a panel are made for: groups first ... last - 1, whose sums are added to those in acc if there are earlier ones. */
 typedef struct {
@@ -95,20 +80,19 @@ typedef struct {
     lb_w4_ahead next;
 } lb_w4_run;
 
-/* t (rows x 16) += a run of up to three rows; x_scales is NULL where rows have none. */
-LB_W4_INLINE void lb_w4_some_rows(const int rows, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t row, const float *x_scales,
-                                  __m256 t[LB_W4_SOME][2]) {
+/* t (rows x 16) += a run of up to three rows. */
+LB_W4_INLINE void lb_w4_some_rows(const int rows, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t row, __m256 t[LB_W4_SOME][2]) {
     const ptrdiff_t stride = s->stride;
     const uint8_t *a = s->a + row * stride + (ptrdiff_t)r->first * LB_W4_GROUP;
     const int8_t *panel = s->panel;
     const int32_t *starts = (const int32_t *)(const void *)s->starts;
     const float *scales = r->scales + (ptrdiff_t)LB_W4_PANEL * r->first, *end = r->scales + (ptrdiff_t)LB_W4_PANEL * r->last;
     if (rows == 3) {
-        LB_W4_GROUPS_OF(3)
+        LB_W4_GROUPS(3);
     } else if (rows == 2) {
-        LB_W4_GROUPS_OF(2)
+        LB_W4_GROUPS(2);
     } else {
-        LB_W4_GROUPS_OF(1)
+        LB_W4_GROUPS(1);
     }
 }
 
@@ -137,28 +121,33 @@ static inline void lb_w4_put_bytes(const lb_w4_product *p, const lb_w4_run *r, p
     }
 }
 
-/* Up to three rows, from `row` of s on: their sums in acc, or what becomes of them in `out`, whose rows are `step` apart. */
+/* Up to three rows, from `row` of s on: their sums in acc, or floats in `out`, whose rows are `step` apart. x_scales is NULL where rows
+ * have none. */
 LB_W4_INLINE void lb_w4_some_groups(const int rows, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t row, const float *x_scales,
                                     float *out, ptrdiff_t step) {
     const float *total = (const float *)(const void *)s->acc + LB_W4_PANEL * row;
-    __m256 t[LB_W4_SOME][2], bias[2];
-    for (int h = 0; h < 2; h++) {
-        bias[h] = _mm256_load_ps(r->bias + 8 * h);
+    __m256 t[LB_W4_SOME][2];
+    for (int j = 0; j < rows && out != total; j++) /* lines far from each other, which would else be waited for */
+        __builtin_prefetch(out + j * step, 1), __builtin_prefetch(out + j * step + LB_W4_PANEL - 1, 1);
+    for (int h = 0; h < 2; h++)
         for (int j = 0; j < LB_W4_SOME; j++)
             t[j][h] = r->first && j < rows ? _mm256_load_ps(total + LB_W4_PANEL * j + 8 * h) : _mm256_setzero_ps();
-    }
-    lb_w4_some_rows(rows, s, r, row, x_scales, t);
+    lb_w4_some_rows(rows, s, r, row, t);
     if (out == total)
         for (int j = 0; j < rows; j++, out += LB_W4_PANEL)
             _mm256_store_ps(out, t[j][0]), _mm256_store_ps(out + 8, t[j][1]);
     else
         for (int j = 0; j < rows; j++, out += step)
-            _mm256_storeu_ps(out, _mm256_add_ps(t[j][0], bias[0])), _mm256_storeu_ps(out + 8, _mm256_add_ps(t[j][1], bias[1]));
+            for (int h = 0; h < 2; h++) {
+                const __m256 v = x_scales ? _mm256_mul_ps(t[j][h], _mm256_broadcast_ss(x_scales + row + j)) : t[j][h];
+                _mm256_storeu_ps(out + 8 * h, _mm256_add_ps(v, _mm256_load_ps(r->bias + 8 * h)));
+            }
 }
 
 /* All rows of s, which are rows top, top + 1, ... of the output. */
-LB_W4_INLINE void lb_w4_groups_of(const lb_w4_product *p, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t top, ptrdiff_t rows,
-                                  const float *x_scales) {
+static __attribute__((noinline)) void lb_w4_groups(const lb_w4_product *p, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t top,
+                                                   ptrdiff_t rows) {
+    const float *x_scales = p->x_scales ? p->x_scales + top : NULL;
     const int whole = r->last == p->cut.segments, panel = whole && r->width == LB_W4_PANEL, now = panel && p->to == LB_TO_F32;
     const ptrdiff_t step = now ? p->out_stride : LB_W4_PANEL;
     float *out = now ? (float *)p->out + top * step + r->n : (float *)(void *)s->acc;
@@ -166,25 +155,17 @@ LB_W4_INLINE void lb_w4_groups_of(const lb_w4_product *p, const lb_w4_scratch *s
     ptrdiff_t i = 0;
     for (; i + 3 <= rows; i += 3, out += 3 * step) {
         lb_w4_fetch(&next);
-        lb_w4_some_groups(3, s, r, i, x_scales ? x_scales + i : NULL, out, step);
+        lb_w4_some_groups(3, s, r, i, x_scales, out, step);
     }
     if (i + 2 == rows)
-        lb_w4_some_groups(2, s, r, i, x_scales ? x_scales + i : NULL, out, step);
+        lb_w4_some_groups(2, s, r, i, x_scales, out, step);
     else if (i < rows)
-        lb_w4_some_groups(1, s, r, i, x_scales ? x_scales + i : NULL, out, step);
+        lb_w4_some_groups(1, s, r, i, x_scales, out, step);
     if (panel && p->to == LB_TO_S8 && lb_divides(p->y_scale))
         lb_w4_put_bytes(p, r, top, rows, (const float *)(const void *)s->acc);
     else
         for (i = 0; i < rows && whole && !now; i++)
             lb_w4_put_total(p, p->to, (const float *)(const void *)(s->acc + LB_W4_PANEL * i), r->bias, top + i, r->n, r->width);
-}
-
-static __attribute__((noinline)) void lb_w4_groups(const lb_w4_product *p, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t top,
-                                                   ptrdiff_t rows) {
-    if (p->x_scales)
-        lb_w4_groups_of(p, s, r, top, rows, p->x_scales + top);
-    else
-        lb_w4_groups_of(p, s, r, top, rows, NULL);
 }
 
 /* The results of many rows and a panel. */
@@ -219,43 +200,40 @@ static const _Alignas(32) uint8_t lb_low[32] = {15, 15, 15, 15, 15, 15, 15, 15, 
         LB_W4_NIBBLES("64*" #s "+32", "3", "5", summed)
 #define LB_W4_ZERO(c, n) "vpmaddubsw %[z], %%ymm" n ", %%ymm" n "\n\tvpsubw %%ymm" n ", %%ymm" c ", %%ymm" c "\n\t"
 #define LB_W4_NO_ZERO(c, n)
-#define LB_W4_FULL(h, c, t, zero, scaled)                                                                                                  \
-    zero "vpmaddwd %%ymm14, %%ymm" c ", %%ymm" c "\n\tvcvtdq2ps %%ymm" c ", %%ymm" c "\n\t" scaled(h, c) "vaddps %%ymm" c ", %[" t         \
-                                                                                                         "], %[" t "]\n\t"
-#define LB_W4_ONCE(h, c) "vmulps " #h "(%[scale]), %%ymm" c ", %%ymm" c "\n\t"
-#define LB_W4_TWICE(h, c) "vmulps " #h "(%[scale]), %%ymm13, %%ymm8\n\tvmulps %%ymm8, %%ymm" c ", %%ymm" c "\n\t"
+#define LB_W4_FULL(h, c, t, zero)                                                                                                          \
+    zero "vpmaddwd %%ymm14, %%ymm" c ", %%ymm" c "\n\tvcvtdq2ps %%ymm" c ", %%ymm" c "\n\t"                                                \
+         "vmulps " #h "(%[scale]), %%ymm" c ", %%ymm" c "\n\tvaddps %%ymm" c ", %[" t "], %[" t "]\n\t"
 
 /* t += groups from `scale` to `end` of one row. Memory is asked for what comes 2 KB later: its own guess is too late for two streams. */
-#define LB_W4_ROW_OF_GROUPS(summed, zero, scaled)                                                                                          \
+#define LB_W4_ROW_OF_GROUPS(summed, zero)                                                                                                  \
     __asm__ volatile(                                                                                                                      \
-        "vmovdqa %[low], %%ymm15\n\tvmovdqa %[ones], %%ymm14\n\tvbroadcastss %[x], %%ymm13\n\t"                                            \
+        "vmovdqa %[low], %%ymm15\n\tvmovdqa %[ones], %%ymm14\n\t"                                                                          \
         ".p2align 5\n1:\n\t"                                                                                                               \
         "vpbroadcastd (%[start]), %%ymm2\n\tvmovdqa %%ymm2, %%ymm3\n\t"                                                                    \
         "vpxor %%xmm4, %%xmm4, %%xmm4\n\tvpxor %%xmm5, %%xmm5, %%xmm5\n\t"                                                                 \
         "prefetcht0 2048(%[w])\n\tprefetcht0 2112(%[w])\n\tprefetcht0 2176(%[w])\n\tprefetcht0 2240(%[w])\n\tprefetcht0 "                  \
         "512(%[scale])\n\t" LB_W4_QUADS(0, summed) LB_W4_QUADS(1, summed) LB_W4_QUADS(2, summed) LB_W4_QUADS(3, summed)                    \
-            LB_W4_FULL(0, "2", "t0", zero("2", "4"), scaled) LB_W4_FULL(                                                                   \
-                32, "3", "t1", zero("3", "5"),                                                                                             \
-                scaled) "add $32, %[a]\n\tadd $256, %[w]\n\tadd $16, %[start]\n\tadd $64, %[scale]\n\tcmp %[end], %[scale]\n\tjb 1b"       \
+            LB_W4_FULL(0, "2", "t0", zero("2", "4")) LB_W4_FULL(                                                                           \
+                32, "3", "t1",                                                                                                             \
+                zero("3",                                                                                                                  \
+                     "5")) "add $32, %[a]\n\tadd $256, %[w]\n\tadd $16, %[start]\n\tadd $64, %[scale]\n\tcmp %[end], %[scale]\n\tjb 1b"    \
         : [t0] "+x"(t[0]), [t1] "+x"(t[1]), [a] "+r"(a), [w] "+r"(packed), [start] "+r"(start), [scale] "+r"(scales)                       \
-        : [z] "x"(z), [x] "m"(x_scale), [end] "r"(end), [ones] "m"(lb_ones), [low] "m"(lb_low)                                             \
-        : "memory", "cc", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8", "ymm9", "ymm13", "ymm14", "ymm15")
+        : [z] "x"(z), [end] "r"(end), [ones] "m"(lb_ones), [low] "m"(lb_low)                                                               \
+        : "memory", "cc", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8", "ymm9", "ymm14", "ymm15")
+
 /* s.acc (16) of one row = the scaled sum of all groups of a panel. */
 static inline void lb_w4_one_by_groups(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row, const uint8_t *packed,
-                                       const float *scales, const float *x_scales) {
+                                       const float *scales) {
     const uint8_t *a = s->a + row * s->stride;
     const int32_t *start = s->sums + row;
     float *total = (float *)(void *)s->acc + LB_W4_PANEL * row;
     const float *end = scales + (ptrdiff_t)LB_W4_PANEL * p->cut.segments;
-    const float x_scale = x_scales ? x_scales[row] : 0;
     const __m256i z = _mm256_set1_epi8((char)p->x_zero);
     __m256 t[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-    if (x_scales)
-        LB_W4_ROW_OF_GROUPS(LB_W4_NOT_SUMMED, LB_W4_NO_ZERO, LB_W4_TWICE);
-    else if (p->x_zero)
-        LB_W4_ROW_OF_GROUPS(LB_W4_SUMMED, LB_W4_ZERO, LB_W4_ONCE);
+    if (p->x_zero)
+        LB_W4_ROW_OF_GROUPS(LB_W4_SUMMED, LB_W4_ZERO);
     else
-        LB_W4_ROW_OF_GROUPS(LB_W4_NOT_SUMMED, LB_W4_NO_ZERO, LB_W4_ONCE);
+        LB_W4_ROW_OF_GROUPS(LB_W4_NOT_SUMMED, LB_W4_NO_ZERO);
     _mm256_store_ps(total, t[0]);
     _mm256_store_ps(total + 8, t[1]);
 }

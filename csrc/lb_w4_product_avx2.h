@@ -57,7 +57,7 @@ LB_W4_TILE_BLOCKS_OF(1)
 
 /* s.acc (rows x 16) = the scaled sum of all segments of many rows and a panel. */
 static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed,
-                                  const float *scales, const float *x_scales) {
+                                  const float *scales) {
     const int32_t each = (int32_t)(p->cut.stride < LB_W4_DEPTH ? LB_W4_DEPTH / p->cut.stride : 1);
     memset(s->acc, 0, 64 * (size_t)rows);
     for (int32_t first = 0; first < p->cut.segments; first += each) {
@@ -73,11 +73,13 @@ static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s
         }
         ptrdiff_t i = 0;
         float *total = (float *)(void *)s->acc;
-        LB_W4_TILES(lb_w4_tile_blocks, rows, i, p, s, i, first, last, scales, x_scales ? x_scales + i : NULL, total + 16 * i)
+        LB_W4_TILES(lb_w4_tile_blocks, rows, i, p, s, i, first, last, scales, total + 16 * i)
     }
 }
 
 #endif
+
+enum { LB_W4_AHEAD = 8 }; /* rows of the output that are asked for before they are written */
 
 /* Whether these rows take the way of few rows. Zero points cost each row as much there as unpacking does for all. */
 static inline int lb_w4_are_few(const lb_w4_product *p, ptrdiff_t rows) {
@@ -85,31 +87,30 @@ static inline int lb_w4_are_few(const lb_w4_product *p, ptrdiff_t rows) {
 }
 
 /* s.acc (rows x 16) of few rows and a panel. */
-static inline void lb_w4_few_of(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed, const float *scales,
-                                const float *x_scales) {
+static inline void lb_w4_few_of(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed,
+                                const float *scales) {
 #ifndef LB_VNNI_H
     if (lb_w4_by_groups(&p->cut)) {
         for (ptrdiff_t i = 0; i < rows; i++)
-            lb_w4_one_by_groups(p, s, i, packed, scales, x_scales);
+            lb_w4_one_by_groups(p, s, i, packed, scales);
         return;
     }
 #endif
     if (p->x_zero)
-        lb_w4_few_rows(1, p, s, packed, scales, NULL, 1);
+        lb_w4_few_rows(1, p, s, packed, scales, 1);
     else if (rows == 1)
-        lb_w4_few_rows(1, p, s, packed, scales, x_scales, 0);
+        lb_w4_few_rows(1, p, s, packed, scales, 0);
     else if (rows == 2)
-        lb_w4_few_rows(2, p, s, packed, scales, x_scales, 0);
+        lb_w4_few_rows(2, p, s, packed, scales, 0);
     else if (rows == 3)
-        lb_w4_few_rows(3, p, s, packed, scales, x_scales, 0);
+        lb_w4_few_rows(3, p, s, packed, scales, 0);
     else
-        lb_w4_few_rows(4, p, s, packed, scales, x_scales, 0);
+        lb_w4_few_rows(4, p, s, packed, scales, 0);
 }
 
 /* Columns left ... right - 1 (left is a multiple of 16) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
 LB_W4_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, const int blocks, const lb_w4_scratch *s, ptrdiff_t first,
                                  ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
-    const float *x_scales = p->x_scales ? p->x_scales + first : NULL;
     for (ptrdiff_t n = left; n < right; n += LB_W4_PANEL) {
         const ptrdiff_t width = right - n < LB_W4_PANEL ? right - n : LB_W4_PANEL;
         const uint8_t *packed = p->packed + n * (p->cut.depth / 2);
@@ -126,17 +127,20 @@ LB_W4_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, con
         }
 #endif
         if (few)
-            lb_w4_few_of(p, s, rows, packed, scales, x_scales);
+            lb_w4_few_of(p, s, rows, packed, scales);
         else if (!blocks || p->cut.segments == 1)
             lb_w4_one_segment(p, s, rows, packed);
         else
-            lb_w4_segments(p, s, rows, packed, scales, x_scales);
+            lb_w4_segments(p, s, rows, packed, scales);
         if (to == LB_TO_S8 && !p->real_bias && width == LB_W4_PANEL) {
             lb_w4_put_channels(p, s->acc, first, rows, n, start, m);
             continue;
         }
-        for (ptrdiff_t i = 0; i < rows; i++)
-            lb_w4_finish(p, to, s->acc + 16 * i, first + i, n, width, x_scales ? x_scales + i : NULL, start, m);
+        for (ptrdiff_t i = 0; i < rows; i++) {
+            if (to == LB_TO_F32 && i + LB_W4_AHEAD < rows) /* lines far from each other, which would else be waited for */
+                __builtin_prefetch((float *)p->out + (first + i + LB_W4_AHEAD) * p->out_stride + n, 1);
+            lb_w4_finish(p, to, s->acc + 16 * i, first + i, n, width, start, m);
+        }
     }
 }
 

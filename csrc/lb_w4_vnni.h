@@ -59,7 +59,7 @@ static inline void lb_w4_one_segment(const lb_w4_product *p, const lb_w4_scratch
 
 /* total (rows x 16) += `quads` quads of an unpacked segment, scaled. */
 LB_W4_INLINE void lb_w4_segment_tile(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, ptrdiff_t quads,
-                                     const int32_t start[16], const float *scales, const float *x_scales, float *total) {
+                                     const int32_t start[16], const float *scales, float *total) {
     lb_vec c[LB_ROWS][2];
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++)
@@ -72,9 +72,7 @@ LB_W4_INLINE void lb_w4_segment_tile(const int rows, const uint8_t *a, ptrdiff_t
         const __m256 acc[2] = {_mm256_cvtepi32_ps(lb_vec_low(c[i])), _mm256_cvtepi32_ps(lb_vec_high(c[i]))};
         LB_QUADS_UNROLL
         for (int h = 0; h < 2; h++) {
-            __m256 scale = _mm256_loadu_ps(scales + 8 * h);
-            if (x_scales)
-                scale = _mm256_mul_ps(_mm256_broadcast_ss(x_scales + i), scale);
+            const __m256 scale = _mm256_loadu_ps(scales + 8 * h);
             float *to = total + 16 * i + 8 * h;
             _mm256_store_ps(to, _mm256_add_ps(_mm256_load_ps(to), _mm256_mul_ps(acc[h], scale)));
         }
@@ -85,8 +83,8 @@ LB_W4_INLINE void lb_w4_segment_tile(const int rows, const uint8_t *a, ptrdiff_t
 #define LB_W4_SEGMENT_TILE_OF(name, rows)                                                                                                  \
     static __attribute__((noinline)) void lb_w4_segment_tile##name(const uint8_t *a, ptrdiff_t stride, const int8_t *panel,                \
                                                                    ptrdiff_t quads, const int32_t start[16], const float *scales,          \
-                                                                   const float *x_scales, float *total) {                                  \
-        lb_w4_segment_tile(rows, a, stride, panel, quads, start, scales, x_scales, total);                                                 \
+                                                                   float *total) {                                                         \
+        lb_w4_segment_tile(rows, a, stride, panel, quads, start, scales, total);                                                           \
     }
 
 LB_W4_SEGMENT_TILE_OF(_most, LB_ROWS)
@@ -95,7 +93,7 @@ LB_W4_SEGMENT_TILE_OF(_one, 1)
 
 /* s.acc (rows x 16) = the scaled sum of all segments of many rows and a panel. */
 static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed,
-                                  const float *scales, const float *x_scales) {
+                                  const float *scales) {
     _Alignas(64) int32_t start[16];
     memset(s->acc, 0, 64 * (size_t)rows);
     for (int32_t g = 0; g < p->cut.segments; g++) {
@@ -104,14 +102,13 @@ static inline void lb_w4_segments(const lb_w4_product *p, const lb_w4_scratch *s
         float *total = (float *)(void *)s->acc;
         lb_w4_unpack(packed + 8 * g * p->cut.stride, k, 128 + p->x_zero, s->panel, start);
         for (ptrdiff_t i = 0, step; i < rows; i += step, a += step * s->stride, total += 16 * step) {
-            const float *x_scale = x_scales ? x_scales + i : NULL;
             step = rows - i >= LB_ROWS ? LB_ROWS : rows - i >= 2 ? 2 : 1;
             if (step == LB_ROWS)
-                lb_w4_segment_tile_most(a, s->stride, s->panel, k / 4, start, scales + 16 * g, x_scale, total);
+                lb_w4_segment_tile_most(a, s->stride, s->panel, k / 4, start, scales + 16 * g, total);
             else if (step == 2)
-                lb_w4_segment_tile_two(a, s->stride, s->panel, k / 4, start, scales + 16 * g, x_scale, total);
+                lb_w4_segment_tile_two(a, s->stride, s->panel, k / 4, start, scales + 16 * g, total);
             else
-                lb_w4_segment_tile_one(a, s->stride, s->panel, k / 4, start, scales + 16 * g, x_scale, total);
+                lb_w4_segment_tile_one(a, s->stride, s->panel, k / 4, start, scales + 16 * g, total);
         }
     }
 }

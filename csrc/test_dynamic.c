@@ -95,10 +95,11 @@ void test_linear_s8_blocks_f32(const lb_kernel *ref, const lb_kernel *k) {
                     int32_t sum = 0;
                     for (int32_t l = s * p.segment; l < p.k && l < (s + 1) * p.segment; l++)
                         sum += (a[i * p.k + l] - p.x_zero) * w[j * p.k + l];
-                    const float scale = x_scales[i] * scales[j * segments + s], part = (float)sum * scale;
+                    const float scale = scales[j * segments + s] * (segments == 1 ? x_scales[i] : 1.0f), part = (float)sum * scale;
                     t = t + part;
                 }
-                want[i * p.n + j] = t + bias[j];
+                const float scaled = segments == 1 ? t : t * x_scales[i];
+                want[i * p.n + j] = scaled + bias[j];
             }
         void *args[6] = {a, x_scales, w, scales, bias, got};
         k->call(&p, args, 0, rows);

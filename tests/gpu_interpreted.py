@@ -104,22 +104,22 @@ def test_the_requantized_layer_is_that_of_graphs(zero: int) -> None:
     assert np.array_equal(launch.linear_requantized(tensor(q), zero, tensor(w), tensor(m), tensor(bias), -3, -100, 90).numpy(), want)
 
 
-@pytest.mark.parametrize("size", [32, 64, 128])
+@pytest.mark.parametrize("size", [32, 64, 128, 256])
 @pytest.mark.parametrize("scheme", ["symmetric", "asymmetric"])
 def test_four_bit_weights_by_block(size: int, scheme: Any) -> None:
-    m, n, k = 5, 40, 160  # the last block of 64 and 128 is shorter
+    m, n, k = 5, 40, 160  # the last block of 64 and 128 is shorter, that of 256 the only one
     x = RNG.standard_normal((m, k)).astype(np.float32)
     w = lowbit.quantize_array(RNG.standard_normal((n, k)).astype(np.float32), "int4", scheme=scheme, granularity=lowbit.PerBlock(1, size))
     bias = RNG.standard_normal(n).astype(np.float32)
     q, sx = (np.asarray(v) for v in rows_real(x))
     scale, zero = (np.broadcast_to(v, (n, -(-k // size))) for v in (w.quant_params.scale, w.quant_params.zero_point))
-    t = np.zeros((m, n), np.float32)
+    t, rows = np.zeros((m, n), np.float32), sx.reshape(-1, 1)
     for b in range(-(-k // size)):
         at = slice(b * size, (b + 1) * size)
         acc = q[:, at].astype(np.int64) @ (w.ints[:, at].astype(np.int64) - zero[:, b : b + 1]).T
-        t = t + acc.astype(np.float32) * (sx.reshape(-1, 1) * scale[:, b])
+        t = t + acc.astype(np.float32) * (rows * scale[:, b] if size > k else scale[:, b])
     y = table.linear_rows(tensor(x), QTensor.from_qarray(w), tensor(bias))
-    assert y is not None and bits(y) == (t + bias).tobytes()
+    assert y is not None and bits(y) == ((t if size > k else t * rows) + bias).tobytes()
     whole = np.rint(x * 8).astype(np.float32)  # small integers, and scales that are powers of two: sums are exact in any order
     even = lowbit.QArray(w.ints, lowbit.QuantParams("int4", np.exp2(np.rint(np.log2(scale))), zero, scheme, lowbit.PerBlock(1, size)))
     y = table.weight_only(tensor(whole), QTensor.from_qarray(even), None)

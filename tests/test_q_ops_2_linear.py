@@ -11,13 +11,14 @@ import pytest
 from q_ops_laws import Road, graph_of, inner, road
 
 from lowbit.dims import symbol
+from lowbit.ir.build import Builder
 from lowbit.ir.file import load
 from lowbit.ir.interp import run
 from lowbit.metrics import sqnr_db
 from lowbit.ops.op import get_op
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, QuantRule, RuleMatcher, WeightOnlyRule
-from lowbit.types import Array
+from lowbit.types import Array, TensorType
 
 RNG = np.random.default_rng(11)
 f = np.float32
@@ -88,8 +89,25 @@ def test_the_formula_of_dynamic_rows_again_step_by_step() -> None:
             t = f(0)
             for b, start in enumerate(range(0, 70, 32)):
                 acc = sum(int(q[i, k]) * int(w[c, k]) for k in range(start, min(start + 32, 70)))
-                t = t + f(acc) * (s[i, 0] * ws[c, b])
-            assert y[i, c] == t + bias[c]
+                t = t + f(acc) * ws[c, b]
+            assert y[i, c] == t * s[i, 0] + bias[c]
+
+
+def test_the_only_block_of_dynamic_rows_takes_both_scales_at_once() -> None:
+    r = layer([DynamicQuantRule(".*", "int8", "int4", 128)])
+    (q, s, w, ws, bias), (y,) = inner(r, "q_linear_rows", normal(4, 70))
+    assert q is not None and s is not None and w is not None and ws is not None and bias is not None and ws.shape == (6, 1)
+    acc = (q.astype(np.int64) @ w.astype(np.int64).T).astype(np.float32)
+    assert y.tobytes() == (acc * (s * ws[:, 0]) + bias).tobytes()
+
+
+def test_rows_of_dynamic_layers_without_a_bias_are_never_minus_zero() -> None:
+    b = Builder()
+    x, s = b.input("x", TensorType((1, 4), "int8")), b.input("s", TensorType((1, 1), "float32"))
+    w, ws = b.constant(np.ones((1, 4), np.int8), "w"), b.constant(np.full((1, 2), 1e-30, np.float32), "ws")
+    g = b.finish({"y": b.add("q_linear_rows", x, s, w, ws, block=2, bound=512)})
+    y = run(g, {"x": np.full((1, 4), -1, np.int8), "s": np.full((1, 1), 1e-30, np.float32)})["y"]
+    assert y.tobytes() == np.zeros((1, 1), np.float32).tobytes()
 
 
 def test_layers_that_read_the_same_rows_quantize_them_once() -> None:

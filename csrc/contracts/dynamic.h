@@ -30,8 +30,8 @@ typedef void lb_scale_rows_f32_fn(const lb_scale_rows_f32_params *p, const float
 
 /* ---- linear_s8_blocks_f32: rows of k times weights (n, k), whose sums are scaled segment by segment -------------------------------------
  *
- *   t = +0; for each segment in ascending order t = t + fl32(sum of (x - x_zero) * w[c]) * (x_scales[row] * scales[c, segment])
- *   out = t + bias[c]
+ *   t = +0; for each segment in ascending order t = t + fl32(sum of (x - x_zero) * w[c]) * scales[c, segment]
+ *   out = t * x_scales[row] + bias[c], two roundings; of a single segment fl32(sum) * (x_scales[row] * scales[c]) + bias[c]
  *
  * k is cut into max(1, ceil(k / segment)) segments of `segment` elements, the last one shorter; scales: (n, segments). A segment's sum fits
  * int32. Item: a row. */

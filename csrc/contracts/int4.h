@@ -84,8 +84,9 @@ typedef void lb_linear_w4_blocks_s8_s16_fn(const lb_linear_w4_blocks_s8_s16_para
 typedef void lb_linear_w4_blocks_s8_f32_fn(const lb_linear_w4_blocks_s8_f32_params *p, const int8_t *x, const void *w, const float *scales,
                                            const float *bias, float *out, void *scratch, int32_t begin, int32_t end);
 
-/* ---- linear_w4_rows_f32: linear_w4_blocks_s8_f32 of rows that have a scale each: (x_scales[row] * scales[c, segment]) in the place of
- * scales[c, segment], x_zero = 0. */
+/* ---- linear_w4_rows_f32: linear_w4_blocks_s8_f32 of rows that have a scale each, x_zero = 0 --------------------------------------------
+ *
+ * One segment: x_scales[row] * scales[c] in the place of its scale. More: t = t * x_scales[row] before the bias is added. */
 typedef lb_linear_w4_blocks_s8_params lb_linear_w4_rows_f32_params; /* x_zero is 0; y_scale, y_zero, lo and hi are not read */
 
 typedef void lb_linear_w4_rows_f32_fn(const lb_linear_w4_rows_f32_params *p, const int8_t *x, const float *x_scales, const void *w,

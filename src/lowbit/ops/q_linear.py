@@ -5,6 +5,7 @@
     q_linear_rows        activations with a scale for each row, made at run time; weights per channel or per block
 
     t = +0;  t = t + fl32(Σ_block (x - x_zero)·w) × scale[c, block], blocks in ascending order;  t = t + bias[c]
+    q_linear_rows: x_scale × scale[c] in the place of the only block's scale;  t = t × x_scale + bias[c] where there are more
 
 `block` is the block size (0: the whole contraction); `bound` the largest |Σ| of any block and any input.
 """
@@ -125,8 +126,9 @@ def infer_rows(
 
 
 def q_linear_rows(x: Array, x_scale: Array, w: Array, w_scale: Array, bias: Array | None = None, *, block: int, bound: int) -> Array:
-    t = scaled_sum(x, w, x_scale[..., None] * w_scale, block, bound)
-    return t if bias is None else t + bias
+    one = w_scale.shape[1] == 1
+    t = scaled_sum(x, w, x_scale[..., None] * w_scale if one else w_scale, block, bound)
+    return (t if one else t * x_scale) + (np.float32(0) if bias is None else bias)  # a product that underflows may be -0: + 0 is +0
 
 
 def macs_blocks(x: TensorType, w: TensorType, *_: TensorType | None, **__: Any) -> Dim:

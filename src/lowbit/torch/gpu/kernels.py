@@ -162,13 +162,17 @@ def matmul_int4(
 ):  # fmt: skip
     """Weights of four bits with a scale for each block of SIZE along k; `k` is even.
 
-    int8 `a`    t = +0, then for each block in order t = t + fl32(acc_b) * (sa[i] * sb[j, b]); then + bias[j]
+    int8 `a`    t = +0, then for each block in order t = t + fl32(acc_b) * sb[j, b]; then t * sa[i] + bias[j], two roundings;
+                of a single block fl32(acc) * (sa[i] * sb[j]) + bias[j]
     FLOAT `a`   Σ a[i, k] * (fl32(q - z) * sb[j, b]), float32 without tensor-float rounding; then + bias[j]
     """
     rows = tl.program_id(0) * BM + tl.arange(0, BM)
     cols = tl.program_id(1) * BN + tl.arange(0, BN)
     blocks = tl.cdiv(k, SIZE)
     total = tl.zeros((BM, BN), tl.float32)
+    if not FLOAT:  # a factor of 1 changes no bit
+        sa = tl.load(sa_ptr + rows * a_rows, mask=rows < m, other=1.0)[:, None]
+        each, last = tl.where(blocks == 1, sa, 1.0), tl.where(blocks == 1, 1.0, sa)
     for block in range(0, blocks):
         ks = block * SIZE + tl.arange(0, SIZE)
         here = (rows[:, None] < m) & (ks[None, :] < k)
@@ -178,10 +182,13 @@ def matmul_int4(
         if FLOAT:
             total = tl.dot(a.to(tl.float32), w.to(tl.float32) * sb[None, :], total, input_precision="ieee")
         else:
-            sa = tl.load(sa_ptr + rows * a_rows, mask=rows < m, other=1.0)
             acc = dot(a, w, TENSOR_CORES)
-            total = total + acc.to(tl.float32) * (sa[:, None] * sb[None, :])
+            total = total + acc.to(tl.float32) * (each * sb[None, :])
+    if not FLOAT:
+        total = total * last
     if BIAS:
         total = total + tl.load(bias_ptr + cols, mask=cols < n, other=0.0)[None, :]
+    else:
+        total = total + 0.0  # no bias is one of +0: a product that underflowed may be -0
     at = rows[:, None].to(tl.int64) * n + cols[None, :]
     tl.store(y_ptr + at, total, mask=(rows[:, None] < m) & (cols[None, :] < n))
