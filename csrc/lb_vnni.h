@@ -1,24 +1,14 @@
 /* vpdpbusd: c + the sum of four products of an unsigned byte of a and a signed byte of w, in each lane of 32 bits, modulo 2^32.
+ * vpdpwssd: c + the sum of two products of 16 bits.
  *
  * In assembly, because the compilers' own form copies accumulators around it. Tests on a CPU without it define LB_SIMDE: SIMDe computes
  * what the instruction would, slowly. */
 #ifndef LB_VNNI_H
 #define LB_VNNI_H
 
-#ifdef LB_SIMDE
+#include "lb_avx512.h"
 
-#define SIMDE_ENABLE_NATIVE_ALIASES
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#include <simde/x86/avx512/add.h>
-#include <simde/x86/avx512/cast.h>
-#include <simde/x86/avx512/dpbusd.h>
-#include <simde/x86/avx512/extract.h>
-#include <simde/x86/avx512/load.h>
-#include <simde/x86/avx512/set1.h>
-#include <simde/x86/avx512/store.h>
-#pragma GCC diagnostic pop
+#ifdef LB_SIMDE
 
 /* Functions: inlined into unrolled loops they take minutes to compile. */
 __attribute__((noinline, unused)) static __m256i lb_dpbusd256(__m256i c, __m256i a, __m256i w) {
@@ -29,9 +19,11 @@ __attribute__((noinline, unused)) static __m512i lb_dpbusd512(__m512i c, __m512i
     return simde_mm512_dpbusd_epi32(c, a, w);
 }
 
-#else
+__attribute__((noinline, unused)) static __m512i lb_dpwssd512(__m512i c, __m512i a, __m512i w) {
+    return simde_mm512_dpwssd_epi32(c, a, w);
+}
 
-#include <immintrin.h>
+#else
 
 static inline __attribute__((always_inline)) __m256i lb_dpbusd256(__m256i c, __m256i a, __m256i w) {
 #ifdef __AVX512VNNI__
@@ -45,6 +37,11 @@ static inline __attribute__((always_inline)) __m256i lb_dpbusd256(__m256i c, __m
 #ifdef __AVX512VNNI__
 static inline __attribute__((always_inline)) __m512i lb_dpbusd512(__m512i c, __m512i a, __m512i w) {
     __asm__("vpdpbusd %[w], %[a], %[c]" : [c] "+v"(c) : [a] "v"(a), [w] "v"(w));
+    return c;
+}
+
+static inline __attribute__((always_inline)) __m512i lb_dpwssd512(__m512i c, __m512i a, __m512i w) {
+    __asm__("vpdpwssd %[w], %[a], %[c]" : [c] "+v"(c) : [a] "v"(a), [w] "v"(w));
     return c;
 }
 #endif

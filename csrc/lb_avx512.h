@@ -1,0 +1,145 @@
+/* Intrinsics of AVX-512, or what computes the same where the CPU has it not: tests define LB_SIMDE there, and SIMDe does it, slowly. What
+ * SIMDe has not is below, by halves of 256 bits. Kernels of AVX-512 include this, never immintrin.h. */
+#ifndef LB_AVX512_H
+#define LB_AVX512_H
+
+#ifdef LB_SIMDE
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#include <simde/x86/avx512.h>
+#pragma GCC diagnostic pop
+
+#include <string.h>
+
+#define LB_LACKS __attribute__((unused)) static
+
+/* name(v) by `half` of each of the two halves; i or nothing behind m512 for their types. */
+#define LB_BY_HALVES(name, to, from, half)                                                                                                 \
+    LB_LACKS __m512##to name(__m512##from v) {                                                                                             \
+        __m256##from x[2];                                                                                                                 \
+        __m256##to y[2];                                                                                                                   \
+        __m512##to all;                                                                                                                    \
+        memcpy(x, &v, 64);                                                                                                                 \
+        y[0] = half(x[0]), y[1] = half(x[1]);                                                                                              \
+        memcpy(&all, y, 64);                                                                                                               \
+        return all;                                                                                                                        \
+    }
+LB_BY_HALVES(lb_mm512_cvtepi32_ps, , i, _mm256_cvtepi32_ps)
+LB_BY_HALVES(lb_mm512_cvtps_epi32, i, , _mm256_cvtps_epi32)
+LB_BY_HALVES(lb_mm512_cvttps_epi32, i, , _mm256_cvttps_epi32)
+
+LB_LACKS __m512i lb_joined(__m256i low, __m256i high) {
+    const __m256i y[2] = {low, high};
+    __m512i all;
+    memcpy(&all, y, 64);
+    return all;
+}
+
+LB_LACKS __m512i lb_mm512_cvtepi8_epi32(__m128i v) {
+    return lb_joined(_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
+}
+
+LB_LACKS __m512i lb_mm512_cvtepu8_epi32(__m128i v) {
+    return lb_joined(_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8)));
+}
+
+LB_LACKS __m512i lb_mm512_cvtepi16_epi32(__m256i v) {
+    return lb_joined(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(v)), _mm256_cvtepi16_epi32(_mm256_extracti128_si256(v, 1)));
+}
+
+LB_LACKS __m512i lb_mm512_srai_epi32(__m512i v, unsigned by) {
+    int32_t x[16];
+    memcpy(x, &v, 64);
+    for (int i = 0; i < 16; i++)
+        x[i] >>= by;
+    memcpy(&v, x, 64);
+    return v;
+}
+
+LB_LACKS float lb_mm512_reduce_add_ps(__m512 v) { /* in the order of GCC's */
+    float x[16];
+    memcpy(x, &v, 64);
+    for (int n = 8; n; n /= 2)
+        for (int i = 0; i < n; i++)
+            x[i] += x[i + n];
+    return x[0];
+}
+
+/* Loads that put zeros where the mask has none, and stores that leave memory there. */
+LB_LACKS __m512i lb_load_lanes(const void *from, uint64_t mask, size_t lane) {
+    char x[64] = {0};
+    for (size_t i = 0; i < 64 / lane; i++)
+        if (mask >> i & 1)
+            memcpy(x + i * lane, (const char *)from + i * lane, lane);
+    __m512i v;
+    memcpy(&v, x, 64);
+    return v;
+}
+
+LB_LACKS void lb_store_lanes(void *to, uint64_t mask, size_t lane, const void *v) {
+    for (size_t i = 0; i < 64 / lane; i++)
+        if (mask >> i & 1)
+            memcpy((char *)to + i * lane, (const char *)v + i * lane, lane);
+}
+
+#undef _mm512_maskz_loadu_epi8
+#define _mm512_maskz_loadu_epi8(mask, from) lb_load_lanes(from, mask, 1)
+#undef _mm512_maskz_loadu_epi16
+#define _mm512_maskz_loadu_epi16(mask, from) lb_load_lanes(from, mask, 2)
+#undef _mm512_maskz_loadu_epi32
+#define _mm512_maskz_loadu_epi32(mask, from) lb_load_lanes(from, mask, 4)
+#undef _mm512_maskz_loadu_ps
+#define _mm512_maskz_loadu_ps(mask, from) _mm512_castsi512_ps(lb_load_lanes(from, mask, 4))
+
+LB_LACKS void lb_mm512_mask_storeu_epi8(void *to, uint64_t mask, __m512i v) {
+    lb_store_lanes(to, mask, 1, &v);
+}
+
+LB_LACKS void lb_mm512_mask_storeu_epi16(void *to, uint32_t mask, __m512i v) {
+    lb_store_lanes(to, mask, 2, &v);
+}
+
+LB_LACKS void lb_mm512_mask_storeu_epi32(void *to, uint16_t mask, __m512i v) {
+    lb_store_lanes(to, mask, 4, &v);
+}
+
+LB_LACKS void lb_mm512_mask_storeu_ps(void *to, uint16_t mask, __m512 v) {
+    lb_store_lanes(to, mask, 4, &v);
+}
+
+/* The compiler's own are declared here too: these names stand for the ones above. */
+#undef _mm512_cvtepi16_epi32
+#define _mm512_cvtepi16_epi32 lb_mm512_cvtepi16_epi32
+#undef _mm512_cvtepi32_ps
+#define _mm512_cvtepi32_ps lb_mm512_cvtepi32_ps
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32 lb_mm512_cvtepi8_epi32
+#undef _mm512_cvtepu8_epi32
+#define _mm512_cvtepu8_epi32 lb_mm512_cvtepu8_epi32
+#undef _mm512_cvtps_epi32
+#define _mm512_cvtps_epi32 lb_mm512_cvtps_epi32
+#undef _mm512_cvttps_epi32
+#define _mm512_cvttps_epi32 lb_mm512_cvttps_epi32
+#undef _mm512_mask_storeu_epi16
+#define _mm512_mask_storeu_epi16 lb_mm512_mask_storeu_epi16
+#undef _mm512_mask_storeu_epi32
+#define _mm512_mask_storeu_epi32 lb_mm512_mask_storeu_epi32
+#undef _mm512_mask_storeu_epi8
+#define _mm512_mask_storeu_epi8 lb_mm512_mask_storeu_epi8
+#undef _mm512_mask_storeu_ps
+#define _mm512_mask_storeu_ps lb_mm512_mask_storeu_ps
+#undef _mm512_reduce_add_ps
+#define _mm512_reduce_add_ps lb_mm512_reduce_add_ps
+#undef _mm512_srai_epi32
+#define _mm512_srai_epi32 lb_mm512_srai_epi32
+
+#else
+
+#include <immintrin.h>
+
+#endif
+
+#endif
