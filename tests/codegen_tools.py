@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -65,5 +67,11 @@ class Compiled:
         return made
 
 
+@cache
 def has(program: str) -> bool:
-    return shutil.which(program) is not None
+    """Whether a program is installed; a compiler with the libraries of its sanitizers, which may be a package of their own."""
+    if program != "clang" or shutil.which(program) is None:
+        return shutil.which(program) is not None
+    with TemporaryDirectory() as folder:
+        command = [program, *SANITIZE, "-x", "c", "-", "-o", f"{folder}/linked"]
+        return subprocess.run(command, input="int main(void) { return 0; }", capture_output=True, text=True).returncode == 0

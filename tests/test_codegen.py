@@ -28,7 +28,7 @@ from lowbit.types import Array, TensorType
 
 COMPILERS = [
     "gcc",
-    pytest.param("clang", marks=pytest.mark.skipif(not has("clang"), reason="clang is not installed")),
+    pytest.param("clang", marks=pytest.mark.skipif(not has("clang"), reason="clang with its sanitizers is not installed")),
 ]
 
 

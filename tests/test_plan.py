@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lowbit
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run
@@ -152,3 +153,52 @@ def test_small_work_is_not_split_and_large_work_is() -> None:
 def test_the_same_graph_gives_the_same_plan(threads: int) -> None:
     a, b = (build(channels_last(network()), Target(threads=threads)) for _ in range(2))
     assert a.steps == b.steps and a.arena_bytes == b.arena_bytes
+
+
+# -- concat -------------------------------------------------------------------------------------------------------------------
+
+
+def branches(axis: int = 1, also_read: bool = False, batch: int = 2) -> Graph:
+    """Two convolutions and a pool side by side; `also_read`: the first is read by another layer too."""
+    b = Builder("branches")
+    x = b.input("x", TensorType((batch, 5, 9, 7), "int8"))
+    sides = [conv(b, x, 8, "narrow", kernel=1), conv(b, x, 8, "three"), b.add("max_pool", x, kernel=(3, 3), ceil_mode=False, **WINDOW)]
+    c = b.add("concat", *(sides if axis == 1 else sides[:2]), axis=axis, name="concat")
+    y = conv(b, c, 6, "behind")
+    outputs = {"y": y} | ({"z": conv(b, sides[0], 3, "other")} if also_read else {})
+    return b.finish(outputs)
+
+
+def planned(graph: Graph, target: Target | None = None) -> Plan:
+    target = target or Target()
+    (segment,) = segments(channels_last(graph), target)
+    return build(segment.graph, target)
+
+
+@pytest.mark.parametrize(("axis", "also_read", "copies"), [(1, False, 0), (1, True, 1), (0, False, 0), (2, False, 2)])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_concat_copies_only_what_others_read_too(axis: int, also_read: bool, copies: int, threads: int) -> None:
+    g = branches(axis, also_read)
+    plan = planned(g)
+    assert [s.layer for s in plan.steps].count("concat") == copies
+    x = {"x": np.random.default_rng(3).integers(-128, 128, (2, 5, 9, 7)).astype(np.int8)}
+    want, got = run(g, x), lowbit.compile(g, threads=threads).run(x)
+    assert all(np.array_equal(want[k], got[k]) for k in want)
+
+
+def test_images_behind_each_other_are_written_behind_each_other() -> None:
+    g = branches(axis=2, batch=1)
+    assert "concat" not in [s.layer for s in planned(g).steps]
+    x = {"x": np.random.default_rng(3).integers(-128, 128, (1, 5, 9, 7)).astype(np.int8)}
+    assert np.array_equal(run(g, x)["y"], lowbit.compile(g).run(x)["y"])
+
+
+def test_where_memory_counts_a_concat_is_copied_if_that_takes_less() -> None:
+    for target in (Target(isas=("ref",), scratch_in_arena=True, io_in_arena=io) for io in (False, True)):
+        b = Builder("late")
+        x = b.input("x", TensorType((1, 4, 8, 8), "int8"))
+        first = conv(b, x, 4, "first")
+        wide = conv(b, conv(b, first, 32, "up"), 60, "down", kernel=1)
+        y = conv(b, b.add("concat", conv(b, x, 4, "second"), wide, axis=1, name="concat"), 2, "behind", kernel=1)
+        plan = planned(b.finish({"y": y}), target)
+        assert plan.arena_bytes <= 64 * (4 + 32 + 60 + 64)

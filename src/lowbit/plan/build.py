@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
 
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.plan.kernels import KERNELS, VIEWS, Call, Context, Data, Packed, Scratch
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.memory import Buffer, fullest, least, place
 from lowbit.plan.plan import Check, Place, Plan, Slot, Step, Target
-from lowbit.types import Array
+from lowbit.types import Array, normalize_axis
 
 WORTH = 2_000.0  # nanoseconds of work that pay for another part
 
@@ -54,7 +56,7 @@ class _Builder:
         self.work: list[tuple[Node, Call]] = []
         self.results: list[_Store] = []  # of the outputs, in order
 
-    def run(self, target: Target) -> Plan:
+    def run(self, target: Target, join: bool = True) -> Plan:
         for i, v in enumerate(self.graph.inputs):
             inside = target.io_in_arena and v.name not in self.kept.values()
             self.homes[v.name] = _Store(nbytes(v), Place.ARENA if inside else Place.INPUT, i), 0
@@ -74,6 +76,8 @@ class _Builder:
             for arg in (a for call in found for a in call.args if isinstance(a, Value)):
                 self.homes.setdefault(arg.name, (_Store(nbytes(arg)), 0))  # between the calls of a node
             self.work += [(node, call) for call in found]
+        if join:
+            self._join()
         self._outputs(target)
         self._drop_unread()
         self._lives(target)
@@ -82,6 +86,33 @@ class _Builder:
 
     def _home(self, value: Value) -> tuple[_Store, int]:
         return self.homes[value.name]
+
+    def _join(self) -> None:
+        """What a concat would copy is written where it goes: where it lies there in one piece, or by a kernel that knows strides and
+        whose result nobody else reads."""
+        results = {id(self._home(v)[0]) for v in self.graph.outputs.values()}
+        for node, copy in [w for w in self.work if w[0].op == "concat"]:
+            x, out = copy.args[0], node.output
+            if not isinstance(x, Value):
+                continue
+            store, at = self._home(x)
+            if store.place is not Place.ARENA or at or store.size != nbytes(x) or id(store) in results or self._home(out)[0] is store:
+                continue
+            axis = normalize_axis(node.attrs["axis"], out.type.rank)  # type: ignore[arg-type]
+            rows, run, total = prod(shape_of(x)[:axis]), prod(shape_of(x)[axis:]), prod(shape_of(out)[axis:])
+            touching = [i for i, (_, c) in enumerate(self.work) if any(isinstance(v, Value) and self._home(v)[0] is store for v in c.args)]
+            if rows > 1:
+                maker = self.work[touching[0]][1]
+                if len(touching) != 2 or maker.params.get("out_stride") != run or maker.args.count(x) != 1:
+                    continue
+                strided = replace(maker, params={**maker.params, "out_stride": total})
+                self.work[touching[0]] = self.work[touching[0]][0], strided
+            offset: Any = copy.params["out_offset"]
+            end, first = self._home(out)
+            for name, (old, where) in self.homes.items():
+                if old is store:
+                    self.homes[name] = end, first + where + offset * out.type.dtype.numpy.itemsize
+            self.work = [w for w in self.work if w[1] is not copy]
 
     def _outputs(self, target: Target) -> None:
         """Outputs are written where the caller wants them; those that are not values of their own are copied there at the end.
@@ -263,4 +294,9 @@ def build(graph: Graph, target: Target, packed: Packed | None = None, states: Ma
     packed  keeps weights in the kernels' layout between plans
     states  inputs that are outputs of the call before (input name → output name): the output is written over the input
     """
-    return _Builder(graph, Context(graph, target, packed if packed is not None else Packed()), states or {}).run(target)
+    context = Context(graph, target, packed if packed is not None else Packed())
+    plan = _Builder(graph, context, states or {}).run(target)
+    if target.scratch_in_arena and any(node.op == "concat" for node in graph.nodes):  # where memory counts: a concat is there early
+        copied = _Builder(graph, context, states or {}).run(target, join=False)
+        return min(plan, copied, key=lambda p: p.arena_bytes)
+    return plan
