@@ -55,7 +55,8 @@ lb_plan *lb_plan_new(lb_plan_step *steps, int count, size_t arena_bytes, size_t 
                       .arena_bytes = lines(arena_bytes),
                       .scratch_bytes = lines(scratch_bytes)};
     int split = 0;
-    for (int i = 0; i < count; i++) {
+    for (int i = count - 1; i >= 0; i--) {
+        steps[i].followers = i + 1 < count && steps[i + 1].piece ? steps[i + 1].followers + 1 : 0;
         split |= steps[i].chunks > 1;
         steps[i].chunks = steps[i].chunks < MOST_PARTS ? steps[i].chunks : MOST_PARTS;
     }
@@ -142,6 +143,23 @@ static void wait_until(atomic_int *value, int wanted) {
     }
 }
 
+/* Items of a step, and behind each of them those of its followers. Where steps are timed, each is done alone. */
+static void run_items(const call *c, const lb_plan_step *step, int worker, void **args, int32_t from, int32_t to) {
+    if (!step->followers || c->times) {
+        step->call(step->params, args, from, to);
+        return;
+    }
+    void *others[LB_PLAN_MAX_ARGS];
+    for (int64_t item = from; item < to; item++) {
+        step->call(step->params, args, (int32_t)item, (int32_t)item + 1);
+        for (const lb_plan_step *f = step + 1; f <= step + step->followers; f++) {
+            const int64_t begin = item * f->piece, end = begin + f->piece < f->items ? begin + f->piece : f->items;
+            resolve(c, f, worker, others);
+            f->call(f->params, others, (int32_t)begin, (int32_t)end);
+        }
+    }
+}
+
 /* A step: the parts of the thread's own share, then those of others that nobody has begun. A thread that joins late finds the others where
  * they are, and one that never comes is not missed. */
 static void run_shared(const call *c, int s, int worker, void **args) {
@@ -162,7 +180,7 @@ static void run_shared(const call *c, int s, int worker, void **args) {
                 resolve(c, step, worker, args);
             resolved = 1;
             const int64_t from = (int64_t)step->items * part / step->chunks, to = (int64_t)step->items * (part + 1) / step->chunks;
-            step->call(step->params, args, (int32_t)from, (int32_t)to);
+            run_items(c, step, worker, args, (int32_t)from, (int32_t)to);
             atomic_fetch_add_explicit(&p->done, 1, memory_order_release);
         }
     }
@@ -177,9 +195,11 @@ static void work(int worker, void *context) {
     int64_t before = c->times && worker == 0 ? now_ns() : 0;
     for (int s = 0; s < c->plan->count; s++) {
         const lb_plan_step *step = &c->plan->steps[s];
+        if (step->piece && !c->times)
+            continue; /* done with the step before */
         if (c->plan->threads == 1) {
             resolve(c, step, worker, args);
-            step->call(step->params, args, 0, step->items);
+            run_items(c, step, worker, args, 0, step->items);
         } else
             run_shared(c, s, worker, args);
         if (c->times && worker == 0) {

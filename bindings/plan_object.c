@@ -123,13 +123,13 @@ static int parse_arg(PyObject *tuple, lb_plan_arg *out, const plan_object *self,
     return 0;
 }
 
-/* (kernel index, params, arguments, items, chunks) -> step. */
+/* (kernel index, params, arguments, items, chunks, piece) -> step. */
 static int parse_plan_step(PyObject *tuple, lb_plan_step *out, const plan_object *self, Py_ssize_t arena) {
     int index;
     const char *params;
     Py_ssize_t size;
     PyObject *args;
-    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple, "iy#Oii", &index, &params, &size, &args, &out->items, &out->chunks))
+    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple, "iy#Oiii", &index, &params, &size, &args, &out->items, &out->chunks, &out->piece))
         return -1;
     const lb_kernel *k = lb_find_kernel(index, size, args);
     if (!k)
@@ -144,6 +144,20 @@ static int parse_plan_step(PyObject *tuple, lb_plan_step *out, const plan_object
     for (int i = 0; i < out->arg_count; i++)
         if (parse_arg(PyTuple_GetItem(args, i), &out->args[i], self, arena) < 0)
             return -1;
+    return 0;
+}
+
+/* Steps that follow others have one to follow, which has enough items. */
+static int check_followers(const lb_plan_step *steps, Py_ssize_t count) {
+    const lb_plan_step *lead = NULL;
+    for (const lb_plan_step *s = steps; s < steps + count; s++) {
+        if (!s->piece)
+            lead = s;
+        else if (s->piece < 0 || !lead || (int64_t)lead->items * s->piece < s->items) {
+            PyErr_Format(PyExc_ValueError, "step %zd follows none, by %d of %d items", (Py_ssize_t)(s - steps), s->piece, s->items);
+            return -1;
+        }
+    }
     return 0;
 }
 
@@ -218,6 +232,7 @@ static PyObject *plan_new(PyTypeObject *type, PyObject *arguments, PyObject *key
     ok = ok && parse_rows(self, rows) == 0;
     for (Py_ssize_t i = 0; ok && i < count; i++)
         ok = parse_plan_step(PyTuple_GetItem(given, i), &steps[i], self, arena) == 0;
+    ok = ok && check_followers(steps, count) == 0;
     if (ok && !(self->plan = lb_plan_new(steps, (int)count, (size_t)arena, (size_t)scratch, threads))) {
         ok = 0;
         PyErr_NoMemory();

@@ -32,8 +32,18 @@ static void blur(const void *params, void *const *args, int32_t begin, int32_t e
     }
 }
 
-/* input -> arena -> arena -> ... -> output */
-static lb_plan *make_plan(int threads, int chunks) {
+/* out[i] = 5 in[i] + params[0] */
+static void each(const void *params, void *const *args, int32_t begin, int32_t end) {
+    int32_t more;
+    memcpy(&more, params, sizeof more);
+    const int32_t *in = args[0];
+    int32_t *out = args[1];
+    for (int32_t i = begin; i < end; i++)
+        out[i] = (int32_t)((uint32_t)in[i] * 5u + (uint32_t)more);
+}
+
+/* input -> arena -> arena -> ... -> output. `followed`: every other step does one element in place, and follows the one before. */
+static lb_plan *make_plan(int threads, int chunks, int followed) {
     lb_plan_step *steps = calloc(STEPS, sizeof *steps);
     if (!steps)
         abort();
@@ -41,13 +51,15 @@ static lb_plan *make_plan(int threads, int chunks) {
     for (int s = 0; s < STEPS; s++) {
         const int32_t more = 7 * s + 1;
         memcpy(steps[s].params, &more, sizeof more);
-        steps[s].call = blur;
+        steps[s].call = followed && s % 2 ? each : blur;
+        steps[s].piece = followed && s % 2;
         steps[s].arg_count = 3;
         steps[s].items = ITEMS;
         steps[s].chunks = chunks;
-        steps[s].args[0] = (lb_plan_arg){s ? LB_IN_ARENA : LB_IN_INPUT, 0, s ? (ptrdiff_t)bytes * ((s + 1) % 2) : 0, NULL};
-        steps[s].args[1] =
-            (lb_plan_arg){s + 1 < STEPS ? LB_IN_ARENA : LB_IN_OUTPUT, 0, s + 1 < STEPS ? (ptrdiff_t)bytes * (s % 2) : 0, NULL};
+        const ptrdiff_t from = (ptrdiff_t)bytes * ((followed ? (s - 1) / 2 : s - 1) % 2),
+                        to = (ptrdiff_t)bytes * ((followed ? s / 2 : s) % 2);
+        steps[s].args[0] = (lb_plan_arg){s ? LB_IN_ARENA : LB_IN_INPUT, 0, s ? from : 0, NULL};
+        steps[s].args[1] = (lb_plan_arg){s + 1 < STEPS ? LB_IN_ARENA : LB_IN_OUTPUT, 0, s + 1 < STEPS ? to : 0, NULL};
         steps[s].args[2] = (lb_plan_arg){LB_IN_SCRATCH, 0, 0, NULL};
     }
     lb_plan *plan = lb_plan_new(steps, STEPS, 2 * bytes, 64, threads);
@@ -56,13 +68,13 @@ static lb_plan *make_plan(int threads, int chunks) {
     return plan;
 }
 
-static void expected(const int32_t *in, int32_t *out) {
+static void expected(const int32_t *in, int32_t *out, int followed) {
     int32_t from[ITEMS], scratch[2];
     memcpy(from, in, sizeof from);
     for (int32_t s = 0; s < STEPS; s++) {
         const int32_t more = 7 * s + 1;
         void *args[] = {from, out, scratch};
-        blur(&more, args, 0, ITEMS);
+        (followed && s % 2 ? each : blur)(&more, args, 0, ITEMS);
         memcpy(from, out, sizeof from);
     }
 }
@@ -70,6 +82,7 @@ static void expected(const int32_t *in, int32_t *out) {
 typedef struct {
     lb_plan *plan;
     int32_t seed;
+    int followed;
 } caller;
 
 static void *call_often(void *context) {
@@ -78,7 +91,7 @@ static void *call_often(void *context) {
     for (int run = 0; run < RUNS; run++) {
         for (int32_t i = 0; i < ITEMS; i++)
             in[i] = c->seed * 131 + run * 17 + i;
-        expected(in, want);
+        expected(in, want, c->followed);
         memset(got, 0xA5, sizeof got);
         void *inputs[] = {in}, *outputs[] = {got};
         int64_t times[STEPS];
@@ -108,13 +121,13 @@ static void *jobs(void *unused) {
 int main(void) {
     static const int chunks[] = {1, 3, 8}; /* fewer than threads, and as many for each of them or not */
     for (int threads = 1; threads <= 4; threads++)
-        for (int c = 0; c < 3; c++) {
-            lb_plan *plan = make_plan(threads, chunks[c]);
+        for (int c = 0; c < 6; c++) {
+            lb_plan *plan = make_plan(threads, chunks[c % 3], c / 3);
             pthread_t ids[CALLERS + 1];
             caller callers[CALLERS];
             int started = 0;
             for (int i = 0; i < CALLERS; i++) {
-                callers[i] = (caller){plan, i};
+                callers[i] = (caller){plan, i, c / 3};
                 started += pthread_create(&ids[started], NULL, call_often, &callers[i]) == 0;
             }
             started += pthread_create(&ids[started], NULL, jobs, NULL) == 0;
@@ -123,6 +136,6 @@ int main(void) {
                 pthread_join(ids[i], NULL);
             lb_plan_free(plan);
         }
-    printf("%s: %d plans by %d threads, %d runs each\n", failures ? "FAILED" : "ok", 12, CALLERS, RUNS);
+    printf("%s: %d plans by %d threads, %d runs each\n", failures ? "FAILED" : "ok", 24, CALLERS, RUNS);
     return failures != 0;
 }

@@ -202,3 +202,45 @@ def test_where_memory_counts_a_concat_is_copied_if_that_takes_less() -> None:
         y = conv(b, b.add("concat", conv(b, x, 4, "second"), wide, axis=1, name="concat"), 2, "behind", kernel=1)
         plan = planned(b.finish({"y": y}), target)
         assert plan.arena_bytes <= 64 * (4 + 32 + 60 + 64)
+
+
+# -- steps that follow ----------------------------------------------------------------------------------------------------------
+
+
+def residual(kernel: int = 1, on_input: bool = False) -> Graph:
+    """A convolution of many pixels, a sum with what it reads or with another layer, and a table."""
+    b = Builder("residual")
+    x = b.input("x", TensorType((1, 16, 40, 40), "int8"))
+    a = conv(b, x, 16, "first", kernel=3)
+    y = conv(b, a, 16, "second", kernel=kernel, groups=2 if kernel > 1 else 1)
+    other = a if on_input else conv(b, x, 16, "other", kernel=1)
+    s = b.add("q_add", y, other, name="sum", x_zero=-5, y_zero=-5, z_zero=2, mx=0.7, my=0.9, **CLAMP)
+    table = b.constant(np.random.default_rng(1).integers(-128, 128, 256).astype(np.int8), name="table")
+    t = b.add("q_table", s, table, name="table")
+    return b.finish({"y": conv(b, t, 3, "last", kernel=1)})
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("kernel", "on_input"), [(1, False), (1, True), (3, True)])
+def test_sums_and_tables_are_done_on_pieces_of_the_layer_before_with_the_same_bits(kernel: int, on_input: bool, threads: int) -> None:
+    g = residual(kernel, on_input)
+    pieces = {s.layer: s.piece for s in planned(g, Target(threads=threads)).steps}
+    assert pieces["table"] == pieces["sum"] > 0 == pieces["second"] == pieces["last"]
+    session = lowbit.compile(g, threads=threads)
+    for seed in range(3):
+        x = {"x": np.random.default_rng(seed).integers(-128, 128, (1, 16, 40, 40)).astype(np.int8)}
+        assert np.array_equal(run(g, x)["y"], session.run(x)["y"])
+    assert {"second", "sum", "table"} <= {r.layer for r in session.profile(*x.values()).rows if r.ms > 0}
+
+
+def test_a_sum_never_overwrites_what_the_layer_before_still_reads() -> None:
+    plan = planned(residual(kernel=3, on_input=True))
+    lead, follower = (next(s for s in plan.steps if s.layer == layer) for layer in ("second", "sum"))
+    reads, writes = lead.args[0], follower.args[-1]
+    assert reads.place is writes.place is Place.ARENA
+    assert reads.offset + reads.size <= writes.offset or writes.offset + writes.size <= reads.offset
+
+
+def test_code_that_is_printed_has_no_steps_that_follow() -> None:
+    plan = planned(residual(), Target(isas=("ref",), scratch_in_arena=True))
+    assert not any(s.piece for s in plan.steps)

@@ -15,14 +15,14 @@ def run(
 Spec = tuple[str, int, tuple[int, ...]]  # NumPy's kind, bytes of an item, shape
 
 class Plan:
-    """Steps (kernel, params, arguments (place, index, offset or address), items, parts), run in order.
+    """Steps (kernel, params, arguments (place, index, offset or address), items, parts, piece), run in order.
 
     They take `rows` of the first axis of inputs and outputs at a time (0: arrays as they are); the last slice ends at the end.
     """
 
     def __new__(
         cls,
-        steps: tuple[tuple[int, bytes, tuple[tuple[int, int, int], ...], int, int], ...],
+        steps: tuple[tuple[int, bytes, tuple[tuple[int, int, int], ...], int, int, int], ...],
         inputs: tuple[Spec, ...],
         outputs: tuple[Spec, ...],
         arena: int,

@@ -55,6 +55,7 @@ class _Builder:
         self.constant_index: dict[int, int] = {}
         self.work: list[tuple[Node, Call]] = []
         self.results: list[_Store] = []  # of the outputs, in order
+        self.leads: list[int] = []  # of each step: itself, or the step whose items it is done behind
 
     def run(self, target: Target, join: bool = True) -> Plan:
         for i, v in enumerate(self.graph.inputs):
@@ -80,6 +81,7 @@ class _Builder:
             self._join()
         self._outputs(target)
         self._drop_unread()
+        self._follow(target)
         self._lives(target)
         self._in_place()
         return self._plan(target)
@@ -93,7 +95,7 @@ class _Builder:
         results = {id(self._home(v)[0]) for v in self.graph.outputs.values()}
         for node, copy in [w for w in self.work if w[0].op == "concat"]:
             x, out = copy.args[0], node.output
-            if not isinstance(x, Value):
+            if not isinstance(x, Value) or not nbytes(x):
                 continue
             store, at = self._home(x)
             if store.place is not Place.ARENA or at or store.size != nbytes(x) or id(store) in results or self._home(out)[0] is store:
@@ -105,7 +107,7 @@ class _Builder:
                 maker = self.work[touching[0]][1]
                 if len(touching) != 2 or maker.params.get("out_stride") != run or maker.args.count(x) != 1:
                     continue
-                strided = replace(maker, params={**maker.params, "out_stride": total})
+                strided = replace(maker, params={**maker.params, "out_stride": total}, piece=0)
                 self.work[touching[0]] = self.work[touching[0]][0], strided
             offset: Any = copy.params["out_offset"]
             end, first = self._home(out)
@@ -175,6 +177,18 @@ class _Builder:
                 kept.append((node, call))
         self.work = kept[::-1]
 
+    def _follow(self, target: Target) -> None:
+        """Steps of one element at a time are done on each piece of what the step before makes, while it is in the caches."""
+        self.leads = list(range(len(self.work)))
+        if target.scratch_in_arena or self.kept:  # printed code has a call for each step
+            return
+        for i, (_, call) in enumerate(self.work[1:], 1):
+            lead = self.work[self.leads[i - 1]][1]
+            made = [self._home(v) for v in outputs_of(self.work[i - 1][1])]
+            taken = [v for v in inputs_of(call) if any(self._home(v)[0] is s and self._home(v)[1] == at for s, at in made)]
+            if call.each and lead.piece and lead.items > 1 and taken and call.items == int(taken[0].type.size) <= lead.items * lead.piece:
+                self.leads[i] = self.leads[i - 1]
+
     def _lives(self, target: Target) -> None:
         if target.io_in_arena:
             for store, _ in (self.homes[v.name] for v in self.graph.inputs):
@@ -183,7 +197,7 @@ class _Builder:
             for store in self.results:
                 if store.place is Place.ARENA:
                     store.last = len(self.work)  # and read behind the last
-        for step, (_, call) in enumerate(self.work):
+        for step, (_, call) in zip(self.leads, self.work, strict=True):  # those that follow each other are one step
             for arg in call.args:
                 if isinstance(arg, Value):
                     store, _ = self._home(arg)
@@ -192,13 +206,16 @@ class _Builder:
 
     def _in_place(self) -> None:
         """An output takes over the memory of an input that dies with it, where the kernel allows."""
-        for step, (node, call) in enumerate(self.work):
+        for i, (step, (node, call)) in enumerate(zip(self.leads, self.work, strict=True)):
             target, at = self._home(node.output)
-            for i in call.in_place:
-                source = call.args[i]
+            others = {id(self._home(v)[0]) for v in inputs_of(self.work[step][1])} if step != i else set()  # what its leader still reads
+            for k in call.in_place:
+                source = call.args[k]
                 if not isinstance(source, Value) or target.place is not Place.ARENA or target.first != step:
                     continue
                 store, offset = self._home(source)
+                if id(store) in others:
+                    continue
                 if store is target or store.place is not Place.ARENA or store.last != step or offset or at or store.size != target.size:
                     continue
                 store.last = max(store.last, target.last)
@@ -228,6 +245,7 @@ class _Builder:
                 Step(
                     layer, node.op, kernel.contract.name, kernel.isa, call.params, args, call.items, parts, macs, whole, node.outputs,
                     bound if isinstance(bound := node.attrs.get("bound"), int) else None,
+                    0 if self.leads[i] == i else self.work[self.leads[i]][1].piece,
                 )
             )  # fmt: skip
         checks = tuple(Check(self._home(c.value)[0].index, c.size, c.where) for _, call in self.work for c in call.checks)
@@ -275,6 +293,10 @@ class _Builder:
 
 def inputs_of(call: Call) -> list[Value]:
     return [v for v, arg in zip(call.args, call.kernel.contract.args, strict=True) if isinstance(v, Value) and arg.is_input]
+
+
+def outputs_of(call: Call) -> list[Value]:
+    return [v for v, arg in zip(call.args, call.kernel.contract.args, strict=True) if isinstance(v, Value) and not arg.is_input]
 
 
 def _end(store: _Store, where: _Where) -> Slot:

@@ -110,6 +110,7 @@ def executable(plan: Plan, threads: int, batch: int | None = None) -> _native.Pl
             ),
             step.items,
             step.parts,
+            step.piece,
         )
         for step in plan.steps
     )

@@ -51,6 +51,8 @@ class Call:
     checks    what must be true of the graph's inputs before anything runs
     macs      multiply-adds; None: those of the node
     parts     for each thread at most: more end together, fewer do less where the items of a part share work
+    piece     elements of the output that an item is, where items are pieces of it in order; 0 where they are not
+    each      whether item i is element i of what it reads and writes: it may be done as soon as that piece is there
     """
 
     kernel: native.Kernel
@@ -62,6 +64,8 @@ class Call:
     checks: tuple[Index, ...] = ()
     macs: int | None = None
     parts: int = SEVERAL
+    piece: int = 0
+    each: bool = False
 
 
 class Packed(dict[tuple[str, ...], Array]):

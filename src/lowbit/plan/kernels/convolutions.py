@@ -67,7 +67,8 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
     scratch = window_scratch(kernel.isa, block, k, out_c, groups)
     cost = pixels * out_c * k / MACS_PER_NS
-    return [Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), -(-pixels // block), cost, parts=MANY)]
+    args = (ctx.argument(x), data, bias, multiplier, node.output, scratch)
+    return [Call(kernel, params, args, -(-pixels // block), cost, parts=MANY, piece=block * out_c)]
 
 
 def window_scratch(isa: str, block: int, k: int, out_c: int, groups: int) -> Scratch:

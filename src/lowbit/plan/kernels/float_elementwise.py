@@ -20,7 +20,8 @@ def binary(node: Node, ctx: Context) -> list[Call] | None:
     n = size_of(node.output)
     same = tuple(i for i, v in enumerate((a, b)) if v.shape == node.output.shape)
     kernel = ctx.kernel(BINARY[node.op.removesuffix("_clip")])
-    return [Call(kernel, {**shapes, **bounds(node)}, (ctx.argument(a), ctx.argument(b), node.output), n, n * 0.2, in_place=same)]
+    args = (ctx.argument(a), ctx.argument(b), node.output)
+    return [Call(kernel, {**shapes, **bounds(node)}, args, n, n * 0.2, in_place=same, each=len(same) == 2)]
 
 
 @lowers("relu", "relu6", "clip")
@@ -29,4 +30,6 @@ def clip(node: Node, ctx: Context) -> list[Call] | None:
     if x is None or found is None or not is_float(x):
         return None
     n = size_of(x)
-    return [Call(ctx.kernel("clip_f32"), {"lo": found[0], "hi": found[1]}, (ctx.argument(x), node.output), n, n * 0.1, in_place=(0,))]
+    return [
+        Call(ctx.kernel("clip_f32"), {"lo": found[0], "hi": found[1]}, (ctx.argument(x), node.output), n, n * 0.1, in_place=(0,), each=True)
+    ]

@@ -141,7 +141,8 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
     }  # fmt: skip
     items = -(-rows // block) * -(-n // columns)
     args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
-    return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS, parts=MANY if columns >= n else SEVERAL)
+    whole = columns >= n
+    return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS, parts=MANY if whole else SEVERAL, piece=block * n if whole else 0)
 
 
 @lowers("q_linear")
