@@ -1,4 +1,6 @@
-"""docs/speed.md from what models.py measured: `python benchmarks/models_page.py run.json [more.json …] > docs/speed.md`."""
+"""A page of what models.py measured on one machine: `python benchmarks/models_page.py run.json [more.json …] > docs/speed.md`.
+
+docs/speed.md is of a CPU with AVX2, docs/speed-avx512.md of one with AVX-512-VNNI."""
 
 from __future__ import annotations
 
@@ -34,8 +36,9 @@ COLUMNS = (
     "fastest fp32",
     RATIO,
 )
-HEAD = """# Speed on the CPU
-
+TITLES = {"avx2": "Speed on the CPU", "avx512vnni": "Speed on a CPU with AVX-512-VNNI"}
+OTHERS = {"avx2": "CPUs with AVX-512-VNNI: [speed-avx512.md](speed-avx512.md).", "avx512vnni": "CPUs with AVX2: [speed.md](speed.md)."}
+HEAD = """
 Made by `python benchmarks/models.py --threads 1,2 --json run.json` and `python benchmarks/models_page.py run.json`. Whole networks at
 batch 1 (where no other is named), every engine in turns in one process pinned to as many CPUs as it has threads, the least time of all
 runs. Peers quantize the network with their own tools and the fastest of their settings stands here; *right* says whether what it computes
@@ -43,13 +46,14 @@ is what its own file says (no more than 1 dB lost; u8×s8 products saturate on A
 Times are of one machine: what counts is the ratio. Single layers stand in [kernels.md](kernels.md).
 """
 
-FOOT = """
+AVX2 = """
 Ratios move by a few hundredths from run to run, as hosts share their cores: ResNet-50 on two threads takes 0.76 to 0.80, the LSTM 0.74 to
 0.79 on one and 0.62 to 0.75 on two. By `session.profile`, the LSTM has half of its time in a head of 10,000 words (near, at 100 to 109
 GMAC/s of the 111 that its chain has in registers), the rest in input products and in a recurrence that reads 1 MB of weights at each of 70
 steps (63 GMAC/s, what the second-level cache gives to plain loads); 0.60 would take 112 GMAC/s over all. DS-CNN has 60 % of its time in 1×1
 layers of 64 channels, two thirds of whose cycles are products at the peak of the multipliers.
 """
+FEET = {"avx2": AVX2}
 
 
 def least(rows: list[Row], *, right: bool = False) -> Row | None:
@@ -112,10 +116,16 @@ def page(files: list[dict[str, Any]]) -> str:
     rows.sort(key=lambda r: list(LABELS).index(r["model"]) if r["model"] in LABELS else len(LABELS))
     machine = files[-1]["machine"]
     peers = ", ".join(f"{name} {version}" for name, version in machine["peers"].items())
-    lines = [HEAD, f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['isa']}; {peers}. Milliseconds."]
+    isa = machine["isa"]
+    head = f"# {TITLES.get(isa, f'Speed on a CPU with {isa}')}\n{HEAD}"
+    lines = [
+        head,
+        f"{OTHERS[isa]}\n" if isa in OTHERS else "",
+        f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['isa']}; {peers}. Milliseconds.",
+    ]
     for threads in sorted({r["threads"] for r in rows}):
         lines += table(rows, threads)
-    return "\n".join([*lines, *goals(rows)]) + "\n" + FOOT
+    return "\n".join([*lines, *goals(rows)]) + "\n" + FEET.get(isa, "")
 
 
 if __name__ == "__main__":
