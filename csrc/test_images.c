@@ -63,7 +63,7 @@ static void expect_same_weights(const lb_kernel *ref, const lb_kernel *k, const 
     free(scratch);
 }
 
-static const int32_t channels[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 32, 33, 48, 65};
+static const int32_t channels[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 32, 33, 48, 65, 80, 97};
 
 /* u = H w G' in the layout of conv3x3_s8. */
 static int16_t *winograd(const int8_t *w, int32_t in_c, int32_t out_c, int32_t tile_h) {
@@ -208,8 +208,8 @@ void test_stem_tiles_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-/* Weights of dwconv_s8 as its contract says. */
-static void *dwconv_weights(const lb_dwconv_s8_params *p, const int8_t *w) {
+/* Weights of dwconv_s8 as its contract says, in pairs of rows. */
+static void *dwconv_pairs(const lb_dwconv_s8_params *p, const int8_t *w) {
     const int32_t c = (p->channels + 31) / 32 * 32, upper = (p->kernel_h + 1) / 2, lower = (p->kernel_h + 2) / 2;
     const int64_t bytes = 4 * c + 4 * (int64_t)(upper + lower) * p->kernel_w * c;
     int32_t *sums = aligned(bytes);
@@ -223,6 +223,31 @@ static void *dwconv_weights(const lb_dwconv_s8_params *p, const int8_t *w) {
                 for (int32_t start = 0; start < 2; start++)
                     pairs[start][(((i + start) / 2 * p->kernel_w + j) * c + l) * 2 + (i + start) % 2] = v;
             }
+    return sums;
+}
+
+/* The same in quads of rows. */
+static void *dwconv_quads(const lb_dwconv_s8_params *p, const int8_t *w) {
+    const int32_t blocks = (p->channels + 63) / 64, quads = (p->kernel_h + 3) / 4;
+    const int32_t n = p->dilation_h == 1 && (p->stride_h + p->kernel_h + 3) / 4 == quads ? 2 : 1;
+    const int64_t bytes = 256 * blocks * (1 + (int64_t)quads * p->kernel_w * n);
+    int32_t *sums = aligned(bytes);
+    memset(sums, 0, (size_t)bytes);
+    int8_t *to = (int8_t *)(sums + 64 * blocks);
+    for (int32_t group = 0; group < 4 * blocks; group++) {
+        const int32_t rest = p->channels - group / 4 * 64, size = rest > 32 ? 64 : rest > 16 ? 32 : 16;
+        const int32_t first = p->channels < size ? 0 : rest < size ? p->channels - size : group / 4 * 64;
+        for (int32_t l = 0; l < 16; l++) {
+            const int32_t c = first + (16 * (l / 4) + 4 * (group % 4) + l % 4) % size;
+            for (int32_t i = 0; c < p->channels && i < p->kernel_h * n; i++)
+                for (int32_t j = 0; j < p->kernel_w; j++) {
+                    const int8_t v = w[(i / n * p->kernel_w + j) * p->channels + c];
+                    const int32_t row = i / n + i % n * p->stride_h;
+                    sums[16 * group + l] += i % n ? 0 : v;
+                    to[((((group * quads + row / 4) * p->kernel_w + j) * n + i % n) * 16 + l) * 4 + row % 4] = v;
+                }
+        }
+    }
     return sums;
 }
 
@@ -251,11 +276,13 @@ void test_dwconv_s8(const lb_kernel *ref, const lb_kernel *k) {
         int8_t *x = bytes_of((int64_t)p.batch * p.in_h * p.in_w * p.channels);
         int8_t *w = bytes_of((int64_t)p.kernel_h * p.kernel_w * p.channels);
         fill_channels(p.channels);
-        void *packed = dwconv_weights(&p, w);
+        const int by_quads = !strcmp(k->isa->name, "avx512vnni");
+        void *packed = by_quads ? dwconv_quads(&p, w) : dwconv_pairs(&p, w);
         const int64_t columns = (p.block - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1;
-        const int64_t pairs = ((p.block_rows - 1) * p.stride_h + p.kernel_h) / 2 + 1;
-        expect_same_weights(ref, k, &p, x, w, packed, 128 * pairs * columns, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride),
-                            p.batch * p.out_h);
+        const int64_t pairs = ((p.block_rows - 1) * p.stride_h + p.kernel_h) / 2 + 1, quads = (p.kernel_h + 3) / 4;
+        const int64_t positions = p.stride_w * (p.block + 4 + (p.kernel_w - 1) * p.dilation_w / p.stride_w);
+        expect_same_weights(ref, k, &p, x, w, packed, by_quads ? 256 * quads * positions : 128 * pairs * columns,
+                            (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), p.batch * p.out_h);
         free(x), free(w), free(packed);
     }
 }

@@ -27,8 +27,9 @@ def saved(tmp_path: Path) -> Path:
 
 def test_what_is_loaded_with_packed_weights_packs_nothing_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     g = network(16, 16, 16)
-    for module, name in ((products, "pack"), (convolutions, "pack"), (convolutions, "pack_row_pairs"), (convolutions, "pack_runs")):
-        monkeypatch.setattr(module, name, lambda *_: pytest.fail("packed again"))
+    monkeypatch.setattr(products, "pack", lambda *_: pytest.fail("packed again"))
+    for name in ("pack", "pack_row_pairs", "pack_row_quads", "pack_runs"):
+        monkeypatch.setattr(convolutions, name, lambda *_: pytest.fail("packed again"))
     loaded = lowbit.load(saved)
     assert loaded == g and loaded.packed is not None and loaded.packed.arrays
     x = inputs(g)

@@ -117,12 +117,19 @@ typedef void lb_stem_tiles_s8_fn(const lb_stem_tiles_s8_params *p, const int8_t 
  * Item: a row of the output, batch * out_h of them. `block` of its pixels are done at once, or up to block_rows rows where they are short
  * (block >= out_w).
  *
- * Weights are (kernel_h, kernel_w, channels) for `ref`, armdsp, mve and neon, which need no scratch. Others take the rows of a window in
- * pairs; its first row is the upper or the lower of one. They want, with c = channels rounded up to 32: c int32_t, the sums of each
+ * Weights are (kernel_h, kernel_w, channels) for `ref`, armdsp, mve and neon, which need no scratch. avx2 takes the rows of a window in
+ * pairs; its first row is the upper or the lower of one. It wants, with c = channels rounded up to 32: c int32_t, the sums of each
  * channel's weights; then of int16_t (ceil(kernel_h / 2), kernel_w, c, 2) for windows that start in the upper row and (ceil((kernel_h + 1)
  * / 2), kernel_w, c, 2) for the others, where the last axis is the row of the pair. What does not exist is 0. Aligned to 64. scratch,
  * aligned to 64: 128 * (((block_rows - 1) * stride_h + kernel_h) / 2 + 1) * ((block - 1) * stride_w + (kernel_w - 1) * dilation_w + 1)
- * bytes. */
+ * bytes.
+ *
+ * avx512vnni takes the rows of a window in q = ceil(kernel_h / 4) quads, and those of two windows, one below the other, where they have no
+ * more quads and no dilation_h; n = 1 or 2 is their number. It wants, for blocks of 64 channels, 64 int32_t each, the sums of the weights;
+ * then of int8_t (blocks, 4, q, kernel_w, n, 16, 4), where the last axis is the row of the quad and n of 1 begins stride_h rows further
+ * below. The last block has 64, 32 or 16 channels, the fewest that are enough, and ends with the last channel, or begins with the first
+ * if there are fewer. Lane l of group g is channel (16 * (l / 4) + 4 * g + l % 4) % 64, or % 32, or % 16, of its block. What does not exist
+ * is 0. Aligned to 64. scratch, aligned to 64: 256 * q * stride_w * (block + 4 + (kernel_w - 1) * dilation_w / stride_w) bytes. */
 typedef struct {
     int32_t batch;
     int32_t in_h;

@@ -168,30 +168,50 @@ def pack_tiles(w4: Array, high: int) -> Array:
 
 
 RING = 16 << 10  # bytes of interleaved rows that stay in the first-level cache
+QUADS = 24 << 10  # the same where the cache is of 48 KB and all of a window's rows lie in it
 
 
 def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
     kernel = ctx.kernel("dwconv_s8")
     channels, high, wide = w4.shape[0], g["kernel_h"], g["kernel_w"]
     plain = np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0))
-    data = ctx.once(wv, "depthwise", kernel.isa, make=lambda: plain if kernel.isa in PLAIN else pack_row_pairs(plain))
+    down = g["stride_h"], g["dilation_h"]
+    if kernel.isa == "avx512vnni":
+        data = ctx.once(wv, "depthwise", kernel.isa, *map(str, down), make=lambda: pack_row_quads(plain, *down))
+    else:
+        data = ctx.once(wv, "depthwise", kernel.isa, make=lambda: plain if kernel.isa in PLAIN else pack_row_pairs(plain))
     bias, multiplier = per_channel(node, ctx, channels)
-    seen = min(high, g["in_h"] + 1) // 2 + 1  # pairs of rows that are not all padding
-    pixel, edge = 128 * seen, (wide - 1) * g["dilation_w"] + 1
-    most = max(8, (RING // pixel - edge) // g["stride_w"] + 1)
-    parts = max(1, -(-g["out_w"] // most))
-    block = max(1, -(-g["out_w"] // (4 * parts)) * 4)  # of about equal width
-    columns, rows = (block - 1) * g["stride_w"] + edge, 1
-    if parts == 1 and kernel.isa not in PLAIN and (high, wide, g["dilation_h"], g["dilation_w"]) == (3, 3, 1, 1):
-        rows = max(1, min(g["out_h"], (2 * (RING // (128 * columns) - 1) - high) // g["stride_h"] + 1))
-    scratch = Scratch(0 if kernel.isa in PLAIN else 128 * (((rows - 1) * g["stride_h"] + high) // 2 + 1) * columns)
+    block, rows, scratch = row_quads(g, channels) if kernel.isa == "avx512vnni" else row_pairs(g, kernel.isa not in PLAIN)
     params: dict[str, Param] = {**g, "channels": channels, "block": block, "block_rows": rows, "out_stride": channels, **clamp(node)}
     items = g["batch"] * g["out_h"]
     x = node.inputs[0]
     assert x is not None
     cost = items * g["out_w"] * channels * high * wide / 14
     several = 2 if items >= 2 * ctx.target.threads * rows else 1  # rows of a block share what they read
-    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, scratch), items, cost, parts=several)
+    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(scratch)), items, cost, parts=several)
+
+
+def row_pairs(g: dict[str, Any], packed: bool) -> tuple[int, int, int]:
+    """Pixels and rows that dwconv_s8 does at once where rows are taken in pairs, and the bytes of its scratch."""
+    high, wide = g["kernel_h"], g["kernel_w"]
+    seen = min(high, g["in_h"] + 1) // 2 + 1  # pairs of rows that are not all padding
+    pixel, edge = 128 * seen, (wide - 1) * g["dilation_w"] + 1
+    most = max(8, (RING // pixel - edge) // g["stride_w"] + 1)
+    parts = max(1, -(-g["out_w"] // most))
+    block = max(1, -(-g["out_w"] // (4 * parts)) * 4)  # of about equal width
+    columns, rows = (block - 1) * g["stride_w"] + edge, 1
+    if parts == 1 and packed and (high, wide, g["dilation_h"], g["dilation_w"]) == (3, 3, 1, 1):
+        rows = max(1, min(g["out_h"], (2 * (RING // (128 * columns) - 1) - high) // g["stride_h"] + 1))
+    return block, rows, 128 * (((rows - 1) * g["stride_h"] + high) // 2 + 1) * columns if packed else 0
+
+
+def row_quads(g: dict[str, Any], channels: int) -> tuple[int, int, int]:
+    """The same where rows are taken in quads."""
+    position, seen = 256 * -(-g["kernel_h"] // 4) * g["stride_w"], (g["kernel_w"] - 1) * g["dilation_w"] // g["stride_w"] + 4
+    room = QUADS * max(1, 64 // (-(-channels // 16) * 16))  # few channels take less
+    parts = -(-g["out_w"] // max(16, room // position - seen)) if g["out_w"] else 1
+    block = max(1, -(-g["out_w"] // (4 * parts)) * 4)
+    return block, 1, position * (block + seen)
 
 
 def pack_row_pairs(w: Array) -> Array:
@@ -207,6 +227,27 @@ def pack_row_pairs(w: Array) -> Array:
     sums = full.sum(axis=(0, 1), dtype=np.int32)
     parts = [sums, pairs(1, -(-high // 2)), pairs(0, high // 2 + 1)]
     return packed(np.concatenate([p.reshape(-1).view(np.uint8) for p in parts]))
+
+
+def pack_row_quads(w: Array, stride: int, dilation: int) -> Array:
+    """Weights (rows, columns, channels) as dwconv_s8 wants them in quads of rows: sums, then weights, of blocks of 64 channels."""
+    high, wide, channels = w.shape
+    quads, starts = -(-high // 4), [0]
+    if dilation == 1 and stride + high <= 4 * quads:
+        starts = [0, stride]
+    order = np.array([16 * (lane // 4) + 4 * group + lane % 4 for group in range(4) for lane in range(16)])
+    sums, blocks = [], []
+    for first in range(0, channels, 64):
+        rest = channels - first
+        size = 64 if rest > 32 else 32 if rest > 16 else 16
+        at = max(0, min(first, channels - size)) + order % size
+        own = np.where(at < channels, w[:, :, np.minimum(at, channels - 1)], 0).astype(np.int8)
+        full = np.zeros((len(starts), 4 * quads, wide, 64), np.int8)
+        for rows, start in zip(full, starts, strict=True):
+            rows[start : start + high] = own
+        sums.append(own.sum(axis=(0, 1), dtype=np.int32))
+        blocks.append(full.reshape(len(starts), quads, 4, wide, 4, 16).transpose(4, 1, 3, 0, 5, 2))
+    return packed(np.concatenate([np.ascontiguousarray(p).reshape(-1).view(np.uint8) for p in (*sums, *blocks)]))
 
 
 ROWS_AT_ONCE = 12 << 10  # bytes of widened rows that stay in the first-level cache beside the weights
