@@ -1,9 +1,22 @@
-/* max_pool_s8 where 16 channels are done at once. Before this is included, lb_most16 gives the largest of the taps of a window for 16
- * channels: tap (i, j) is at from + i * down + j * across of the image. */
+/* max_pool_s8 where LB_MOST channels are done at once. Before this is included, lb_most gives the largest of the taps of a window for
+ * `count` of them, LB_MOST or what is left: tap (i, j) is at from + i * down + j * across of the image. lb_few is of few channels. */
 #ifndef LB_MAX_POOL_H
 #define LB_MAX_POOL_H
 
-static inline void lb_max_pool16(const lb_max_pool_s8_params *p, const int8_t *x, int8_t *out, int32_t begin, int32_t end) {
+static inline void lb_few(const int8_t *image, ptrdiff_t from, ptrdiff_t down, ptrdiff_t across, lb_taps rows, lb_taps columns, int8_t *to,
+                          int32_t count) {
+    for (int32_t c = 0; c < count; c++) {
+        int8_t most = -128;
+        for (int32_t i = rows.first; i < rows.last; i++)
+            for (int32_t j = columns.first; j < columns.last; j++) {
+                const int8_t v = image[from + i * down + j * across + c];
+                most = v > most ? v : most;
+            }
+        to[c] = most;
+    }
+}
+
+static inline void lb_max_pool(const lb_max_pool_s8_params *p, const int8_t *x, int8_t *out, int32_t begin, int32_t end) {
     const ptrdiff_t down = (ptrdiff_t)p->dilation_h * p->in_w * p->channels, across = (ptrdiff_t)p->dilation_w * p->channels;
     for (int32_t item = begin; item < end; item++) {
         const int8_t *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->channels;
@@ -15,17 +28,10 @@ static inline void lb_max_pool16(const lb_max_pool_s8_params *p, const int8_t *x
             const lb_taps columns = lb_taps_inside(left, p->kernel_w, p->dilation_w, 0, p->in_w);
             const ptrdiff_t corner = ((ptrdiff_t)top * p->in_w + left) * p->channels;
             int32_t c = 0;
-            for (; c <= p->channels - 16; c += 16)
-                lb_most16(image, corner + c, down, across, rows, columns, to + c);
-            for (; c < p->channels; c++) {
-                int8_t most = -128;
-                for (int32_t i = rows.first; i < rows.last; i++)
-                    for (int32_t j = columns.first; j < columns.last; j++) {
-                        const int8_t v = image[corner + i * down + j * across + c];
-                        most = v > most ? v : most;
-                    }
-                to[c] = most;
-            }
+            for (; c <= p->channels - LB_MOST; c += LB_MOST)
+                lb_most(image, corner + c, down, across, rows, columns, to + c, LB_MOST);
+            if (c < p->channels)
+                LB_REST(image, corner + c, down, across, rows, columns, to + c, p->channels - c);
         }
     }
 }

@@ -181,13 +181,17 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     else:
         data = ctx.once(wv, "depthwise", kernel.isa, make=lambda: plain if kernel.isa in PLAIN else pack_row_pairs(plain))
     bias, multiplier = per_channel(node, ctx, channels)
-    block, rows, scratch = row_quads(g, channels) if kernel.isa == "avx512vnni" else row_pairs(g, kernel.isa not in PLAIN)
+    if kernel.isa == "avx512vnni":
+        (block, scratch), rows, shared, macs_per_ns = row_quads(g, channels), 1, 4, 50
+    else:
+        block, rows, scratch = row_pairs(g, kernel.isa not in PLAIN)
+        shared, macs_per_ns = rows, 14
     params: dict[str, Param] = {**g, "channels": channels, "block": block, "block_rows": rows, "out_stride": channels, **clamp(node)}
     items = g["batch"] * g["out_h"]
     x = node.inputs[0]
     assert x is not None
-    cost = items * g["out_w"] * channels * high * wide / 14
-    several = 2 if items >= 2 * ctx.target.threads * rows else 1  # rows of a block share what they read
+    cost = items * g["out_w"] * channels * high * wide / macs_per_ns
+    several = 2 if items >= 2 * ctx.target.threads * shared else 1  # rows of a block share what they read
     return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(scratch)), items, cost, parts=several)
 
 
@@ -205,13 +209,13 @@ def row_pairs(g: dict[str, Any], packed: bool) -> tuple[int, int, int]:
     return block, rows, 128 * (((rows - 1) * g["stride_h"] + high) // 2 + 1) * columns if packed else 0
 
 
-def row_quads(g: dict[str, Any], channels: int) -> tuple[int, int, int]:
-    """The same where rows are taken in quads."""
+def row_quads(g: dict[str, Any], channels: int) -> tuple[int, int]:
+    """Pixels that it does at once where rows are taken in quads, and the bytes of its scratch."""
     position, seen = 256 * -(-g["kernel_h"] // 4) * g["stride_w"], (g["kernel_w"] - 1) * g["dilation_w"] // g["stride_w"] + 4
     room = QUADS * max(1, 64 // (-(-channels // 16) * 16))  # few channels take less
     parts = -(-g["out_w"] // max(16, room // position - seen)) if g["out_w"] else 1
     block = max(1, -(-g["out_w"] // (4 * parts)) * 4)
-    return block, 1, position * (block + seen)
+    return block, position * (block + seen)
 
 
 def pack_row_pairs(w: Array) -> Array:
