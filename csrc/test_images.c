@@ -92,7 +92,21 @@ static int16_t *winograd(const int8_t *w, int32_t in_c, int32_t out_c, int32_t t
     return u;
 }
 
+/* Weights of conv3x3_s8 in pairs of channels, as avx512vnni takes them. */
+static void *pairs_of_weights(const int8_t *w, int32_t in_c, int32_t out_c) {
+    const int32_t half = (in_c + 31) / 32 * 16;
+    const int64_t bytes = (int64_t)((out_c + 15) / 16) * half * 9 * 32;
+    int8_t *to = aligned(bytes);
+    memset(to, 0, (size_t)bytes);
+    for (int32_t o = 0; o < out_c; o++)
+        for (int32_t j = 0; j < 9; j++)
+            for (int32_t c = 0; c < in_c; c++)
+                to[(((o / 16 * half + c / 2) * 9 + j) * 16 + o % 16) * 2 + c % 2] = w[(o * 9 + j) * in_c + c];
+    return to;
+}
+
 void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
+    const int wide = strcmp(k->isa->name, "avx512vnni") == 0;
     for (int round = 0; round < 150; round++) {
         lb_conv3x3_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 11), .in_w = random_int(1, 11)};
         p.in_c = random_int(1, 48), p.out_c = channels[random_int(0, COUNT(channels) - 1)]; /* 255 * 128 * 9 * 48 < 2^25 */
@@ -100,22 +114,30 @@ void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
         p.out_h = p.in_h + p.pad_h + random_int(0, 2) - 2, p.out_w = p.in_w + p.pad_w + random_int(0, 2) - 2;
         if (p.out_h < 1 || p.out_w < 1)
             continue;
-        p.tile_h = 2 * random_int(1, 2), p.block = random_int(1, 14), p.block_columns = 16 * random_int(1, 4);
+        p.tile_h = 2 * random_int(1, 2), p.block = random_int(1, 30), p.block_columns = 16 * random_int(1, 4);
         p.out_stride = p.out_c + random_int(0, 1) * 7;
         p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
-        const int64_t pixels = (int64_t)p.batch * p.in_h * p.in_w * p.in_c, depth = (p.in_c + 15) / 16 * 16;
+        const int64_t pixels = (int64_t)p.batch * p.in_h * p.in_w * p.in_c, points = 6 * (p.tile_h + 2);
         int8_t *x = bytes_of(pixels), *w = bytes_of((int64_t)9 * p.in_c * p.out_c);
         if (round % 4 == 0) { /* the largest sums */
             memset(x, random_int(0, 1) ? -128 : 127, (size_t)pixels),
                 memset(w, random_int(0, 1) ? -128 : 127, (size_t)(9 * p.in_c * p.out_c));
             p.x_zero = random_int(0, 1) ? -128 : 127;
         }
+        if (round % 8 == 1) { /* many channels, whose weights are smaller: 255 * 32 * 9 * 300 < 2^25 */
+            p.in_c = random_int(90, 300);
+            free(x), free(w);
+            x = bytes_of((int64_t)p.batch * p.in_h * p.in_w * p.in_c), w = bytes_of((int64_t)9 * p.in_c * p.out_c);
+            for (int32_t i = 0; i < 9 * p.in_c * p.out_c; i++)
+                w[i] = (int8_t)(w[i] / 4);
+        }
         fill_channels(p.out_c);
-        int16_t *packed = winograd(w, p.in_c, p.out_c, p.tile_h);
+        void *packed = wide ? pairs_of_weights(w, p.in_c, p.out_c) : winograd(w, p.in_c, p.out_c, p.tile_h);
+        const int64_t scratch = wide ? p.block * (points * (2 * ((p.in_c + 31) / 32 * 32) + 128) + 64) + 49152
+                                     : points * p.block * (2 * ((p.in_c + 15) / 16 * 16) + 68);
         const int32_t tiles = p.batch * ((p.out_h + p.tile_h - 1) / p.tile_h) * ((p.out_w + 3) / 4);
         const int32_t items = (tiles + p.block - 1) / p.block * ((p.out_c + p.block_columns - 1) / p.block_columns);
-        expect_same_weights(ref, k, &p, x, w, packed, 6 * (p.tile_h + 2) * p.block * (2 * depth + 68),
-                            (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), items);
+        expect_same_weights(ref, k, &p, x, w, packed, scratch, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), items);
         free(x), free(w), free(packed);
     }
 }
@@ -133,9 +155,27 @@ static int16_t *stem_weights(const lb_stem_s8_params *p, const int8_t *w) {
     return to;
 }
 
+/* The same in quads, as avx512vnni takes them: sums of each channel's weights, then fours of a run. */
+static void *stem_quads(const lb_stem_s8_params *p, const int8_t *w) {
+    const int32_t run = p->kernel_w * p->in_c, fours = (run + 3) / 4, panels = (p->out_c + 15) / 16;
+    const int64_t bytes = (int64_t)panels * 64 * (1 + p->kernel_h * fours);
+    int32_t *sums = aligned(bytes);
+    memset(sums, 0, (size_t)bytes);
+    int8_t *to = (int8_t *)(sums + 16 * panels);
+    for (int32_t o = 0; o < p->out_c; o++)
+        for (int32_t i = 0; i < p->kernel_h; i++)
+            for (int32_t j = 0; j < run; j++) {
+                const int8_t v = w[(o * p->kernel_h + i) * run + j];
+                sums[o] += v;
+                to[(((o / 16 * p->kernel_h + i) * fours + j / 4) * 16 + o % 16) * 4 + j % 4] = v;
+            }
+    return sums;
+}
+
 void test_stem_s8(const lb_kernel *ref, const lb_kernel *k) {
+    const int quads = strcmp(k->isa->name, "avx512vnni") == 0;
     for (int round = 0; round < 300; round++) {
-        lb_stem_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 12), .in_w = random_int(1, 14), .groups = 1};
+        lb_stem_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 12), .in_w = random_int(1, 40), .groups = 1};
         p.in_c = random_int(1, 5), p.out_c = channels[random_int(0, COUNT(channels) - 1)];
         p.kernel_h = random_int(1, 7), p.kernel_w = random_int(1, 7);
         p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
@@ -151,10 +191,11 @@ void test_stem_s8(const lb_kernel *ref, const lb_kernel *k) {
         int8_t *x = bytes_of((int64_t)p.batch * p.in_h * p.in_w * p.in_c);
         int8_t *w = bytes_of((int64_t)p.out_c * p.kernel_h * p.kernel_w * p.in_c);
         fill_channels(p.out_c);
-        int16_t *packed = stem_weights(&p, w);
+        void *packed = quads ? stem_quads(&p, w) : stem_weights(&p, w);
         const int64_t rows = (p.block - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1;
-        const int64_t pitch = (((p.out_w - 1) * p.stride_w + p.kernel_w) * p.in_c + 15) / 16 * 16 + 16;
-        expect_same_weights(ref, k, &p, x, w, packed, 2 * rows * pitch, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride),
+        const int64_t across = quads && p.out_w < 16 ? 16 : p.out_w, reach = ((across - 1) * p.stride_w + p.kernel_w) * p.in_c;
+        const int64_t pitch = quads ? (reach + 63) / 64 * 64 + 64 : 2 * ((reach + 15) / 16 * 16 + 16);
+        expect_same_weights(ref, k, &p, x, w, packed, rows * pitch, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride),
                             p.batch * p.out_h);
         free(x), free(w), free(packed);
     }

@@ -56,13 +56,16 @@ typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, 
  * ceil(batch * ceil(out_h / tile_h) * ceil(out_w / 4) / block) * ceil(out_c / block_columns), those of one block of tiles one after the
  * other. The caller proves |acc - bias| < 2^25 for every x (2^27 where tile_h is 2); bias is free as in conv_s8.
  *
- * Weights are plain (out_c, 3, 3, in_c) for `ref`. For others they are Winograd's in integers: u = H w G' with the rows (1 0 0) (-1 -1 -1)
+ * Weights are plain (out_c, 3, 3, in_c) for `ref`. For avx2 they are Winograd's in integers: u = H w G' with the rows (1 0 0) (-1 -1 -1)
  * (-1 1 -1) (1 2 4) (1 -2 4) (0 0 1) of G, and H = G, or (1 0 0) (1 1 1) (1 -1 1) (0 0 1) where tile_h is 2. They stand as
  * (ceil(out_c / 16), points), where points are 6 * (tile_h + 2), and each of these is, with c = in_c rounded up to 16,
  *   int32 (16)                 of each four input channels, u of the first two times u of the last two, summed up, negated, modulo 2^32
  *   int16 (c / 4, 2, 16, 2)    u, of each four input channels the last two before the first two
  * where the last axes are output channel, and input channel; what does not exist is 0. Aligned to 64.
- * scratch, aligned to 64: points * block * (2 * c + 68) bytes. */
+ * scratch, aligned to 64: points * block * (2 * c + 68) bytes.
+ *
+ * For avx512vnni they are int8 (ceil(out_c / 16), c / 2, 3, 3, 16, 2), with c = in_c rounded up to 32, where the last two axes are output
+ * channel and input channel; what does not exist is 0. Aligned to 64. scratch: block * (points * (2 * c + 128) + 64) + 49152 bytes. */
 typedef struct {
     int32_t batch;
     int32_t in_h;
@@ -90,10 +93,15 @@ typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, co
  * ----------------- groups and dilation_w are 1. Item: a row of the output, batch * out_h of them; `block` of them share the rows that they
  * read.
  *
- * Weights are plain (out_c, kernel_h, kernel_w, in_c) for `ref`. For others they are of int16 as (ceil(out_c / 16), kernel_h, ceil(run /
+ * Weights are plain (out_c, kernel_h, kernel_w, in_c) for `ref`. For avx2 they are of int16 as (ceil(out_c / 16), kernel_h, ceil(run /
  * 2), 16, 2) with run = kernel_w * in_c, where the last two axes are output channel and element of the run; what does not exist is 0.
  * Aligned to 64. scratch, aligned to 64: 2 * ((block - 1) * stride_h + (kernel_h - 1) * dilation_h + 1) * (((out_w - 1) * stride_w +
- * kernel_w) * in_c rounded up to 16, and 16 more) bytes. */
+ * kernel_w) * in_c rounded up to 16, and 16 more) bytes.
+ *
+ * For avx512vnni they are int32 (out_c rounded up to 16), the sums of each channel's weights, then int8 (ceil(out_c / 16), kernel_h,
+ * ceil(run / 4), 16, 4), where the last two axes are output channel and element of the run; what does not exist is 0. Aligned to 64.
+ * scratch: ((block - 1) * stride_h + (kernel_h - 1) * dilation_h + 1) * (((max(out_w, 16) - 1) * stride_w + kernel_w) * in_c rounded up to
+ * 64, and 64 more) bytes. */
 typedef lb_conv_s8_params lb_stem_s8_params;
 
 typedef void lb_stem_s8_fn(const lb_stem_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from lowbit.plan.kernels.products import (
     MACS_PER_NS,
     PANEL,
     PLAIN,
+    QUADS,
     block_of,
     clamp,
     in_integers,
@@ -80,12 +82,59 @@ def window_scratch(isa: str, block: int, k: int, out_c: int, groups: int) -> Scr
 G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as contracts/conv.h says
 H = {4: G, 2: np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]], np.int32)}
 EXACT = {4: 1 << 25, 2: 1 << 27}  # sums below which tiles of that height are exact
-TILES_IN_CACHE = 300 << 10  # bytes of transformed inputs that stay in the second-level cache
-FEWEST_TILES = 4  # with fewer the weights, eight times as many bytes, cost more than the multiplications saved
-FEW_TILES = 8  # with fewer the smaller weights of low tiles are worth more than the multiplications that high ones save
-
-
 TILES = {"tiles of 4": 4, "tiles of 2": 2}
+
+
+class Tiles:
+    """What conv3x3_s8 wants for tiles, where its weights are transformed when they are packed: avx2."""
+
+    STEP = PANEL  # channels are rounded up to that
+    ROWS = 6  # tiles that are multiplied at once
+    MOST = 48
+    IN_CACHE = 300 << 10  # bytes of transformed inputs that stay in the second-level cache
+    FEWEST = 4  # with fewer the weights, eight times as many bytes, cost more than the multiplications saved
+    FEW = 8  # with fewer the smaller weights of low tiles are worth more than the multiplications that high ones save
+
+    def pack(self, w4: Array, high: int) -> tuple[tuple[str, ...], Callable[[], Array]]:
+        """How the weights are packed, by name, and what does it."""
+        return ("winograd by pairs", str(high)), lambda: pack_tiles(w4, high)
+
+    def scratch(self, block: int, points: int, depth: int) -> int:
+        return points * block * (2 * depth + 68)
+
+    def best(self, exact: list[str], tiles: dict[str, int], pixels: int, in_c: int, out_c: int) -> str | None:
+        """The fastest of the heights that are exact; None where windows are faster."""
+        if not exact or tiles["tiles of 4"] < self.FEWEST:
+            return None
+        return exact[0] if tiles["tiles of 4"] >= self.FEW else exact[-1]
+
+
+class WideTiles(Tiles):
+    """Where weights stay int8 and are transformed for each block of tiles: avx512vnni. Costs are cycles, measured on a Sapphire Rapids."""
+
+    STEP = 32
+    ROWS = 14
+    MOST = 7 * 14  # tiles for which transforming the weights once more costs little
+    IN_CACHE = 600 << 10
+
+    def pack(self, w4: Array, high: int) -> tuple[tuple[str, ...], Callable[[], Array]]:
+        return ("pairs of channels",), lambda: pack_pairs(w4)
+
+    def scratch(self, block: int, points: int, depth: int) -> int:
+        return block * (points * (2 * depth + 128) + 64) + 49152
+
+    def best(self, exact: list[str], tiles: dict[str, int], pixels: int, in_c: int, out_c: int) -> str | None:
+        depth, columns = -(-in_c // self.STEP) * self.STEP, -(-out_c // PANEL) * PANEL
+
+        def cost(way: str) -> float:
+            products = max(tiles[way], 6) * depth * columns / 56  # vpdpwssd does 64
+            return 6 * (TILES[way] + 2) * (products + depth * columns / 11 + tiles[way] * (depth / 5 + columns / 2.7))
+
+        windows = 9 * pixels * in_c * out_c / 112  # vpdpbusd does 128
+        return min((way for way in exact if cost(way) < windows), key=cost, default=None)
+
+
+TILINGS = {"avx2": Tiles(), "avx512vnni": WideTiles()}
 FEW_CHANNELS = 16  # with more, a row of the window is long enough to be copied
 
 
@@ -96,14 +145,16 @@ def ways_of(node: Node, ctx: Context, g: dict[str, Any], w4: Array) -> tuple[str
     if in_c < FEW_CHANNELS and g["dilation_w"] == 1 and ctx.kernel("stem_s8").isa != "ref":
         ways, default = ["stem", *ways], "stem"
         if shape[2:] == (2, 2, 1, 1) and in_c <= 4 and ctx.kernel("stem_tiles_s8").isa != "ref" and largest_kernel(g) <= 8:
-            ways, default = ["stem by tiles", *ways], "stem by tiles" if largest_kernel(g) > 6 else "stem"
+            fewer = largest_kernel(g) > 6 and ctx.kernel("stem_s8").isa not in QUADS  # four products at once beat fewer, wider ones
+            ways, default = ["stem by tiles", *ways], "stem by tiles" if fewer else "stem"
     if ctx.kernel("conv3x3_s8").isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or in_c < PANEL:
         return default, ways
     largest = largest_sum(w4, ints(node, "x_zero")["x_zero"])
     exact = [way for way, high in TILES.items() if largest < EXACT[high]]
-    tiles = g["batch"] * -(-g["out_w"] // 4) * -(-g["out_h"] // 4)
-    if exact and tiles >= FEWEST_TILES:
-        default = exact[0] if tiles >= FEW_TILES else exact[-1]
+    across = g["batch"] * -(-g["out_w"] // 4)
+    tiles = {way: across * -(-g["out_h"] // high) for way, high in TILES.items()}
+    best = TILINGS[ctx.kernel("conv3x3_s8").isa].best(exact, tiles, g["batch"] * g["out_h"] * g["out_w"], in_c, w4.shape[0])
+    default = best or default
     return default, [*exact, *ways]
 
 
@@ -111,12 +162,14 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     """conv3x3_s8 by tiles so high; they must be exact."""
     kernel = ctx.kernel("conv3x3_s8")
     out_c, in_c = w4.shape[:2]
+    tiling = TILINGS[kernel.isa]
     across = g["batch"] * -(-g["out_w"] // 4)
     tiles, points = across * -(-g["out_h"] // high), 6 * (high + 2)
-    depth = -(-in_c // PANEL) * PANEL
-    data = ctx.once(wv, "winograd by pairs", str(high), make=lambda: pack_tiles(w4, high))
-    most = max(2 * 6, TILES_IN_CACHE // (2 * points * depth) // 6 * 6)
-    blocks = -(-tiles // min(48, most + 4))  # a few more are better than a small block behind
+    depth = -(-in_c // tiling.STEP) * tiling.STEP
+    how, make = tiling.pack(w4, high)
+    data = ctx.once(wv, *how, make=make)
+    most = max(2 * tiling.ROWS, tiling.IN_CACHE // (2 * points * depth) // tiling.ROWS * tiling.ROWS)
+    blocks = -(-tiles // min(tiling.MOST, most + 4))  # a few more are better than a small block behind
     columns, threads = -(-out_c // PANEL) * PANEL, ctx.target.threads
     if threads > 1 and tiles < 24 * threads:  # few tiles: the threads share the channels, each weight is read once
         columns = max(PANEL, -(-out_c // (PANEL * threads)) * PANEL)
@@ -131,7 +184,7 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     }  # fmt: skip
     x = node.inputs[0]
     assert x is not None
-    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(points * block * (2 * depth + 68)))
+    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(tiling.scratch(block, points, depth)))
     items, cost = -(-tiles // block) * -(-out_c // columns), tiles * points * in_c * out_c / MACS_PER_NS
     return Call(kernel, params, args, items, cost, parts=MANY if columns >= out_c else SEVERAL)
 
@@ -165,6 +218,15 @@ def pack_tiles(w4: Array, high: int) -> Array:
         panel[:, : 2 * PANEL] = np.ascontiguousarray(-products.sum(axis=(2, 3)).T).astype(np.int32).view(np.int16)
         panel[:, 2 * PANEL :] = fours[..., ::-1, :].transpose(1, 2, 3, 0, 4).reshape(points, -1)
     return out
+
+
+def pack_pairs(w4: Array) -> Array:
+    """Weights as conv3x3_s8 of avx512vnni wants them: (panels, pairs of input channels, 3, 3, 16 outputs, 2 inputs)."""
+    out_c, in_c = w4.shape[:2]
+    panels, depth = -(-out_c // PANEL), -(-in_c // 32) * 32
+    full = np.zeros((panels * PANEL, depth, 9), np.int8)
+    full[:out_c, :in_c] = w4.reshape(out_c, in_c, 9)
+    return packed(full.reshape(panels, PANEL, depth // 2, 2, 9).transpose(0, 2, 4, 1, 3))
 
 
 RING = 16 << 10  # bytes of interleaved rows that stay in the first-level cache
@@ -254,24 +316,28 @@ def pack_row_quads(w: Array, stride: int, dilation: int) -> Array:
     return packed(np.concatenate([np.ascontiguousarray(p).reshape(-1).view(np.uint8) for p in (*sums, *blocks)]))
 
 
-ROWS_AT_ONCE = 12 << 10  # bytes of widened rows that stay in the first-level cache beside the weights
+ROWS_AT_ONCE = 12 << 10  # bytes of rows that stay in the first-level cache beside the weights
 
 
 def stem(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
     """stem_s8, for few channels."""
     kernel = ctx.kernel("stem_s8")
     out_c, in_c = w4.shape[:2]
-    data = ctx.once(wv, "stem", make=lambda: pack_runs(w4))
     bias, multiplier = per_channel(node, ctx, out_c)
-    pitch = -(-((g["out_w"] - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 16) * 16 + 16
-    block = max(1, min(g["out_h"], ROWS_AT_ONCE // (2 * pitch * g["stride_h"]) - g["kernel_h"] // g["stride_h"]))
+    if kernel.isa in QUADS:
+        data = ctx.once(wv, "stem by quads", make=lambda: pack_run_quads(w4))
+        pitch = -(-((max(g["out_w"], 16) - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 64) * 64 + 64
+    else:
+        data = ctx.once(wv, "stem", make=lambda: pack_runs(w4))
+        pitch = 2 * (-(-((g["out_w"] - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 16) * 16 + 16)
+    block = max(1, min(g["out_h"], ROWS_AT_ONCE // (pitch * g["stride_h"]) - g["kernel_h"] // g["stride_h"]))
     rows = (block - 1) * g["stride_h"] + (g["kernel_h"] - 1) * g["dilation_h"] + 1
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": 1, "block": block, "out_stride": out_c, **clamp(node)}
     items = g["batch"] * g["out_h"]
     x = node.inputs[0]
     assert x is not None
     cost = items * g["out_w"] * w4.size / MACS_PER_NS
-    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(2 * rows * pitch)), items, cost)
+    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(rows * pitch)), items, cost)
 
 
 def pack_runs(w4: Array) -> Array:
@@ -281,6 +347,16 @@ def pack_runs(w4: Array) -> Array:
     full = np.zeros((panels * PANEL, high, -(-run // 2) * 2), np.int16)
     full[:out_c, :, :run] = w4.transpose(0, 2, 3, 1).reshape(out_c, high, run)
     return packed(full.reshape(panels, PANEL, high, -1, 2).transpose(0, 2, 3, 1, 4))
+
+
+def pack_run_quads(w4: Array) -> Array:
+    """Weights as stem_s8 of avx512vnni wants them: sums of each output's, then (panels, rows, fours of a run, 16 outputs, 4)."""
+    out_c, in_c, high, wide = w4.shape
+    panels, run = -(-out_c // PANEL), wide * in_c
+    full = np.zeros((panels * PANEL, high, -(-run // 4) * 4), np.int8)
+    full[:out_c, :, :run] = w4.transpose(0, 2, 3, 1).reshape(out_c, high, run)
+    quads = np.ascontiguousarray(full.reshape(panels, PANEL, high, -1, 4).transpose(0, 2, 3, 1, 4))
+    return packed(np.concatenate([full.sum(axis=(1, 2), dtype=np.int32).view(np.uint8), quads.reshape(-1).view(np.uint8)]))
 
 
 G4 = np.array([[1, 0, 0, 0], [-1, -1, -1, -1], [-1, 1, -1, 1], [1, 2, 4, 8], [1, -2, 4, -8], [0, 0, 0, 1]], np.int32)
