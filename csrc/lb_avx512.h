@@ -110,7 +110,28 @@ LB_LACKS void lb_mm512_mask_storeu_ps(void *to, uint16_t mask, __m512 v) {
     lb_store_lanes(to, mask, 4, &v);
 }
 
+LB_LACKS void lb_mm256_mask_storeu_epi8(void *to, uint32_t mask, __m256i v) {
+    lb_store_lanes(to, mask, 1, &v);
+}
+
+LB_LACKS void lb_mm_mask_storeu_epi8(void *to, uint16_t mask, __m128i v) {
+    lb_store_lanes(to, mask, 1, &v);
+}
+
+LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *from) {
+    for (int i = 0; i < 32; i++)
+        if (mask >> i & 1)
+            memcpy((char *)&v + i, (const char *)from + i, 1);
+    return v;
+}
+
 /* The compiler's own are declared here too: these names stand for the ones above. */
+#undef _mm256_mask_loadu_epi8
+#define _mm256_mask_loadu_epi8 lb_mm256_mask_loadu_epi8
+#undef _mm256_mask_storeu_epi8
+#define _mm256_mask_storeu_epi8 lb_mm256_mask_storeu_epi8
+#undef _mm_mask_storeu_epi8
+#define _mm_mask_storeu_epi8 lb_mm_mask_storeu_epi8
 #undef _mm512_cvtepi16_epi32
 #define _mm512_cvtepi16_epi32 lb_mm512_cvtepi16_epi32
 #undef _mm512_cvtepi32_ps

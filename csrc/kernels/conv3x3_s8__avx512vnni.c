@@ -334,9 +334,9 @@ void lb_conv3x3_s8__avx512vnni(const lb_conv3x3_s8_params *p, const int8_t *x, c
         for (int32_t n = left; n < right; n += 2 * LANES) {
             const int32_t width = right - n < 2 * LANES ? right - n : 2 * LANES, wide = width > LANES ? 2 : 1;
             const ending e = ending_of(p, bias + n, multiplier + n, width);
-            for (int i = 0; i < p->tile_h + 2; i++)
-                for (ptrdiff_t c = 0, some; c < depth; c += some) {
-                    some = depth - c < most ? depth - c : most;
+            for (ptrdiff_t c = 0; c < depth; c += most)
+                for (int i = 0; i < p->tile_h + 2; i++) {
+                    const ptrdiff_t some = depth - c < most ? depth - c : most;
                     for (int half = 0; half < wide; half++)
                         (four ? transform_weights4 : transform_weights2)(
                             i, (const int8_t *)w + ((n + LANES * half) * depth + LANES * c) * TAPS, some / 2, u + 32 * half, 32 * wide);

@@ -10,7 +10,7 @@
 
 lb_stem_s8_fn lb_stem_s8__avx512vnni;
 
-enum { LANES = 16, MOST_PIXELS = 16 };
+enum { LANES = 16, MOST_PIXELS = 16, TAPS = 512 };
 
 typedef struct {
     uint8_t *rows;
@@ -40,6 +40,23 @@ static void widen(const strip *s, const int8_t *from, int32_t x_zero, uint8_t *t
     memset(to + s->width, x_zero + 128, (size_t)(s->pitch - s->first - s->width));
 }
 
+/* Where the fours of a window are, row by row, in one list: a loop in a loop would end as often as the window has rows, which the processor
+ * does not foresee. */
+typedef struct {
+    int32_t all;           /* fours of a window */
+    int32_t offsets[TAPS]; /* of TAPS of them, in bytes from where the window begins */
+} taps;
+
+/* Those from `first` on. */
+static void find(const lb_stem_s8_params *p, const strip *s, int32_t first, taps *t) {
+    const int32_t fours = (p->kernel_w * p->in_c + 3) / 4, end = t->all - first < TAPS ? t->all - first : TAPS;
+    for (int32_t i = 0, row = first / fours, j = first % fours; i < end; i++) {
+        t->offsets[i] = (int32_t)(row * s->pitch * p->dilation_h) + 4 * j;
+        if (++j == fours)
+            j = 0, row++;
+    }
+}
+
 typedef struct {
     __m512i start[4]; /* what sums begin with */
     __m512 multiplier[4];
@@ -47,29 +64,37 @@ typedef struct {
     __mmask64 exist; /* channels */
 } ending;
 
-/* As many pixels of a row as the vectors of `wide` allow, `apart` bytes from one to the next; the first `many` of them are stored. */
-LB_INLINE void pixels(const int count, const int wide, const lb_stem_s8_params *p, const uint8_t *at, ptrdiff_t pitch, const int8_t *w,
-                      const ending *e, int8_t *out, int32_t many) {
-    const ptrdiff_t apart = (ptrdiff_t)p->stride_w * p->in_c, panel = (ptrdiff_t)p->kernel_h * ((p->kernel_w * p->in_c + 3) / 4) * 64;
-    const ptrdiff_t run = (ptrdiff_t)p->kernel_w * p->in_c;
+/* `count` pixels of a row, 16 * wide channels; the first `many` pixels are stored. */
+LB_INLINE void pixels(const int count, const int wide, const lb_stem_s8_params *p, const strip *s, taps *t, const uint8_t *at,
+                      const int8_t *w, const ending *e, int8_t *out, int32_t many) {
+    const ptrdiff_t apart = (ptrdiff_t)p->stride_w * p->in_c, panel = 64 * (ptrdiff_t)t->all;
     __m512i c[24];
-    _Pragma("GCC unroll 24") for (int i = 0; i < count * wide; i++) c[i] = e->start[i % wide];
-    for (int32_t row = 0; row < p->kernel_h; row++, at += pitch * p->dilation_h)
-        for (ptrdiff_t k = 0; k < run; k += 4, w += 64) {
-            __m512i taps[4];
+#pragma GCC unroll 24
+    for (int i = 0; i < count * wide; i++)
+        c[i] = e->start[i % wide];
+    for (int32_t first = 0; first < t->all; first += TAPS) {
+        if (t->all > TAPS)
+            find(p, s, first, t);
+        const int32_t *offset = t->offsets, *end = offset + (t->all - first < TAPS ? t->all - first : TAPS);
+        for (; offset < end; offset++, w += 64) {
+            const uint8_t *from = at + *offset;
+            __m512i four[4];
             LB_UNROLL
             for (int n = 0; n < wide; n++)
-                taps[n] = _mm512_load_si512(w + n * panel);
-            _Pragma("GCC unroll 16") for (int i = 0; i < count; i++) {
-                int32_t four;
-                memcpy(&four, at + k + i * apart, 4);
-                const __m512i a = _mm512_set1_epi32(four);
+                four[n] = _mm512_load_si512(w + n * panel);
+#pragma GCC unroll 16
+            for (int i = 0; i < count; i++) {
+                int32_t bytes;
+                memcpy(&bytes, from + i * apart, 4);
+                const __m512i a = _mm512_set1_epi32(bytes);
                 LB_UNROLL
                 for (int n = 0; n < wide; n++)
-                    c[wide * i + n] = lb_dpbusd512(c[wide * i + n], a, taps[n]);
+                    c[wide * i + n] = lb_dpbusd512(c[wide * i + n], a, four[n]);
             }
         }
-    _Pragma("GCC unroll 8") for (int i = 0; i < count; i += 4 / wide) {
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < count; i += 4 / wide) {
         if (i >= many)
             break;
         const __m512i bytes = lb_requantize64(wide, c + wide * i, e->multiplier, &e->clamp);
@@ -78,24 +103,24 @@ LB_INLINE void pixels(const int count, const int wide, const lb_stem_s8_params *
 }
 
 #define PIXELS(count, wide)                                                                                                                \
-    static void pixels##wide(const lb_stem_s8_params *p, const uint8_t *at, ptrdiff_t pitch, const int8_t *w, const ending *e,             \
+    static void pixels##wide(const lb_stem_s8_params *p, const strip *s, taps *t, const uint8_t *at, const int8_t *w, const ending *e,     \
                              int8_t *out, int32_t many) {                                                                                  \
-        pixels(count, wide, p, at, pitch, w, e, out, many);                                                                                \
+        pixels(count, wide, p, s, t, at, w, e, out, many);                                                                                 \
     }
 PIXELS(16, 1)
 PIXELS(8, 2)
 PIXELS(6, 4)
 
-typedef void pixels_fn(const lb_stem_s8_params *p, const uint8_t *at, ptrdiff_t pitch, const int8_t *w, const ending *e, int8_t *out,
-                       int32_t many);
+typedef void pixels_fn(const lb_stem_s8_params *p, const strip *s, taps *t, const uint8_t *at, const int8_t *w, const ending *e,
+                       int8_t *out, int32_t many);
 
 /* A row of the output, 16 * wide channels. */
-static void row_of_pixels(const lb_stem_s8_params *p, pixels_fn *f, int32_t count, const strip *s, const uint8_t *at, const int8_t *w,
-                          const ending *e, int8_t *out) {
+static void row_of_pixels(const lb_stem_s8_params *p, pixels_fn *f, int32_t count, const strip *s, taps *t, const uint8_t *at,
+                          const int8_t *w, const ending *e, int8_t *out) {
     for (int32_t column = 0; column < p->out_w; column += count) {
         const int32_t left = p->out_w - column, back = left < count && column ? count - left : 0; /* the last are done with some before */
         const ptrdiff_t from = column - back;
-        f(p, at + from * p->stride_w * p->in_c, s->pitch, w, e, out + from * p->out_stride, left + back);
+        f(p, s, t, at + from * p->stride_w * p->in_c, w, e, out + from * p->out_stride, left + back);
     }
 }
 
@@ -115,9 +140,10 @@ void lb_stem_s8__avx512vnni(const lb_stem_s8_params *p, const int8_t *x, const v
                             int8_t *out, void *scratch, int32_t begin, int32_t end) {
     const strip s = strip_of(p, scratch);
     const int32_t panels = (p->out_c + LANES - 1) / LANES;
-    const ptrdiff_t panel = (ptrdiff_t)p->kernel_h * ((p->kernel_w * p->in_c + 3) / 4) * 64;
+    taps t = {.all = p->kernel_h * ((p->kernel_w * p->in_c + 3) / 4)};
+    find(p, &s, 0, &t);
     const int32_t *sums = w;
-    const int8_t *taps = (const int8_t *)w + 64 * (ptrdiff_t)panels;
+    const int8_t *fours = (const int8_t *)w + 64 * (ptrdiff_t)panels;
     for (int32_t item = begin, rows; item < end; item += rows) {
         const int32_t row = item % p->out_h, left = p->out_h - row;
         rows = end - item < left ? end - item : left; /* of one image */
@@ -140,7 +166,7 @@ void lb_stem_s8__avx512vnni(const lb_stem_s8_params *p, const int8_t *x, const v
                               wide == 4   ? 6
                               : wide == 2 ? 8
                                           : 16,
-                              &s, s.rows + i * p->stride_h * s.pitch, taps + n * panel, &e,
+                              &s, &t, s.rows + i * p->stride_h * s.pitch, fours + n * 64 * (ptrdiff_t)t.all, &e,
                               out + (ptrdiff_t)(item + i) * p->out_w * p->out_stride + c);
         }
     }
