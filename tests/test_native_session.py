@@ -126,7 +126,7 @@ def test_convolutions_of_every_kind(isa: str, layer: tuple[int, int, int, int, i
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("size", [(1, 64, 24, 64), (2, 88, 21, 80), (1, 96, 27, 97)])
+@pytest.mark.parametrize("size", [(1, 64, 24, 64), (2, 90, 24, 77), (1, 96, 27, 97)])
 def test_winograd_is_exact_where_it_is_proved_and_not_chosen_elsewhere(isa: str, size: tuple[int, int, int, int]) -> None:
     batch, channels, side, out = size
     g = one_layer(batch, channels, side, out, 3, 1, 1)

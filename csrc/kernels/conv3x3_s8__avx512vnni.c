@@ -55,8 +55,12 @@ LB_INLINE __m512i row_of_weights(const int high, const int i, const int8_t *w, i
     return i % 2 ? _mm512_add_epi16(even, odd) : _mm512_sub_epi16(even, odd);
 }
 
-LB_INLINE void transform_weights(const int high, const int i, const int8_t *w, ptrdiff_t pairs, int16_t *u, ptrdiff_t step) {
+/* Asks for the weights at `next` meanwhile, one part for each row of points. */
+LB_INLINE void transform_weights(const int high, const int i, const int8_t *w, const int8_t *next, ptrdiff_t pairs, int16_t *u,
+                                 ptrdiff_t step) {
+    next += 64 * i * pairs;
     for (ptrdiff_t k = 0; k < pairs; k++, w += 32 * TAPS, u += 6 * step) {
+        _mm_prefetch((const char *)next + 64 * k, _MM_HINT_T1);
         __m512i o[6];
         lb_winograd_weights(row_of_weights(high, i, w, 0), row_of_weights(high, i, w, 1), row_of_weights(high, i, w, 2), o, 1);
         LB_UNROLL
@@ -279,19 +283,19 @@ LB_INLINE void store_tile(const int high, const int wide, const lb_conv3x3_s8_pa
     static void load_tile##high(const lb_conv3x3_s8_params *p, const int8_t *x, tile t, int16_t *v) {                                      \
         load_tile(high, p, x, t, v);                                                                                                       \
     }                                                                                                                                      \
-    static void transform_weights##high(int i, const int8_t *w, ptrdiff_t pairs, int16_t *u, ptrdiff_t step) {                             \
+    static void transform_weights##high(int i, const int8_t *w, const int8_t *next, ptrdiff_t pairs, int16_t *u, ptrdiff_t step) {         \
         if (i == 0)                                                                                                                        \
-            transform_weights(high, 0, w, pairs, u, step);                                                                                 \
+            transform_weights(high, 0, w, next, pairs, u, step);                                                                           \
         else if (i == 1)                                                                                                                   \
-            transform_weights(high, 1, w, pairs, u, step);                                                                                 \
+            transform_weights(high, 1, w, next, pairs, u, step);                                                                           \
         else if (i == 2)                                                                                                                   \
-            transform_weights(high, 2, w, pairs, u, step);                                                                                 \
+            transform_weights(high, 2, w, next, pairs, u, step);                                                                           \
         else if (i == high + 1)                                                                                                            \
-            transform_weights(high, high + 1, w, pairs, u, step);                                                                          \
+            transform_weights(high, high + 1, w, next, pairs, u, step);                                                                    \
         else if (i == 3)                                                                                                                   \
-            transform_weights(high, 3, w, pairs, u, step);                                                                                 \
+            transform_weights(high, 3, w, next, pairs, u, step);                                                                           \
         else                                                                                                                               \
-            transform_weights(high, 4, w, pairs, u, step);                                                                                 \
+            transform_weights(high, 4, w, next, pairs, u, step);                                                                           \
     }                                                                                                                                      \
     static void store_tile##high##x1(const lb_conv3x3_s8_params *p, const __m512i *m, tile t, const ending *e, int8_t *out) {              \
         store_tile(high, 1, p, m, t, e, out);                                                                                              \
@@ -337,9 +341,12 @@ void lb_conv3x3_s8__avx512vnni(const lb_conv3x3_s8_params *p, const int8_t *x, c
             for (ptrdiff_t c = 0; c < depth; c += most)
                 for (int i = 0; i < p->tile_h + 2; i++) {
                     const ptrdiff_t some = depth - c < most ? depth - c : most;
-                    for (int half = 0; half < wide; half++)
-                        (four ? transform_weights4 : transform_weights2)(
-                            i, (const int8_t *)w + ((n + LANES * half) * depth + LANES * c) * TAPS, some / 2, u + 32 * half, 32 * wide);
+                    for (int half = 0; half < wide; half++) {
+                        const int8_t *own = (const int8_t *)w + ((n + LANES * half) * depth + LANES * c) * TAPS;
+                        const ptrdiff_t ahead = c + most < depth ? most : n + 2 * LANES < right ? 2 * depth - c : 0; /* in channels */
+                        (four ? transform_weights4 : transform_weights2)(i, own, own + ahead * LANES * TAPS, some / 2, u + 32 * half,
+                                                                         32 * wide);
+                    }
                     for (int32_t g = 0, t = 0, many; g < groups; g++, t += many) {
                         many = least + (g < larger);
                         for (int q = 6 * i; q < 6 * i + 6; q++)

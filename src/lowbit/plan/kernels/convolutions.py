@@ -128,9 +128,9 @@ class WideTiles(Tiles):
 
         def cost(way: str) -> float:
             products = max(tiles[way], 6) * depth * columns / 56  # vpdpwssd does 64
-            return 6 * (TILES[way] + 2) * (products + depth * columns / 11 + tiles[way] * (depth / 5 + columns / 2.7))
+            return 6 * (TILES[way] + 2) * (products + depth * columns / 9 + tiles[way] * (depth / 5 + columns / 2.7))
 
-        windows = 9 * pixels * in_c * out_c / 112  # vpdpbusd does 128
+        windows = 9 * pixels * in_c * out_c / 115  # vpdpbusd does 128
         return min((way for way in exact if cost(way) < windows), key=cost, default=None)
 
 
