@@ -230,7 +230,7 @@ def pack_pairs(w4: Array) -> Array:
 
 
 RING = 16 << 10  # bytes of interleaved rows that stay in the first-level cache
-QUADS = 24 << 10  # the same where the cache is of 48 KB and all of a window's rows lie in it
+QUADS_RING = 24 << 10  # the same where the cache is of 48 KB and all of a window's rows lie in it
 
 
 def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
@@ -274,7 +274,7 @@ def row_pairs(g: dict[str, Any], packed: bool) -> tuple[int, int, int]:
 def row_quads(g: dict[str, Any], channels: int) -> tuple[int, int]:
     """Pixels that it does at once where rows are taken in quads, and the bytes of its scratch."""
     position, seen = 256 * -(-g["kernel_h"] // 4) * g["stride_w"], (g["kernel_w"] - 1) * g["dilation_w"] // g["stride_w"] + 4
-    room = QUADS * max(1, 64 // (-(-channels // 16) * 16))  # few channels take less
+    room = QUADS_RING * max(1, 64 // (-(-channels // 16) * 16))  # few channels take less
     parts = -(-g["out_w"] // max(16, room // position - seen)) if g["out_w"] else 1
     block = max(1, -(-g["out_w"] // (4 * parts)) * 4)
     return block, position * (block + seen)
