@@ -12,6 +12,7 @@
 #include <simde/x86/avx512.h>
 #pragma GCC diagnostic pop
 
+#include <stddef.h>
 #include <string.h>
 
 #define LB_LACKS __attribute__((unused)) static
@@ -57,6 +58,19 @@ LB_LACKS __m512i lb_mm512_srai_epi32(__m512i v, unsigned by) {
         x[i] >>= by;
     memcpy(&v, x, 64);
     return v;
+}
+
+LB_LACKS __m512i lb_mm512_sra_epi32(__m512i v, __m128i by) {
+    return lb_mm512_srai_epi32(v, (unsigned)_mm_cvtsi128_si32(by));
+}
+
+LB_LACKS __m512i lb_mm512_i32gather_epi32(__m512i at, const void *from, int scale) {
+    int32_t x[16];
+    memcpy(x, &at, 64);
+    for (int i = 0; i < 16; i++)
+        memcpy(x + i, (const char *)from + (ptrdiff_t)x[i] * scale, 4);
+    memcpy(&at, x, 64);
+    return at;
 }
 
 LB_LACKS float lb_mm512_reduce_add_ps(__m512 v) { /* in the order of GCC's */
@@ -144,6 +158,8 @@ LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *
 #define _mm512_cvtps_epi32 lb_mm512_cvtps_epi32
 #undef _mm512_cvttps_epi32
 #define _mm512_cvttps_epi32 lb_mm512_cvttps_epi32
+#undef _mm512_i32gather_epi32
+#define _mm512_i32gather_epi32 lb_mm512_i32gather_epi32
 #undef _mm512_mask_storeu_epi16
 #define _mm512_mask_storeu_epi16 lb_mm512_mask_storeu_epi16
 #undef _mm512_mask_storeu_epi32
@@ -154,6 +170,8 @@ LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *
 #define _mm512_mask_storeu_ps lb_mm512_mask_storeu_ps
 #undef _mm512_reduce_add_ps
 #define _mm512_reduce_add_ps lb_mm512_reduce_add_ps
+#undef _mm512_sra_epi32
+#define _mm512_sra_epi32 lb_mm512_sra_epi32
 #undef _mm512_srai_epi32
 #define _mm512_srai_epi32 lb_mm512_srai_epi32
 

@@ -10,6 +10,9 @@
 
 enum { LB_UNITS = 8, LB_AHEAD = 1536 };
 
+typedef __m256 lb_reals;
+typedef __m256i lb_ints;
+
 /* What a row of the batch has of scratch; `wide` is hidden rounded up to 64. */
 typedef struct {
     int8_t *h;   /* `wide` bytes, where the state is not bytes before */
@@ -31,9 +34,9 @@ static inline ptrdiff_t lb_panel_bytes(int32_t hidden, int gates) {
     return gates * LB_UNITS * (((ptrdiff_t)hidden + LB_ALONE_STEP - 1) / LB_ALONE_STEP * LB_ALONE_STEP);
 }
 
-/* How many there are in a direction: two for every 16 units. */
-static inline int32_t lb_panels(int32_t hidden) {
-    return (hidden + 15) / 16 * 2;
+/* Bytes of all panels of so many gates: two for every 16 units. */
+static inline ptrdiff_t lb_weight_bytes(int32_t hidden, int gates) {
+    return (hidden + 15) / 16 * 2 * lb_panel_bytes(hidden, gates);
 }
 
 /* row.form = the state of so many bytes, for panels of so many gates. */
@@ -59,35 +62,35 @@ LB_INLINE void lb_rnn_products(const int gates, const lb_lstm_s8_params *p, cons
     }
 }
 
-/* Eight neighbouring units, of which the first `count` exist. */
+/* Neighbouring units, of which the first `count` exist. */
 typedef struct {
     ptrdiff_t first; /* among the units of its direction */
-    int32_t count;   /* 1 ... 8 */
+    int32_t count;   /* 1 ... LB_UNITS */
     __m256i mask;
-} lb_eight;
+} lb_lanes;
 
-/* For loops over whole eights: the compiler knows the count, and takes plain loads and stores. */
-LB_INLINE lb_eight lb_whole_eight(ptrdiff_t first) {
-    return (lb_eight){first, 8, _mm256_set1_epi32(-1)};
+/* For loops over whole vectors: the compiler knows the count, and takes plain loads and stores. */
+LB_INLINE lb_lanes lb_all_lanes(ptrdiff_t first) {
+    return (lb_lanes){first, 8, _mm256_set1_epi32(-1)};
 }
 
-static inline lb_eight lb_eight_at(ptrdiff_t first, int32_t hidden) {
+static inline lb_lanes lb_lanes_at(ptrdiff_t first, int32_t hidden) {
     const int32_t count = hidden - (int32_t)first < 8 ? hidden - (int32_t)first : 8;
-    return (lb_eight){first, count, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))};
+    return (lb_lanes){first, count, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))};
 }
 
-LB_INLINE __m256 lb_read(const lb_eight *u, const float *from) {
+LB_INLINE __m256 lb_read(const lb_lanes *u, const float *from) {
     return u->count == 8 ? _mm256_loadu_ps(from + u->first) : _mm256_maskload_ps(from + u->first, u->mask);
 }
 
-LB_INLINE void lb_write(const lb_eight *u, float *to, __m256 v) {
+LB_INLINE void lb_write(const lb_lanes *u, float *to, __m256 v) {
     if (u->count == 8)
         _mm256_storeu_ps(to + u->first, v);
     else
         _mm256_maskstore_ps(to + u->first, u->mask, v);
 }
 
-LB_INLINE __m256i lb_read_words(const lb_eight *u, const int16_t *from) {
+LB_INLINE __m256i lb_read_words(const lb_lanes *u, const int16_t *from) {
     _Alignas(16) int16_t words[8] = {0};
     if (u->count == 8)
         return _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(from + u->first)));
@@ -96,7 +99,7 @@ LB_INLINE __m256i lb_read_words(const lb_eight *u, const int16_t *from) {
 }
 
 /* Integers within int16. */
-LB_INLINE void lb_write_words(const lb_eight *u, int16_t *to, __m256i v) {
+LB_INLINE void lb_write_words(const lb_lanes *u, int16_t *to, __m256i v) {
     const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     if (u->count == 8)
         _mm_storeu_si128((__m128i *)(void *)(to + u->first), words);
@@ -105,7 +108,7 @@ LB_INLINE void lb_write_words(const lb_eight *u, int16_t *to, __m256i v) {
 }
 
 /* Integers within int8. */
-LB_INLINE void lb_write_bytes(const lb_eight *u, int8_t *to, __m256i v) {
+LB_INLINE void lb_write_bytes(const lb_lanes *u, int8_t *to, __m256i v) {
     const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     const __m128i bytes = _mm_packs_epi16(words, words);
     if (u->count == 8)
@@ -114,14 +117,34 @@ LB_INLINE void lb_write_bytes(const lb_eight *u, int8_t *to, __m256i v) {
         memcpy(to + u->first, &bytes, (size_t)u->count);
 }
 
+LB_INLINE __m256i lb_read_bytes(const lb_lanes *u, const int8_t *from) {
+    _Alignas(16) int8_t bytes[16] = {0};
+    memcpy(bytes, from + u->first, (size_t)u->count);
+    return _mm256_cvtepi8_epi32(_mm_load_si128((const __m128i *)(const void *)bytes));
+}
+
+#define lb_reals_all(v) _mm256_set1_ps(v)
+#define lb_reals_add(a, b) _mm256_add_ps(a, b)
+#define lb_reals_sub(a, b) _mm256_sub_ps(a, b)
+#define lb_reals_mul(a, b) _mm256_mul_ps(a, b)
+#define lb_reals_div(a, b) _mm256_div_ps(a, b)
+#define lb_reals_max(a, b) _mm256_max_ps(a, b) /* b where one is NaN */
+#define lb_reals_size(v) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v)
+#define lb_reals_of(ints) _mm256_cvtepi32_ps(ints)
+#define lb_reals_as_ints(v) _mm256_castps_si256(v) /* the same bits */
+#define lb_ints_as_reals(v) _mm256_castsi256_ps(v)
+#define lb_ints_all(v) _mm256_set1_epi32(v)
+#define lb_ints_sub(a, b) _mm256_sub_epi32(a, b)
+#define lb_ints_mul(a, b) _mm256_mullo_epi32(a, b)
+
 /* fl32(sum) * scale for one of the `gates` of panels. */
-LB_INLINE __m256 lb_scaled(const lb_eight *u, const int32_t *sums, int gates, int gate, __m256 scale) {
+LB_INLINE __m256 lb_scaled(const lb_lanes *u, const int32_t *sums, int gates, int gate, __m256 scale) {
     const ptrdiff_t at = u->first * gates + gate * LB_UNITS;
     return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_load_si256((const __m256i *)(const void *)(sums + at))), scale);
 }
 
 /* lb_round_clamp without the sum: limits are those less the zero point. */
-LB_INLINE __m256i lb_round8(__m256 v, __m256 lo, __m256 hi) {
+LB_INLINE __m256i lb_round_lanes(__m256 v, __m256 lo, __m256 hi) {
     v = _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
     return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v, lo), hi));
 }
@@ -149,7 +172,7 @@ LB_INLINE __m128i lb_nodes(__m128i i, const int16_t *table) {
 }
 
 /* lb_tanh16. */
-LB_INLINE __m256i lb_tanh16_8(__m256i g, const int16_t *table) {
+LB_INLINE __m256i lb_tanh16_lanes(__m256i g, const int16_t *table) {
     const __m256i at = _mm256_add_epi32(g, _mm256_set1_epi32(32768)), i = _mm256_srli_epi32(at, 7);
     const __m256i nodes = _mm256_set_m128i(lb_nodes(_mm256_extracti128_si256(i, 1), table), lb_nodes(_mm256_castsi256_si128(i), table));
     return lb_between(nodes, lb_node_weights(at));
@@ -186,39 +209,39 @@ LB_INLINE __m256i lb_sigmoid_of(__m256i tanh) {
     return _mm256_srai_epi32(_mm256_add_epi32(tanh, _mm256_set1_epi32(32768)), 1);
 }
 
-LB_INLINE __m256i lb_q12_8(__m256 v, float factor) {
-    return lb_round8(_mm256_mul_ps(v, _mm256_set1_ps(factor)), _mm256_set1_ps(-32768.0f), _mm256_set1_ps(32767.0f));
+LB_INLINE __m256i lb_q12_lanes(__m256 v, float factor) {
+    return lb_round_lanes(_mm256_mul_ps(v, _mm256_set1_ps(factor)), _mm256_set1_ps(-32768.0f), _mm256_set1_ps(32767.0f));
 }
 
-LB_INLINE __m256i lb_tanh_gate8(__m256 v, const int16_t *table) {
-    return lb_tanh16_8(lb_q12_8(v, 4096.0f), table);
+LB_INLINE __m256i lb_tanh_gate_lanes(__m256 v, const int16_t *table) {
+    return lb_tanh16_lanes(lb_q12_lanes(v, 4096.0f), table);
 }
 
-LB_INLINE __m256i lb_sigmoid_gate8(__m256 v, const int16_t *table) {
-    return lb_sigmoid_of(lb_tanh16_8(lb_q12_8(v, 2048.0f), table));
+LB_INLINE __m256i lb_sigmoid_gate_lanes(__m256 v, const int16_t *table) {
+    return lb_sigmoid_of(lb_tanh16_lanes(lb_q12_lanes(v, 2048.0f), table));
 }
 
-LB_INLINE __m256i lb_clamp16_8(__m256i v) {
+LB_INLINE __m256i lb_clamp16_lanes(__m256i v) {
     return _mm256_min_epi32(_mm256_max_epi32(v, _mm256_set1_epi32(-32768)), _mm256_set1_epi32(32767));
 }
 
-LB_INLINE __m256i lb_to_q12_8(__m256i state, int32_t bits) {
+LB_INLINE __m256i lb_to_q12_lanes(__m256i state, int32_t bits) {
     const int32_t down = bits - 12;
     if (down <= 0)
-        return lb_clamp16_8(_mm256_sll_epi32(state, _mm_cvtsi32_si128(-down)));
-    return lb_clamp16_8(_mm256_sra_epi32(_mm256_add_epi32(state, _mm256_set1_epi32(1 << (down - 1))), _mm_cvtsi32_si128(down)));
+        return lb_clamp16_lanes(_mm256_sll_epi32(state, _mm_cvtsi32_si128(-down)));
+    return lb_clamp16_lanes(_mm256_sra_epi32(_mm256_add_epi32(state, _mm256_set1_epi32(1 << (down - 1))), _mm_cvtsi32_si128(down)));
 }
 
-LB_INLINE __m256i lb_mix8(__m256i keep, __m256i old, __m256i take, __m256i fresh, int32_t bits) {
+LB_INLINE __m256i lb_mix_lanes(__m256i keep, __m256i old, __m256i take, __m256i fresh, int32_t bits) {
     const __m256i taken = _mm256_sra_epi32(_mm256_mullo_epi32(take, fresh), _mm_cvtsi32_si128(15 - bits));
     const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(_mm256_mullo_epi32(keep, old), taken), _mm256_set1_epi32(1 << 14));
-    return lb_clamp16_8(_mm256_srai_epi32(sum, 15));
+    return lb_clamp16_lanes(_mm256_srai_epi32(sum, 15));
 }
 
 /* clamp(rne(fl32(v) * multiplier) + h_zero). */
-LB_INLINE __m256i lb_to_hidden8(const lb_lstm_s8_params *p, __m256i v, float multiplier) {
+LB_INLINE __m256i lb_to_hidden_lanes(const lb_lstm_s8_params *p, __m256i v, float multiplier) {
     const __m256 lo = _mm256_set1_ps((float)(p->lo - p->h_zero)), hi = _mm256_set1_ps((float)(p->hi - p->h_zero));
-    const __m256i q = lb_round8(_mm256_mul_ps(_mm256_cvtepi32_ps(v), _mm256_set1_ps(multiplier)), lo, hi);
+    const __m256i q = lb_round_lanes(_mm256_mul_ps(_mm256_cvtepi32_ps(v), _mm256_set1_ps(multiplier)), lo, hi);
     return _mm256_add_epi32(q, _mm256_set1_epi32(p->h_zero));
 }
 

@@ -9,7 +9,7 @@
 lb_lstm_s8_fn lb_lstm_s8__ref;
 lb_gru_s8_fn lb_gru_s8__ref;
 
-enum { MAX_HIDDEN = 70, MAX_INPUTS = 37, MAX_ROWS = 2 * 4 * MAX_HIDDEN, MAX_TIME = 4, MAX_BATCH = 3, STATES = 2 * MAX_BATCH * MAX_HIDDEN };
+enum { MAX_HIDDEN = 70, MAX_INPUTS = 37, MAX_ROWS = 2 * 4 * MAX_HIDDEN, MAX_TIME = 4, MAX_BATCH = 7, STATES = 2 * MAX_BATCH * MAX_HIDDEN };
 
 static float px[MAX_TIME * MAX_BATCH * MAX_ROWS], bias[MAX_ROWS], r_scale[MAX_ROWS], r_bias[MAX_ROWS], w_scale[MAX_ROWS];
 static float x_scale[MAX_TIME * MAX_BATCH];
@@ -67,7 +67,25 @@ static lb_lstm_s8_params geometry(int32_t gates, int dynamic) {
     return p;
 }
 
-/* Panels of the gates first ... first + count - 1 of every unit. */
+/* Panels of the gates first ... first + count - 1 of every unit: 16 of them, behind the sums of weights. */
+static unsigned char *pack_sums(const lb_lstm_s8_params *p, unsigned char *to, int32_t direction, int32_t gates, int32_t first,
+                                int32_t count) {
+    const int32_t n = p->hidden, depth = (n + 15) / 16 * 16;
+    int32_t *sums = (int32_t *)(void *)to;
+    memset(sums, 0, 4 * (size_t)(depth * count));
+    to += 4 * depth * count;
+    for (int32_t unit = 0; unit < depth; unit += 16)
+        for (int32_t k = 0; k < depth; k += 4)
+            for (int32_t i = 0; i < count * 64; i++) {
+                const int32_t own = unit + i / 4 % 16, row = (direction * gates + first + i / 64) * n + own, at = k + i % 4;
+                const int8_t weight = own < n && at < n ? weights[row * n + at] : 0;
+                *to++ = (unsigned char)weight;
+                sums[unit * count + i / 4] += weight;
+            }
+    return to;
+}
+
+/* The same for AVX2: eight units, plus 128. */
 static unsigned char *pack_gates(const lb_lstm_s8_params *p, unsigned char *to, int32_t direction, int32_t gates, int32_t first,
                                  int32_t count) {
     const int32_t n = p->hidden, depth = (n + 15) / 16 * 16;
@@ -80,12 +98,12 @@ static unsigned char *pack_gates(const lb_lstm_s8_params *p, unsigned char *to, 
     return to;
 }
 
-static void pack(const lb_lstm_s8_params *p, int32_t gates, int split) {
+static void pack(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni) {
     unsigned char *to = packed;
     for (int32_t d = 0; d < p->directions; d++) {
-        to = pack_gates(p, to, d, gates, 0, split ? gates - 1 : gates);
+        to = (vnni ? pack_sums : pack_gates)(p, to, d, gates, 0, split ? gates - 1 : gates);
         if (split)
-            to = pack_gates(p, to, d, gates, gates - 1, 1);
+            to = (vnni ? pack_sums : pack_gates)(p, to, d, gates, gates - 1, 1);
     }
 }
 
@@ -110,7 +128,7 @@ static void run(const lb_kernel *k, lb_lstm_s8_params p, void **args, int first,
 }
 
 static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dynamic) {
-    static _Alignas(64) unsigned char want[1 << 16], got[1 << 16];
+    static _Alignas(64) unsigned char want[1 << 17], got[1 << 17];
     const int plain = strcmp(k->isa->name, "ref") == 0 || strcmp(k->isa->name, "armdsp") == 0 || strcmp(k->isa->name, "mve") == 0;
     for (int round = 0; round < 300; round++) {
         const lb_lstm_s8_params p = geometry(gates, dynamic);
@@ -118,7 +136,7 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
         const size_t element = dynamic ? 4 : 1, state = (size_t)(p.directions * p.batch * p.hidden);
         const size_t bytes[3] = {element * state * (size_t)p.time, element * state, (dynamic ? 4 : 2) * state};
         const int outputs = gates == 3 && dynamic ? 2 : 3;
-        pack(&p, gates, together);
+        pack(&p, gates, together, strcmp(k->isa->name, "avx512vnni") == 0);
         void *args[16];
         int n = 0;
         args[n++] = px;
@@ -181,7 +199,7 @@ static void products(lb_lstm_s8_params *p, int32_t gates) {
 
 /* What lstm_s8 and gru_s8 make of px. */
 static void test_from_x(const lb_kernel *k, int32_t gates) {
-    static _Alignas(64) unsigned char want[1 << 16], got[1 << 16];
+    static _Alignas(64) unsigned char want[1 << 17], got[1 << 17];
     for (int round = 0; round < 300; round++) {
         lb_lstm_s8_params p = geometry(gates, 0);
         products(&p, gates);

@@ -26,9 +26,11 @@
  * scratch, aligned to 64: batch * 40 * (hidden rounded up to 64) bytes; `ref`, armdsp and mve take none for lstm_s8 and lstm_s16,
  * 2 * hidden for gru_s8 and gru_s16.
  *
- * Other instruction sets than those take 8-bit weights plus 128, in panels of eight units, of which there are two for every 16 units; what
- * does not exist is 128: (k / 4, gates, 8, 4), where k is hidden rounded up to 16 and the last axis is the input. Directions one behind
- * the other. A GRU that is not linear_before_reset has all panels of the gates z and r, then all of h. Aligned to 64. */
+ * Other instruction sets than those take 8-bit weights in panels, (k / 4, gates, units, 4), where k is hidden rounded up to 16 and the last
+ * axis is the input. Directions one behind the other. A GRU that is not linear_before_reset has all panels of the gates z and r, then all
+ * of h. Aligned to 64. avx2: weights plus 128, panels of eight units, of which there are two for every 16 units; what does not exist is
+ * 128. avx512vnni: weights as they are, panels of 16 units; what does not exist is 0. Before the panels (of a direction, or of z and r, or
+ * of h) stand the sums of weights over the inputs: int32, (panels, gates, 16). */
 
 /* ---- lstm_x_s8, gru_x_s8: lstm_s8 and gru_s8 where memory is dear
  *

@@ -1,67 +1,11 @@
 #include "lb_rnn_rows_avx2.h"
 
+#include "lb_lstm_rows_s8_lanes.h"
+
 lb_lstm_rows_s8_fn lb_lstm_rows_s8__avx2;
-
-/* What the units of a step need: the row of px, and parameters of the direction. */
-typedef struct {
-    const float *x, *w_scale, *bias, *r_scale, *cell;
-    __m256 x_scale, h_scale;
-    const int32_t *sums;
-    float *y, *h, *c; /* h is NULL before the last step */
-    ptrdiff_t n;
-} lb_lstm;
-
-LB_INLINE void gates(const lb_lstm *s, const lb_eight e) {
-    const ptrdiff_t n = s->n;
-    __m256 pre[4];
-    for (int g = 0; g < 4; g++)
-        pre[g] = _mm256_add_ps(lb_rows_input(&e, s->x + g * n, s->x_scale, s->w_scale + g * n, s->bias + g * n),
-                               lb_rows_recurrent(&e, s->sums, 4, g, s->h_scale, s->r_scale + g * n));
-    const __m256 kept = _mm256_mul_ps(lb_sigmoid8(pre[2]), lb_read(&e, s->cell));
-    const __m256 next = _mm256_add_ps(kept, _mm256_mul_ps(lb_sigmoid8(pre[0]), lb_tanh8(pre[3])));
-    const __m256 state = _mm256_mul_ps(lb_sigmoid8(pre[1]), lb_tanh8(next));
-    lb_write(&e, s->c, next);
-    lb_write(&e, s->y, state);
-    if (s->h)
-        lb_write(&e, s->h, state);
-}
 
 void lb_lstm_rows_s8__avx2(const lb_lstm_rows_s8_params *p, const float *px, const float *x_scale, const float *w_scale, const float *bias,
                            const void *r, const float *r_scale, const float *h0, const float *c0, float *y, float *h, float *c,
                            void *scratch, int32_t begin, int32_t end) {
-    const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
-    for (int32_t item = begin; item < end; item++) {
-        const lb_units u = lb_units_of(p, item);
-        const ptrdiff_t own = u.direction * 4 * n;
-        const char *panels = (const char *)r + u.direction * lb_panels(p->hidden) * lb_panel_bytes(p->hidden, 4);
-        for (int32_t step = p->first; step < p->first + p->steps; step++) {
-            for (int32_t i = 0; i < p->batch; i++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                lb_rnn_quantize(&row, step ? y + at.before : h0 + at.state, p->hidden, 4);
-            }
-            lb_rnn_products(4, p, panels, &u, step, scratch);
-            for (int32_t i = 0; i < p->batch; i++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                const lb_lstm s = {px + at.row * rows + own,
-                                   w_scale + own,
-                                   bias + own,
-                                   r_scale + own,
-                                   (step ? c : c0) + at.state,
-                                   _mm256_set1_ps(x_scale[at.row]),
-                                   _mm256_set1_ps(*row.scale),
-                                   row.sums,
-                                   y + at.y,
-                                   step == p->time - 1 ? h + at.state : NULL,
-                                   c + at.state,
-                                   n};
-                int32_t j = u.first;
-                for (; j + 8 <= u.last; j += 8)
-                    gates(&s, lb_whole_eight(j));
-                if (j < u.last)
-                    gates(&s, lb_eight_at(j, p->hidden));
-            }
-        }
-    }
+    lb_lstm_rows_s8_lanes(p, px, x_scale, w_scale, bias, r, r_scale, h0, c0, y, h, c, scratch, begin, end);
 }

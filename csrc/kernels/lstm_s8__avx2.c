@@ -14,8 +14,8 @@ typedef struct {
 
 enum { TOGETHER = 4 }; /* eights whose tables are read together */
 
-LB_INLINE lb_eight eight_at(const lb_lstm *s, ptrdiff_t first, int i, const int whole) {
-    return whole ? lb_whole_eight(first + 8 * i) : lb_eight_at(first, s->p->hidden);
+LB_INLINE lb_lanes eight_at(const lb_lstm *s, ptrdiff_t first, int i, const int whole) {
+    return whole ? lb_all_lanes(first + 8 * i) : lb_lanes_at(first, s->p->hidden);
 }
 
 /* `count` eights from the unit `first` on. */
@@ -26,27 +26,27 @@ LB_INLINE void gates(const lb_lstm *s, ptrdiff_t first, const int count, const i
     lb_look gate[TOGETHER][4], cell[TOGETHER];
     __m256i shown[TOGETHER];
     for (int i = 0; i < count; i++) {
-        const lb_eight e = eight_at(s, first, i, whole);
+        const lb_lanes e = eight_at(s, first, i, whole);
         for (int g = 0; g < 4; g++) {
             const __m256 input = _mm256_add_ps(lb_read(&e, s->x + g * n), lb_read(&e, s->bias + g * n));
             const __m256 pre = _mm256_add_ps(input, lb_scaled(&e, s->sums, 4, g, lb_read(&e, s->r_scale + g * n)));
-            lb_look_for(&gate[i][g], lb_q12_8(pre, g == 3 ? 4096.0f : 2048.0f));
+            lb_look_for(&gate[i][g], lb_q12_lanes(pre, g == 3 ? 4096.0f : 2048.0f));
         }
     }
     lb_look_away();
     for (int i = 0; i < count; i++) {
-        const lb_eight e = eight_at(s, first, i, whole);
+        const lb_lanes e = eight_at(s, first, i, whole);
         const __m256i taken = lb_sigmoid_of(lb_looked_up(&gate[i][0], table)), kept = lb_sigmoid_of(lb_looked_up(&gate[i][2], table));
-        const __m256i next = lb_mix8(kept, lb_read_words(&e, s->cell), taken, lb_looked_up(&gate[i][3], table), bits);
+        const __m256i next = lb_mix_lanes(kept, lb_read_words(&e, s->cell), taken, lb_looked_up(&gate[i][3], table), bits);
         lb_write_words(&e, s->c, next);
-        lb_look_for(&cell[i], lb_to_q12_8(next, bits));
+        lb_look_for(&cell[i], lb_to_q12_lanes(next, bits));
         shown[i] = lb_sigmoid_of(lb_looked_up(&gate[i][1], table));
     }
     lb_look_away();
     for (int i = 0; i < count; i++) {
-        const lb_eight e = eight_at(s, first, i, whole);
+        const lb_lanes e = eight_at(s, first, i, whole);
         const __m256i out = _mm256_mullo_epi32(shown[i], lb_looked_up(&cell[i], table));
-        const __m256i state = lb_to_hidden8(s->p, out, s->p->h_multiplier);
+        const __m256i state = lb_to_hidden_lanes(s->p, out, s->p->h_multiplier);
         lb_write_bytes(&e, s->y, state);
         if (s->h)
             lb_write_bytes(&e, s->h, state);
@@ -60,7 +60,7 @@ void lb_lstm_s8__avx2(const lb_lstm_s8_params *p, const float *px, const float *
     for (int32_t item = begin; item < end; item++) {
         const lb_units u = lb_units_of(p, item);
         const ptrdiff_t own = u.direction * 4 * n;
-        const char *panels = (const char *)r + u.direction * lb_panels(p->hidden) * lb_panel_bytes(p->hidden, 4);
+        const char *panels = (const char *)r + u.direction * lb_weight_bytes(p->hidden, 4);
         for (int32_t step = p->first; step < p->first + p->steps; step++) {
             for (int32_t i = 0; i < p->batch; i++) {
                 const lb_moment at = lb_moment_of(p, u.direction, step, i);

@@ -22,27 +22,31 @@ from lowbit.runtime import native
 from lowbit.types import Array, TensorType
 
 UNITS = 16  # that threads take at a time, and weights are padded to
+SUMMED = ("avx512vnni",)  # instruction sets that take recurrent weights as they are, with their sums
 CHIPS = ("ref", "armdsp", "mve")  # instruction sets of machines with little memory
 MACS_PER_NS = 50.0
 STEP_WORTH = 4_000.0  # nanoseconds of a step's product that pay for meeting the other threads behind it
 F32 = np.float32
 
 
-def panels(rows: Array) -> bytes:
-    """Recurrent weights of some gates (gates, hidden, hidden) as contracts/rnn.h says: plus 128, in panels of eight units."""
+def panels(rows: Array, isa: str) -> bytes:
+    """Recurrent weights of some gates (gates, hidden, hidden) as contracts/rnn.h says: in panels of eight units, plus 128, or of 16."""
     gates, hidden, _ = rows.shape
-    count, depth = 2 * -(-hidden // UNITS), -(-hidden // UNITS) * UNITS
+    units = UNITS if isa in SUMMED else UNITS // 2
+    depth = -(-hidden // UNITS) * UNITS
     full = np.zeros((gates, depth, depth), np.int8)
     full[:, :hidden, :hidden] = rows
-    quads = full.reshape(gates, count, UNITS // 2, depth // 4, 4).transpose(1, 3, 0, 2, 4)
-    return (np.ascontiguousarray(quads).view(np.uint8) ^ 128).tobytes()
+    quads = np.ascontiguousarray(full.reshape(gates, depth // units, units, depth // 4, 4).transpose(1, 3, 0, 2, 4))
+    if isa in SUMMED:
+        return quads.sum(axis=(1, 4), dtype=np.int32).tobytes() + quads.tobytes()
+    return (quads.view(np.uint8) ^ 128).tobytes()
 
 
-def pack(r: Array, gates: int, apart: bool) -> Array:
+def pack(r: Array, gates: int, apart: bool, isa: str) -> Array:
     """Recurrent weights (directions, gates · hidden, hidden) for the kernels; `apart`: the last gate behind the others."""
     hidden = r.shape[2]
     cuts = (slice(0, gates - 1), slice(gates - 1, gates)) if apart else (slice(0, gates),)
-    whole = b"".join(panels(d.reshape(gates, hidden, hidden)[cut]) for d in r for cut in cuts)
+    whole = b"".join(panels(d.reshape(gates, hidden, hidden)[cut], isa) for d in r for cut in cuts)
     out = aligned(len(whole))
     out[:] = np.frombuffer(whole, np.uint8)
     return out
@@ -137,7 +141,7 @@ def recurrent_weights(node: Node, ctx: Context, value: Value, contract: str, gat
     if kernel.isa in PLAIN:
         return kernel, Data(r)
     apart = gates == 3 and not node.attrs["linear_before_reset"]
-    return kernel, ctx.once(value, "rnn", str(apart), make=lambda: pack(r, gates, apart))
+    return kernel, ctx.once(value, "rnn", str(apart), kernel.isa, make=lambda: pack(r, gates, apart, kernel.isa))
 
 
 def fits(node: Node, wide: bool) -> bool:
