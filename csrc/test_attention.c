@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX = 1 << 13 }; /* 2 batches of 2 heads of 40 rows of 40, and more */
+enum { MAX = 1 << 15 }; /* 2 batches of 2 heads of 130 keys of 40, and more */
 
 static _Alignas(64) int16_t x16[MAX], y16[MAX], z16[MAX];
 static _Alignas(64) int8_t x8[MAX], y8[MAX], z8[MAX];
 static float floats[MAX];
 static uint8_t bytes_of_mask[MAX];
-static _Alignas(64) char scratch[1 << 16];
+static _Alignas(64) char scratch[1 << 17];
 
 static void fill(void) {
     const int extremes = random_int(0, 4) == 0;
@@ -32,9 +32,15 @@ static void fill(void) {
 
 static void test_attention(const lb_kernel *ref, const lb_kernel *k, int wide) {
     static const int32_t lengths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40};
-    for (int round = 0; round < 400; round++) {
+    static const int32_t long_ones[] = {63, 64, 65, 79, 96, 97, 128, 130};
+    for (int round = 0; round < 600; round++) {
         fill();
         lb_attention_s8_params p = {.batch = random_int(1, 2), .heads = random_int(1, 2), .rows = PICK(lengths), .keys = PICK(lengths)};
+        if (round % 3 == 0) {
+            p.keys = PICK(long_ones);
+            if (random_int(0, 1))
+                p.rows = PICK(long_ones), p.batch = 1;
+        }
         p.features = PICK(lengths), p.values = PICK(lengths), p.block_rows = random_int(1, p.rows + 2);
         p.causal = random_int(0, 1), p.out_bytes = width();
         const int interleaved = random_int(0, 1); /* heads beside each other, as a linear layer leaves them, or one after the other */
