@@ -51,6 +51,27 @@ LB_LACKS __m512i lb_mm512_cvtepi16_epi32(__m256i v) {
     return lb_joined(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(v)), _mm256_cvtepi16_epi32(_mm256_extracti128_si256(v, 1)));
 }
 
+LB_LACKS __m512i lb_mm512_cvtepi32_epi64(__m256i v) {
+    return lb_joined(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(v)), _mm256_cvtepi32_epi64(_mm256_extracti128_si256(v, 1)));
+}
+
+LB_LACKS __m256 lb_mm512_cvtepi64_ps(__m512i v) {
+    int64_t x[8];
+    float y[8];
+    memcpy(x, &v, 64);
+    for (int i = 0; i < 8; i++)
+        y[i] = (float)x[i];
+    return _mm256_loadu_ps(y);
+}
+
+LB_LACKS int32_t lb_mm512_reduce_add_epi32(__m512i v) {
+    uint32_t x[16], sum = 0;
+    memcpy(x, &v, 64);
+    for (int i = 0; i < 16; i++)
+        sum += x[i];
+    return (int32_t)sum;
+}
+
 LB_LACKS __m512i lb_mm512_srai_epi32(__m512i v, unsigned by) {
     int32_t x[16];
     memcpy(x, &v, 64);
@@ -148,8 +169,12 @@ LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *
 #define _mm_mask_storeu_epi8 lb_mm_mask_storeu_epi8
 #undef _mm512_cvtepi16_epi32
 #define _mm512_cvtepi16_epi32 lb_mm512_cvtepi16_epi32
+#undef _mm512_cvtepi32_epi64
+#define _mm512_cvtepi32_epi64 lb_mm512_cvtepi32_epi64
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps lb_mm512_cvtepi32_ps
+#undef _mm512_cvtepi64_ps
+#define _mm512_cvtepi64_ps lb_mm512_cvtepi64_ps
 #undef _mm512_cvtepi8_epi32
 #define _mm512_cvtepi8_epi32 lb_mm512_cvtepi8_epi32
 #undef _mm512_cvtepu8_epi32
@@ -160,6 +185,8 @@ LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *
 #define _mm512_cvttps_epi32 lb_mm512_cvttps_epi32
 #undef _mm512_i32gather_epi32
 #define _mm512_i32gather_epi32 lb_mm512_i32gather_epi32
+#undef _mm512_madd_epi16
+#define _mm512_madd_epi16 simde_mm512_madd_epi16 /* SIMDe gives the name to another of its own */
 #undef _mm512_mask_storeu_epi16
 #define _mm512_mask_storeu_epi16 lb_mm512_mask_storeu_epi16
 #undef _mm512_mask_storeu_epi32
@@ -168,6 +195,8 @@ LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *
 #define _mm512_mask_storeu_epi8 lb_mm512_mask_storeu_epi8
 #undef _mm512_mask_storeu_ps
 #define _mm512_mask_storeu_ps lb_mm512_mask_storeu_ps
+#undef _mm512_reduce_add_epi32
+#define _mm512_reduce_add_epi32 lb_mm512_reduce_add_epi32
 #undef _mm512_reduce_add_ps
 #define _mm512_reduce_add_ps lb_mm512_reduce_add_ps
 #undef _mm512_sra_epi32

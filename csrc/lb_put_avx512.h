@@ -9,14 +9,14 @@
 #include <stdint.h>
 
 typedef struct {
-    __m512 least, most;
+    __m512 least, most, none; /* none: what NaN becomes */
     __m512i zero;
     int32_t bytes;
 } lb_target16;
 
 static inline lb_target16 lb_target16_of(int32_t bytes, int32_t zero_point, int32_t lo, int32_t hi) {
-    return (lb_target16){_mm512_set1_ps((float)(lo - zero_point)), _mm512_set1_ps((float)(hi - zero_point)), _mm512_set1_epi32(zero_point),
-                         bytes};
+    const __m512 least = _mm512_set1_ps((float)(lo - zero_point)), most = _mm512_set1_ps((float)(hi - zero_point));
+    return (lb_target16){least, most, _mm512_max_ps(_mm512_setzero_ps(), least), _mm512_set1_epi32(zero_point), bytes};
 }
 
 /* The lanes of a vector of which the first `count` are there. */
@@ -26,8 +26,8 @@ static inline __mmask16 lb_first_lanes(ptrdiff_t count) {
 
 /* Sixteen int32 within lo ... hi. */
 static inline __m512i lb_rounded16(__m512 v, const lb_target16 *t) {
-    v = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v);
-    return _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(v, t->least), t->most)), t->zero);
+    v = _mm512_mask_max_ps(t->none, _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, t->least);
+    return _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_min_ps(v, t->most)), t->zero);
 }
 
 /* The first `count` (1 or more) of v as elements at, at + 1, ... of out. */
