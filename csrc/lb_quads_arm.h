@@ -9,6 +9,10 @@
 
 #define LB_QUADS_FLIP 0
 
+static inline void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
+    memcpy(to, from, (size_t)n);
+}
+
 /* 16 columns: what their accumulators begin with, and their multipliers. */
 typedef struct {
     int32_t start[LB_QUADS_PANEL];

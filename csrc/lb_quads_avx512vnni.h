@@ -6,7 +6,8 @@
 
 typedef __m512i lb_vec;
 
-enum { LB_LANES = 16, LB_ROWS = 12, LB_PANEL_VECS = 1 };
+enum { LB_LANES = 16, LB_ROWS = 12, LB_PANEL_VECS = 1, LB_FEW_ROWS = 5, LB_APART = 16 };
+#define LB_WIDE 4
 
 #define lb_vec_load(from) _mm512_load_si512(from)
 #define lb_vec_store(to, v) _mm512_store_si512(to, v)
@@ -18,5 +19,9 @@ enum { LB_LANES = 16, LB_ROWS = 12, LB_PANEL_VECS = 1 };
 #define lb_vec_high(v) _mm512_extracti64x4_epi64((v)[0], 1)
 
 #include "lb_quads_vnni.h"
+
+#include "lb_quads_finish_avx512.h"
+
+#include "lb_quads_tiles_vnni.h"
 
 #endif

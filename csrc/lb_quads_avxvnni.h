@@ -6,7 +6,8 @@
 
 typedef __m256i lb_vec;
 
-enum { LB_LANES = 8, LB_ROWS = 6, LB_PANEL_VECS = 2 };
+enum { LB_LANES = 8, LB_ROWS = 6, LB_PANEL_VECS = 2, LB_FEW_ROWS = 0, LB_APART = 8 };
+#define LB_WIDE 2
 
 #define lb_vec_load(from) _mm256_load_si256((const __m256i *)(const void *)(from))
 #define lb_vec_store(to, v) _mm256_store_si256((__m256i *)(void *)(to), v)
@@ -18,5 +19,9 @@ enum { LB_LANES = 8, LB_ROWS = 6, LB_PANEL_VECS = 2 };
 #define lb_vec_high(v) (v)[1]
 
 #include "lb_quads_vnni.h"
+
+#include "lb_quads_finish_avx2.h"
+
+#include "lb_quads_tiles_vnni.h"
 
 #endif

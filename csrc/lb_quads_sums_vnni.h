@@ -11,10 +11,7 @@ LB_QUADS_INLINE void lb_quads_into(const int rows, const int wide, const uint8_t
         LB_QUADS_UNROLL
     for (int j = 0; j < wide; j++)
         c[i][j] = lb_vec_load((start ? start : out + i * out_stride) + j * LB_LANES);
-    if (rows == 1)
-        lb_quads_row(wide, a, w, second, quads, c);
-    else
-        lb_quads_steps(rows, wide, a, stride, w, second, quads, c);
+    lb_quads_steps(rows, wide, a, stride, w, second, quads, c);
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++)
         LB_QUADS_UNROLL

@@ -10,6 +10,8 @@
 
 #ifdef LB_SIMDE
 
+#define lb_keep(v) (void)(v)
+
 /* Functions: inlined into unrolled loops they take minutes to compile. */
 __attribute__((noinline, unused)) static __m256i lb_dpbusd256(__m256i c, __m256i a, __m256i w) {
     return simde_mm256_dpbusd_epi32(c, a, w);
@@ -24,6 +26,13 @@ __attribute__((noinline, unused)) static __m512i lb_dpwssd512(__m512i c, __m512i
 }
 
 #else
+
+/* The vector v is in a register from here on: compilers would load it again at every use. */
+#ifdef __AVX512VNNI__
+#define lb_keep(v) __asm__("" : "+v"(v))
+#else
+#define lb_keep(v) __asm__("" : "+x"(v))
+#endif
 
 static inline __attribute__((always_inline)) __m256i lb_dpbusd256(__m256i c, __m256i a, __m256i w) {
 #ifdef __AVX512VNNI__
