@@ -40,6 +40,9 @@ def machine() -> ctypes.CDLL | None:
 
 def peaks() -> dict[str, float]:
     """GMAC/s of each chain, in registers."""
+    from lowbit.runtime import native
+    from lowbit.runtime.peak import peak
+
     found = machine()
     if found is None:
         return {}
@@ -51,6 +54,8 @@ def peaks() -> dict[str, float]:
             start = time.perf_counter_ns()
             macs = run(2000)
             best[name] = max(best[name], macs / (time.perf_counter_ns() - start))
+    if native.best("peak_s8").isa != "ref":
+        best["quads"] = peak("integer")
     return best
 
 

@@ -107,12 +107,12 @@ def linear(m: int, n: int, k: int, kind: str, even: bool = False) -> Case:
         return {"lowbit": mine} | peers_of_linear(m, k, weights(n, k, kind), threads)
 
     def chain(_threads: int) -> str:
-        from lowbit.plan.kernels.products import light_of, pack
+        from lowbit.plan.kernels.products import QUADS, light_of, pack
         from lowbit.runtime import native
 
         isa = native.best("linear_s8").isa
         if isa != "avx2":
-            return ""
+            return "quads" if isa in QUADS else ""
         method = METHODS[int(pack(isa, weights(n, k, kind)[None], m, light_of(graph().nodes[0]))[:4].view(np.int32)[0])]
         return "pairs" if method == "near" and even else method  # seven products of halves then, by pairs
 

@@ -12,7 +12,7 @@
 
 enum { LB_QUADS_PANEL = 16 };
 
-typedef enum { LB_QUADS_S8, LB_QUADS_S16, LB_QUADS_F32 } lb_quads_result; /* what becomes of accumulators */
+typedef enum { LB_QUADS_S8, LB_QUADS_S16, LB_QUADS_F32, LB_QUADS_ROWS } lb_quads_result; /* what becomes of accumulators */
 
 /* What stands before the panels, which are aligned to 64 as it is. */
 typedef struct {
@@ -47,13 +47,14 @@ typedef struct {
     const void *packed;
     int32_t k, n; /* of the packed weights */
     int32_t x_zero;
-    const int32_t *bias;
+    const int32_t *bias; /* NULL: none */
     const float *multiplier;
     void *out; /* row 0, column 0 */
     ptrdiff_t out_stride;
     int32_t y_zero, lo, hi;
     const uint8_t *a; /* the rows */
     ptrdiff_t stride;
+    const float *row_multiplier, *real_bias; /* of LB_QUADS_ROWS */
 } lb_quads_product;
 
 #endif

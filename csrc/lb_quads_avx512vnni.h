@@ -6,7 +6,7 @@
 
 typedef __m512i lb_vec;
 
-enum { LB_LANES = 16, LB_ROWS = 12, LB_PANEL_VECS = 1, LB_FEW_ROWS = 5, LB_APART = 16 };
+enum { LB_LANES = 16, LB_ROWS = 12, LB_PANEL_VECS = 1, LB_FEW_ROWS = 5, LB_APART = 12 };
 #define LB_WIDE 4
 
 #define lb_vec_load(from) _mm512_load_si512(from)

@@ -6,19 +6,36 @@
 
 #define LB_QUADS_DRIVE static inline __attribute__((always_inline))
 
-LB_QUADS_DRIVE void lb_quads_linear(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                    const float *multiplier, void *out, const lb_quads_result to, void *scratch, int32_t begin,
-                                    int32_t end) {
-    const lb_quads_product product = {
-        w, p->k, p->n, p->x_zero, bias, multiplier, out, p->out_stride, p->y_zero, p->lo, p->hi, scratch, lb_quads_stride(p->k)};
+/* Items of linear_s8. */
+LB_QUADS_DRIVE void lb_quads_blocks(const lb_quads_product *product, const lb_linear_s8_params *p, const int8_t *x,
+                                    const lb_quads_result to, void *scratch, int32_t begin, int32_t end) {
     int32_t ready = -1; /* the first of the rows in scratch */
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);
         for (int32_t i = 0; i < b.bottom - b.top && ready != b.top; i++)
-            lb_quads_put(x + (ptrdiff_t)(b.top + i) * p->k, p->k, (uint8_t *)scratch + i * product.stride);
+            lb_quads_put(x + (ptrdiff_t)(b.top + i) * p->k, p->k, (uint8_t *)scratch + i * product->stride);
         ready = b.top;
-        lb_quads_multiply(&product, to, b.top, b.bottom - b.top, b.left, b.right);
+        lb_quads_multiply(product, to, b.top, b.bottom - b.top, b.left, b.right);
     }
+}
+
+LB_QUADS_DRIVE void lb_quads_linear(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                    const float *multiplier, void *out, const lb_quads_result to, void *scratch, int32_t begin,
+                                    int32_t end) {
+    const lb_quads_product product = {.packed = w,
+                                      .k = p->k,
+                                      .n = p->n,
+                                      .x_zero = p->x_zero,
+                                      .bias = bias,
+                                      .multiplier = multiplier,
+                                      .out = out,
+                                      .out_stride = p->out_stride,
+                                      .y_zero = p->y_zero,
+                                      .lo = p->lo,
+                                      .hi = p->hi,
+                                      .a = scratch,
+                                      .stride = lb_quads_stride(p->k)};
+    lb_quads_blocks(&product, p, x, to, scratch, begin, end);
 }
 
 /* A pixel of the output, and where its window goes. */
@@ -77,19 +94,19 @@ LB_QUADS_DRIVE void lb_quads_conv(const lb_conv_s8_params *p, const int8_t *x, c
     const ptrdiff_t element = to == LB_QUADS_F32 ? 4 : to == LB_QUADS_S16 ? 2 : 1, stride = lb_quads_stride(k);
     const int32_t last = lb_conv_first(p, end);
     for (int32_t g = 0; g < p->groups; g++) {
-        const lb_quads_product product = {(const char *)w + g * lb_quads_bytes(k, n),
-                                          k,
-                                          n,
-                                          p->x_zero,
-                                          bias + g * n,
-                                          multiplier + g * n,
-                                          (char *)out + element * g * n,
-                                          p->out_stride,
-                                          p->y_zero,
-                                          p->lo,
-                                          p->hi,
-                                          scratch,
-                                          stride};
+        const lb_quads_product product = {.packed = (const char *)w + g * lb_quads_bytes(k, n),
+                                          .k = k,
+                                          .n = n,
+                                          .x_zero = p->x_zero,
+                                          .bias = bias + g * n,
+                                          .multiplier = multiplier + g * n,
+                                          .out = (char *)out + element * g * n,
+                                          .out_stride = p->out_stride,
+                                          .y_zero = p->y_zero,
+                                          .lo = p->lo,
+                                          .hi = p->hi,
+                                          .a = scratch,
+                                          .stride = stride};
         for (int32_t at = lb_conv_first(p, begin); at < last; at += p->block) {
             const int32_t rows = last - at < p->block ? last - at : p->block;
             lb_quads_windows(p, x, at, rows, g * depth, scratch, stride);

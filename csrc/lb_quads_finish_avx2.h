@@ -24,7 +24,7 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
     memset(c->m, 0, sizeof c->m);
     memcpy(c->m, p->multiplier + n, 4 * (size_t)width);
     for (ptrdiff_t i = 0; i < width; i++) {
-        c->start[i] = (int32_t)((uint32_t)p->bias[n + i] - (uint32_t)(p->x_zero + 128) * (uint32_t)sums[i]);
+        c->start[i] = (int32_t)((p->bias ? (uint32_t)p->bias[n + i] : 0) - (uint32_t)(p->x_zero + 128) * (uint32_t)sums[i]);
         c->bare &= c->m[i] < 1.0f;
     }
 }
@@ -45,6 +45,14 @@ LB_QUADS_INLINE void lb_quads_finish(const int rows, const int wide, const lb_qu
                 memcpy((float *)p->out + at, y, sizeof y);
             else
                 memcpy((float *)p->out + at, y, 4 * (size_t)width);
+        } else if (to == LB_QUADS_ROWS) {
+            const __m256 by = _mm256_set1_ps(p->row_multiplier[row + i]), zero = _mm256_setzero_ps();
+            float bias[16] = {0};
+            memcpy(bias, p->real_bias + c->n, 4 * (size_t)width);
+            const __m256 t0 = _mm256_add_ps(zero, _mm256_mul_ps(_mm256_cvtepi32_ps(a[0]), _mm256_mul_ps(by, m0)));
+            const __m256 t1 = _mm256_add_ps(zero, _mm256_mul_ps(_mm256_cvtepi32_ps(a[1]), _mm256_mul_ps(by, m1)));
+            const __m256 y[2] = {_mm256_add_ps(t0, _mm256_loadu_ps(bias)), _mm256_add_ps(t1, _mm256_loadu_ps(bias + 8))};
+            memcpy((float *)p->out + at, y, 4 * (size_t)width);
         } else if (to == LB_QUADS_S16)
             lb_store_words((int16_t *)p->out + at, a[0], a[1], m0, m1, p->y_zero, p->lo, p->hi, width);
         else if (i % 2 == 0) {

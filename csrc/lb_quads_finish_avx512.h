@@ -25,7 +25,7 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
     for (ptrdiff_t i = 0; i < width; i += 16) {
         const __mmask16 lanes = lb_quads_lanes(width - i);
         const __m512i m = _mm512_maskz_loadu_epi32(lanes, p->multiplier + n + i);
-        const __m512i bias = _mm512_maskz_loadu_epi32(lanes, p->bias + n + i);
+        const __m512i bias = p->bias ? _mm512_maskz_loadu_epi32(lanes, p->bias + n + i) : _mm512_setzero_si512();
         _mm512_store_si512(c->start + i, _mm512_sub_epi32(bias, _mm512_mullo_epi32(zero, _mm512_load_si512(sums + i))));
         _mm512_store_si512(c->m + i, m);
         c->bare &= _mm512_cmpgt_epi32_mask(m, below) == 0;
@@ -100,14 +100,20 @@ LB_QUADS_INLINE void lb_quads_finish(const int rows, const int wide, const lb_qu
     }
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++) {
+        const __m512 by = _mm512_set1_ps(to == LB_QUADS_ROWS ? p->row_multiplier[row + i] : 1.0f);
         LB_QUADS_UNROLL
         for (int j = 0; j < wide; j++) {
             const ptrdiff_t at = (row + i) * p->out_stride + c->n + 16 * j, width = c->width - 16 * j;
             const __m512i sum = acc[i * wide + j];
+            const __mmask16 lanes = lb_quads_lanes(width);
+            const __m512 m = _mm512_load_ps(c->m + 16 * j), real = _mm512_cvtepi32_ps(sum);
             if (to == LB_QUADS_F32)
-                _mm512_mask_storeu_ps((float *)p->out + at, lb_quads_lanes(width),
-                                      _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_load_ps(c->m + 16 * j)));
-            else
+                _mm512_mask_storeu_ps((float *)p->out + at, lanes, _mm512_mul_ps(real, m));
+            else if (to == LB_QUADS_ROWS) {
+                const __m512 t = _mm512_add_ps(_mm512_setzero_ps(), _mm512_mul_ps(real, _mm512_mul_ps(by, m)));
+                const __m512 bias = _mm512_maskz_loadu_ps(lanes, p->real_bias + c->n + 16 * j);
+                _mm512_mask_storeu_ps((float *)p->out + at, lanes, _mm512_add_ps(t, bias));
+            } else
                 lb_store_words((int16_t *)p->out + at, _mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64(sum, 1),
                                _mm256_load_ps(c->m + 16 * j), _mm256_load_ps(c->m + 16 * j + 8), p->y_zero, p->lo, p->hi,
                                width < 16 ? width : 16);

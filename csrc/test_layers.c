@@ -174,14 +174,17 @@ static void *packed(const lb_isa *isa, int32_t rows, int32_t light, int32_t m, i
     return cut;
 }
 
-/* expect_same for kernels whose weights and scratch depend on the instruction set: args are x, w, bias, multiplier, out, scratch. */
-static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const void *p, int32_t m, int32_t depth, int32_t n, int32_t groups,
-                               size_t bytes, int32_t items) {
+/* expect_same for kernels whose weights and scratch depend on the instruction set: args are x, w, what follows them, out, scratch. */
+static void expect_same_behind(const lb_kernel *ref, const lb_kernel *k, const void *p, int32_t m, int32_t depth, int32_t n, int32_t groups,
+                               void *const *behind, int32_t count, size_t bytes, int32_t items) {
     static _Alignas(64) unsigned char want[1 << 16];
     const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100, light = random_int(0, 2);
     int64_t scratch_bytes;
     void *scratch, *weights = packed(ref->isa, about, light, m, depth, n, groups, &scratch, &scratch_bytes);
-    void *args[6] = {x + 1, weights, bias, multiplier, want, scratch};
+    void *args[7] = {x + 1, weights};
+    void **out = args + 2 + count, **work = out + 1;
+    memcpy(args + 2, behind, (size_t)count * sizeof *args);
+    *out = want, *work = scratch;
     if (bytes + 64 > sizeof want)
         abort();
     memset(want, 0xA5, bytes + 64);
@@ -192,7 +195,7 @@ static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const v
     if (!got)
         abort();
     memset(got, 0xA5, bytes + 64);
-    args[1] = weights, args[4] = got, args[5] = scratch;
+    args[1] = weights, *out = got, *work = scratch;
     const int32_t cut = items ? random_int(0, items) : 0;
     k->call(p, args, cut, items);
     k->call(p, args, 0, cut);
@@ -202,6 +205,13 @@ static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const v
         kept &= ((const char *)scratch)[scratch_bytes + i] == 0x5A;
     expect(kept, "a kernel writes no further than its scratch");
     free_packed(weights), free(scratch), free(got);
+}
+
+/* The same with args x, w, bias, multiplier, out, scratch. */
+static void expect_same_packed(const lb_kernel *ref, const lb_kernel *k, const void *p, int32_t m, int32_t depth, int32_t n, int32_t groups,
+                               size_t bytes, int32_t items) {
+    void *behind[2] = {bias, multiplier};
+    expect_same_behind(ref, k, p, m, depth, n, groups, behind, 2, bytes, items);
 }
 
 static const int32_t channels[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 32, 33, 48};
@@ -320,6 +330,17 @@ static void check_far(const lb_kernel *ref, const lb_kernel *k, size_t element, 
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
 }
 
+/* Blocks of as many rows and columns as tiles have, and some more and less; every other time nothing but saturation clamps. */
+static void check_tiles(const lb_kernel *ref, const lb_kernel *k, size_t element, int32_t rows, int32_t n) {
+    lb_linear_s8_params p = {.rows = rows, .k = random_int(1, 70), .n = n, .out_stride = n + random_int(0, 3), .lo = -128, .hi = 127};
+    p.block_rows = rows, p.block_columns = 16 * random_int(1, 6), p.x_zero = random_int(-128, 127), p.y_zero = random_int(-128, 127);
+    fill(x, 1 + p.rows * p.k), fill_weights(p.n, p.k), fill_channels(p.n);
+    for (int32_t i = 0; i < n && rows % 2; i++)
+        multiplier[i] = random_int(0, 3) ? (float)random_int(1, 1 << 20) * 1e-9f : 1.0f - 0x1p-24f;
+    expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride),
+                       (p.n + p.block_columns - 1) / p.block_columns);
+}
+
 static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     static const int32_t rows[] = {0, 1, 2, 3, 4, 5, 9, 33}, depths[] = {0, 1, 15, 16, 17, 64, 129, 513},
                          ns[] = {1, 7, 8, 15, 16, 17, 33, 64};
@@ -327,6 +348,10 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
         for (int32_t j = 0; j < COUNT(depths); j++)
             for (int32_t l = 0; l < COUNT(ns); l++)
                 check_linear(ref, k, element, rows[i], depths[j], ns[l], 0);
+    static const int32_t wide[] = {31, 32, 48, 49, 63, 64, 65, 80, 96, 113};
+    for (int32_t i = 0; i < COUNT(wide); i++)
+        for (int32_t many = 1; many < 27; many++)
+            check_tiles(ref, k, element, many, wide[i]);
     for (int round = 0; round < 12; round++)
         check_cut_quads(ref, k, element);
     for (int round = 0; round < 300; round++)
@@ -413,6 +438,25 @@ void test_linear_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
 
 void test_linear_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
     test_linear(ref, k, 4);
+}
+
+/* Rows with scales of their own, of every number that tiles have. */
+void test_linear_s8_rows_f32(const lb_kernel *ref, const lb_kernel *k) {
+    enum { MOST = 27 };
+    static float real[MAX_CHANNELS], scales[MOST];
+    for (int32_t round = 0; round < 300; round++) {
+        lb_linear_s8_rows_f32_params p = {.rows = round % MOST, .k = random_int(0, 70), .n = random_int(1, 100)};
+        p.block_rows = random_int(1, MOST), p.block_columns = 16 * random_int(1, 6), p.out_stride = p.n + random_int(0, 3);
+        p.x_zero = random_int(-128, 127);
+        fill(x, 1 + p.rows * p.k), fill_weights(p.n, p.k), fill_channels(p.n);
+        for (int32_t i = 0; i < p.n; i++)
+            real[i] = (float)random_int(-99, 99) * 0.3f, multiplier[i] = (float)random_int(1, 1 << 20) * 1e-7f;
+        for (int32_t i = 0; i < MOST; i++)
+            scales[i] = (float)random_int(1, 1 << 20) * 1e-7f;
+        void *behind[3] = {real, multiplier, scales};
+        expect_same_behind(ref, k, &p, p.block_rows, p.k, p.n, 1, behind, 3, sizeof(float) * (size_t)(p.rows * p.out_stride),
+                           (p.rows + p.block_rows - 1) / p.block_rows * ((p.n + p.block_columns - 1) / p.block_columns));
+    }
 }
 
 void test_max_pool_s8(const lb_kernel *ref, const lb_kernel *k) {

@@ -82,6 +82,7 @@
     X(linear_s8_f32, test_linear_s8_f32) \
     X(linear_s8_pack, test_linear_s8_pack) \
     X(linear_s8_quads, test_linear_s8_quads) \
+    X(linear_s8_rows_f32, test_linear_s8_rows_f32) \
     X(linear_s8_s16, test_linear_s8_s16) \
     X(linear_s8_sizes, test_linear_s8_sizes) \
     X(linear_w4_blocks_s8, test_linear_w4_blocks_s8) \
@@ -115,6 +116,7 @@
     X(not_b8, test_not_b8) \
     X(peak_f32, test_peak_f32) \
     X(peak_s16, test_peak_s16) \
+    X(peak_s8, test_peak_s8) \
     X(prelu_f32, test_binary_f32) \
     X(quantize_f32_s16, test_quantize_f32_s16) \
     X(quantize_f32_s8, test_quantize_f32_s8) \

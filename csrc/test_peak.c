@@ -13,6 +13,19 @@ void test_peak_s16(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
+void test_peak_s8(const lb_kernel *ref, const lb_kernel *k) {
+    uint8_t x[64];
+    int8_t w[64];
+    int32_t out[192];
+    for (int32_t rounds = 0; rounds < 9; rounds += 4) {
+        for (int i = 0; i < 64; i++)
+            x[i] = (uint8_t)random_int(0, 255), w[i] = (int8_t)random_int(-128, 127);
+        const lb_peak_s8_params p = {.rounds = rounds};
+        void *args[] = {x, w, out};
+        expect_same(ref, k, &p, args, 2, sizeof out, 0, 0);
+    }
+}
+
 void test_peak_f32(const lb_kernel *ref, const lb_kernel *k) {
     float x[8], w[8], out[96];
     for (int32_t rounds = 0; rounds < 9; rounds += 4) {

@@ -38,7 +38,7 @@ def test_int8_layers_scale_rows_and_channels(size: tuple[int, int, int], biased:
     bias = b.constant(rng.normal(size=n).astype(np.float32), name="bias") if biased else None
     g = b.finish({"y": b.add("q_linear_rows", q, x_scale, w, scale, bias, block=0, bound=127 * 128 * k)})
     feeds = [rng.normal(size=(rows, k)), np.zeros((rows, k)), np.full((rows, k), -3.0), rng.choice([-1.0, 1.0], (rows, k))]
-    check(g, [{"x": v.astype(np.float32)} for v in feeds], "scale_rows_f32")
+    check(g, [{"x": v.astype(np.float32)} for v in feeds], "scale_rows_f32", "linear_s8_rows_f32")
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.3, 1e-6])
@@ -63,11 +63,12 @@ def test_dynamic_networks_give_the_interpreters_bits_and_its_floats_within_round
     else:  # its norms and attention are floats, which agree within rounding, and the scales of rows are made of them
         assert all(close(want[k], got[k], 1e-6) for k in want)
     steps = {s.contract for program in session._programs.values() for p in program.parts if p.native for s in p.plan.steps}
-    assert "quantize_rows_f32_s8" in steps and ("scale_rows_f32" if how == "int8-dynamic" else "linear_w4_rows_f32") in steps
+    scaled = {"scale_rows_f32", "linear_s8_rows_f32"} if how == "int8-dynamic" else {"linear_w4_rows_f32"}
+    assert "quantize_rows_f32_s8" in steps and steps & scaled
 
 
 def test_multiplications_of_a_layer_in_two_calls_are_counted_once() -> None:
     graph, x = quantized("mlp", "int8-dynamic")
-    rows = Session(graph, threads=1).profile(*x.values(), repeats=1).rows
+    rows = Session(graph, threads=1, isa="ref").profile(*x.values(), repeats=1).rows
     assert {bool(r.macs) for r in rows if r.kernel.startswith("scale_rows")} == {False}
     assert sum(r.macs for r in rows) == 4 * (64 * 128 + 128 * 128 + 128 * 10)

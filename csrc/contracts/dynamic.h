@@ -2,6 +2,8 @@
 #ifndef LB_CONTRACTS_DYNAMIC_H
 #define LB_CONTRACTS_DYNAMIC_H
 
+#include "linear.h"
+
 #include <stdint.h>
 
 /* ---- quantize_rows_f32_s8: rows of `size` elements -------------------------------------------------------------------------------
@@ -27,6 +29,17 @@ typedef struct {
 
 typedef void lb_scale_rows_f32_fn(const lb_scale_rows_f32_params *p, const float *acc, const float *x_scales, const float *scales,
                                   const float *bias, float *out, int32_t begin, int32_t end);
+
+/* ---- linear_s8_rows_f32: linear_s8 and scale_rows_f32 at once, where weights are in quads
+ * ------------------------------------------------
+ *
+ *   out = (+0 + fl32(sum of (x - x_zero) * w[c]) * (x_scales[row] * scales[c])) + bias[c]
+ *
+ * x, w, the items and scratch as in linear_s8 of the same isa. y_zero, lo and hi are not read. */
+typedef lb_linear_s8_params lb_linear_s8_rows_f32_params;
+
+typedef void lb_linear_s8_rows_f32_fn(const lb_linear_s8_rows_f32_params *p, const int8_t *x, const void *w, const float *bias,
+                                      const float *scales, const float *x_scales, float *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- linear_s8_blocks_f32: rows of k times weights (n, k), whose sums are scaled segment by segment -------------------------------------
  *

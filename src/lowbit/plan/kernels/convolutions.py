@@ -10,6 +10,7 @@ import numpy as np
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Scratch, ints, lowers, short
 from lowbit.plan.kernels.products import (
+    FASTER,
     MACS_PER_NS,
     PANEL,
     PLAIN,
@@ -62,13 +63,13 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     kernel = ctx.kernel(f"conv_{short(x, node.output)}")
     k = kernel_h * kernel_w * depth
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
-    layout, packed_for, light = layout_of(node, ctx, pixels)
+    layout, packed_for, light = layout_of(node, ctx, kernel.isa, pixels)
     data = ctx.once(wv, "conv", kernel.isa, layout, str(groups), make=lambda: pack(kernel.isa, rows, packed_for, light))
-    block = block_of(node, ctx, pixels, k, light)
+    block = block_of(node, ctx, kernel.isa, pixels, k, light)
     bias, multiplier = per_channel(node, ctx, out_c)
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
     scratch = window_scratch(kernel.isa, block, k, out_c, groups)
-    cost = pixels * out_c * k / MACS_PER_NS
+    cost = pixels * out_c * k / FASTER.get(kernel.isa, MACS_PER_NS)
     args = (ctx.argument(x), data, bias, multiplier, node.output, scratch)
     return [Call(kernel, params, args, -(-pixels // block), cost, parts=MANY, piece=block * out_c)]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from lowbit.ir.graph import Attr, Node, Value
 from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, ints, is_int8, lowers, short
+from lowbit.plan.kernels.products import QUADS, product_call
 from lowbit.plan.plan import Param
 from lowbit.types import Array, TensorType
 
@@ -43,21 +44,27 @@ def real_bias(bias: Value | None, ctx: Context, n: int) -> Data | None:
 
 @lowers("q_linear_rows")
 def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
-    """The sums of an int8 layer as floats, fl32(acc) × 1, then their scales, in place."""
+    """linear_s8_rows_f32 of weights in quads; else the sums of an int8 layer as floats, fl32(acc) × 1, then their scales, in place."""
     x, x_scale, w, scales = node.inputs[0], node.inputs[1], node.inputs[2], ctx.constant(node.inputs[3])
     if x is None or x_scale is None or w is None or scales is None or ints(node, "block")["block"] or not is_int8(x, w):
         return None
     n, rows = int(w.shape[0]), prod(int(d) for d in x.shape[:-1])
     bias = real_bias(node.input(4), ctx, n)
-    one = Value(f"{w.name}:one", TensorType((1,), "float32"))
+    channels = Data(np.ascontiguousarray(scales.reshape(n)))
     attrs: dict[str, Attr] = {"x_zero": 0, "y_zero": 0, "lo": 0, "hi": 0, "to": "float32", "bound": node.attrs["bound"]}
+    kernel, weights = ctx.kernel("linear_s8_rows_f32"), ctx.constant(w)
+    if kernel.isa in QUADS and bias is not None and weights is not None and ints(node, "bound")["bound"] < 2**31:
+        product = Node("q_linear", (x, w, None, None), attrs, node.name, node.outputs)
+        size = (rows, int(w.shape[1]), n)
+        return [product_call(product, ctx, kernel, x, size, weights, (bias, channels, ctx.argument(x_scale)))]
+    one = Value(f"{w.name}:one", TensorType((1,), "float32"))
     sums = KERNELS["q_linear"](
         Node("q_linear", (x, w, one, None), attrs, node.name, node.outputs),
         _With(ctx.graph, ctx.target, ctx.packed, one, np.ones(1, np.float32)),
     )
     if sums is None or bias is None:
         return None
-    args = (node.output, ctx.argument(x_scale), Data(np.ascontiguousarray(scales.reshape(n))), bias, node.output)
+    args = (node.output, ctx.argument(x_scale), channels, bias, node.output)
     return [*sums, Call(ctx.kernel("scale_rows_f32"), {"n": n}, args, rows, rows * n * 0.15, macs=0)]
 
 

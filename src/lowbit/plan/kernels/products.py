@@ -18,11 +18,13 @@ from lowbit.types import Array
 PANEL = 16  # output channels that kernels do at once
 PLAIN = ("ref", "armdsp", "mve", "neon")  # instruction sets that take weights in the order of `ref`, if not in quads
 QUADS = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take weights of linear_s8 and conv_s8 as linear_s8_quads makes them
+ROWS_EACH = 64  # with fewer rows for each thread, quads wait for weights that are not in its own cache
 MACS_PER_NS = 60.0
+FASTER = {"avxvnni": 150.0, "avx512vnni": 300.0}  # of linear_s8 and conv_s8 by these instructions
 LIGHT = -112  # zero points up to that are those of a relu's results, most of which are small
 MIDDLE = 48  # zero points up to which activations count as being on both sides of it
 FEW_ROWS = 4  # fewer: reading the weights takes longer than multiplying
-ROWS_IN_CACHE = 384 << 10  # bytes of widened rows that stay in the second-level cache while the weights pass
+ROWS_IN_CACHE = 384 << 10  # bytes of rows that stay in the second-level cache while the weights pass
 
 
 def in_integers(node: Node, ctx: Context) -> bool:
@@ -96,8 +98,10 @@ def light_of(node: Node) -> int:
     return 1 if x_zero <= LIGHT else 2 if node.op == "q_linear" and abs(x_zero) <= MIDDLE else 0
 
 
-def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int, int]:
+def layout_of(node: Node, ctx: Context, isa: str, rows: int) -> tuple[str, int, int]:
     """The layout of the weights by name, and what packing is told to get it: a number of rows, and where most activations are."""
+    if isa in QUADS:
+        return "quads", rows, 0
     light = light_of(node)
     few, many = ("few light rows" if light == 1 else "few rows"), ("rows", "light rows", "near rows")[light]
     layouts = {few: (min(rows, FEW_ROWS - 1), light), many: (max(rows, FEW_ROWS), light)}
@@ -105,11 +109,18 @@ def layout_of(node: Node, ctx: Context, rows: int) -> tuple[str, int, int]:
     return (layout, *layouts[layout])
 
 
-def block_of(node: Node, ctx: Context, rows: int, k: int, light: int) -> int:
+def block_of(node: Node, ctx: Context, isa: str, rows: int, k: int, light: int) -> int:
     """Rows that are done at once, where a measurement may know better than the cost model."""
-    block = row_block(rows, k // 2 if light == 1 else k, ctx.target.threads)
+    bytes_each = isa in QUADS or light == 1  # else rows are widened to words
+    block = row_block(rows, k // 2 if bytes_each else k, ctx.target.threads)
     options = sorted({4 * max(1, b // 4) for b in (block // 2, block, 3 * block // 2, 2 * block) if b < rows + 4} | {block})
     return ctx.choose(node, "rows at once", options, block)
+
+
+def by_columns(isa: str, rows: int, n: int, threads: int) -> bool:
+    """Whether threads share the columns of all rows, not the rows: each weight is read by one of them, which the fewer rows there are
+    counts the more."""
+    return threads > 1 and isa in QUADS and 0 < rows < ROWS_EACH * threads and n >= 4 * PANEL * threads
 
 
 def row_block(rows: int, words: int, threads: int) -> int:
@@ -126,23 +137,31 @@ def row_block(rows: int, words: int, threads: int) -> int:
 
 def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array) -> Call:
     kernel = ctx.kernel(f"linear_{short(x, node.output)}")
+    return product_call(node, ctx, kernel, x, (rows, k, n), weights, per_channel(node, ctx, n))
+
+
+def product_call(
+    node: Node, ctx: Context, kernel: native.Kernel, x: Value, size: tuple[int, int, int], weights: Array, behind: tuple[Value | Data, ...]
+) -> Call:
+    """Rows times weights by a kernel like linear_s8, whose arguments are x, the weights, those `behind` them, out and scratch."""
     threads = ctx.target.threads
-    layout, packed_for, light = layout_of(node, ctx, rows)
-    block = block_of(node, ctx, rows, k, light)
+    rows, k, n = size
+    layout, packed_for, light = layout_of(node, ctx, kernel.isa, rows)
+    block = rows if by_columns(kernel.isa, rows, n, threads) else block_of(node, ctx, kernel.isa, rows, k, light)
     columns = -(-max(n, 1) // PANEL) * PANEL
     if threads > 1 and rows <= block:  # a single block of rows: the threads share its columns
-        columns = max(PANEL, -(-n // (PANEL * threads * 2)) * PANEL)
+        wide = 2 * PANEL if kernel.isa in QUADS else PANEL
+        columns = max(PANEL, -(-n // (wide * threads * 2)) * wide)
     w = node.inputs[1]
     assert w is not None
     data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), packed_for, light))
-    bias, multiplier = per_channel(node, ctx, n)
     params: dict[str, Param] = {
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),
     }  # fmt: skip
     items = -(-rows // block) * -(-n // columns)
-    args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
-    whole = columns >= n
-    return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS, parts=MANY if whole else SEVERAL, piece=block * n if whole else 0)
+    args = (ctx.argument(x), data, *behind, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
+    cost, whole = rows * k * n / FASTER.get(kernel.isa, MACS_PER_NS), columns >= n
+    return Call(kernel, params, args, items, cost, parts=MANY if whole else SEVERAL, piece=block * n if whole else 0)
 
 
 @lowers("q_linear")
