@@ -160,7 +160,8 @@ def product_call(
     }  # fmt: skip
     items = -(-rows // block) * -(-n // columns)
     args = (ctx.argument(x), data, *behind, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
-    cost, whole = rows * k * n / FASTER.get(kernel.isa, MACS_PER_NS), columns >= n
+    # reading the weights takes as long as the products of a few rows
+    cost, whole = k * n * max(rows / FASTER.get(kernel.isa, MACS_PER_NS), 1 / MACS_PER_NS), columns >= n
     return Call(kernel, params, args, items, cost, parts=MANY if whole else SEVERAL, piece=block * n if whole else 0)
 
 
