@@ -14,6 +14,14 @@ LB_QUADS_INLINE void lb_quads_tile(const int rows, const int wide, const lb_quad
         LB_QUADS_UNROLL
     for (int j = 0; j < wide; j++)
         acc[i * wide + j] = lb_vec_load(c->start + j * LB_LANES);
+    if (to == LB_QUADS_F32) { /* large, and not near: asked for while products are made */
+        const uintptr_t out = (uintptr_t)p->out + 4 * (uintptr_t)((first + row) * p->out_stride + c->n);
+        LB_QUADS_UNROLL
+        for (int i = 0; i < rows; i++)
+            LB_QUADS_UNROLL
+        for (int j = 0; j < wide; j++)
+            __builtin_prefetch((const void *)(out + 4 * (uintptr_t)(i * p->out_stride + j * LB_LANES)), 1);
+    }
     lb_quads_dots(rows, wide, wide, p->a + row * p->stride, p->stride, c->w, c->second, lb_quads_up(p->k, 4) / 4,
                   wide < 4 ? &c->ahead : NULL, acc);
     lb_quads_finish(rows, wide, p, to, c, first + row, acc);
