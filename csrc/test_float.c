@@ -123,7 +123,7 @@ void test_conv_f32(const lb_kernel *ref, const lb_kernel *k) {
         const int32_t lines = below * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1, line = (p.out_w - 1) * p.stride_w + p.kernel_w;
         const int32_t scratch = p.groups == 1 && p.dilation_w == 1 && depth < 64 ? 4 * lines * line * depth
                                 : depth < 16                                     ? 4 * p.block * taps * depth
-                                                                                 : 8 * (p.block + 6) * taps + 4 * depth;
+                                                                                 : 8 * (p.block + 14) * taps + 4 * depth;
         expect_close_product(ref, k, &p, &all, p.groups, n, taps * depth, (size_t)scratch, pixels * p.out_stride, items, "conv_f32");
     }
 }

@@ -13,7 +13,8 @@
  * along both axes, where the quotient is whole and inside the image. Weights are (out_c, kernel_h, kernel_w, in_c / groups) for `ref`; for
  * others panels of 16 columns as those of conv_f32, once for each group, whose taps (i, j) stand in the order of i * dilation_h % stride_h,
  * then of j * dilation_w % stride_w, then of i, then of j: those that meet in a pixel are neighbours.
- * Item: a row of the output, batch * out_h of them. scratch, aligned to 64: 48 * kernel_h * kernel_w + 4 * in_c / groups + 64 bytes. */
+ * Item: a row of the output, batch * out_h of them. scratch, aligned to 64: 8 * kernel_h * kernel_w for each row of a tile
+ * (float_product.h), and 4 * in_c / groups + 64 bytes. */
 typedef struct {
     int32_t batch;
     int32_t in_h;

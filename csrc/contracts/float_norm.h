@@ -50,7 +50,7 @@ typedef void lb_group_norm_f32_fn(const lb_group_norm_f32_params *p, const float
  * where 0 hides a key. mask[...] stands at mask_stride[0] (outer), [1] (inner), [2] (row), [3] (key). causal: row i sees the keys up to i.
  * A row that sees no key gives 0. Off by at most (depth + keys + 16) * 2^-22 * the largest |v|, times 1 + the largest |q k' * scale|.
  * Item: `block` rows of a head, outer * inner * ceil(rows / block) of them.
- * scratch, aligned to 64: 4 * block * (keys + 16) + 64 * (depth + keys) bytes. */
+ * scratch, aligned to 64: 4 * block * (keys + 16) bytes, and 4 * (depth + keys) for each column of a tile (float_product.h). */
 typedef struct {
     int32_t outer;
     int32_t inner;
@@ -75,7 +75,7 @@ typedef void lb_attention_f32_fn(const lb_attention_f32_params *p, const float *
 /* ---- matmul_f32: out[i][j] = sum over k of a[i][k] * b[k][j], for each of shape[0] x shape[1] x shape[2] pairs of matrices ------------
  * a is (m, k) with neighbours in a row, rows a_row elements apart; b[k][j] stands at k * b_row + j * b_column; matrices are *_batch
  * elements apart, 0 where one is used again. out is dense. The error is that of linear_f32. Item: `block` rows, shape[0] * shape[1] *
- * shape[2] * ceil(m / block) of them. scratch, aligned to 64: 64 * k bytes. */
+ * shape[2] * ceil(m / block) of them. scratch, aligned to 64: 4 * k bytes for each column of a tile. */
 typedef struct {
     int32_t shape[3];
     int32_t a_batch[3];

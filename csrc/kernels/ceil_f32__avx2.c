@@ -1,5 +1,7 @@
-#include "lb_unary_f32_avx2.h"
+#include "lb_f32_avx2.h"
+
+#include "lb_unary_f32_simd.h"
 
 lb_ceil_f32_fn lb_ceil_f32__avx2;
 
-LB_UNARY_F32(ceil_f32, lb_ceil_ps(v))
+LB_UNARY_F32(ceil_f32, LB_V(ceil)(v))

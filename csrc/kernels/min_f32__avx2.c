@@ -1,7 +1,9 @@
-#include "lb_binary_f32_avx2.h"
+#include "lb_f32_avx2.h"
 
-static inline __m256 of(__m256 a, __m256 b) {
-    return lb_min_ps(a, b);
+#include "lb_binary_f32_simd.h"
+
+static inline lb_v of(lb_v a, lb_v b) {
+    return LB_V(min)(a, b);
 }
 
 lb_min_f32_fn lb_min_f32__avx2;

@@ -1,5 +1,7 @@
-#include "lb_unary_f32_avx2.h"
+#include "lb_f32_avx2.h"
+
+#include "lb_unary_f32_simd.h"
 
 lb_reciprocal_f32_fn lb_reciprocal_f32__avx2;
 
-LB_UNARY_F32(reciprocal_f32, _mm256_div_ps(_mm256_set1_ps(1.0f), v))
+LB_UNARY_F32(reciprocal_f32, lb_v_div(lb_v_all(1.0f), v))

@@ -1,7 +1,9 @@
-#include "lb_binary_f32_avx2.h"
+#include "lb_f32_avx2.h"
 
-static inline __m256 of(__m256 a, __m256 b) {
-    return _mm256_sub_ps(a, b);
+#include "lb_binary_f32_simd.h"
+
+static inline lb_v of(lb_v a, lb_v b) {
+    return lb_v_sub(a, b);
 }
 
 lb_sub_f32_fn lb_sub_f32__avx2;

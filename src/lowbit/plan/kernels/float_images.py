@@ -9,7 +9,7 @@ import numpy as np
 from lowbit.ir.graph import Node
 from lowbit.ops.resize import coordinates, interpolation_matrix, nearest
 from lowbit.plan.kernels.call import Call, Context, Data, Scratch, ints, lowers
-from lowbit.plan.kernels.float_products import MACS_PER_NS, bias_of, bounds, is_float, pack
+from lowbit.plan.kernels.float_products import bias_of, bounds, is_float, pack, tile_of
 from lowbit.plan.kernels.movement import shape_of
 from lowbit.plan.kernels.products import two_spatial
 from lowbit.plan.plan import Param
@@ -35,6 +35,8 @@ def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
     in_c, n, kernel_h, kernel_w = w4.shape
     depth, taps = in_c // groups, kernel_h * kernel_w
 
+    tile = tile_of(kernel.isa)
+
     def packed() -> Array:
         rows = w4.reshape(groups, depth, n, taps).transpose(0, 2, 3, 1)  # (G, O/G, taps, C/G)
         if kernel.isa != "ref":
@@ -46,8 +48,8 @@ def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
     params: dict[str, Param] = {
         **g, "in_c": in_c, "out_c": n * groups, "kernel_h": kernel_h, "kernel_w": kernel_w, "groups": groups, **bounds(node),
     }  # fmt: skip
-    args = (ctx.argument(x), data, bias_of(ctx, node.input(2), n * groups), node.output, Scratch(48 * taps + 4 * depth + 64))
-    cost = g["batch"] * g["in_h"] * g["in_w"] * in_c * n * taps / MACS_PER_NS
+    args = (ctx.argument(x), data, bias_of(ctx, node.input(2), n * groups), node.output, Scratch(8 * tile.rows * taps + 4 * depth + 64))
+    cost = g["batch"] * g["in_h"] * g["in_w"] * in_c * n * taps / tile.macs_per_ns
     return [Call(kernel, params, args, g["batch"] * g["out_h"], cost)]
 
 

@@ -11,7 +11,7 @@ from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Data, Scratch, ints, lowers
 from lowbit.plan.kernels.elementwise import size_of
 from lowbit.plan.kernels.float_math import NO_CLAMP
-from lowbit.plan.kernels.float_products import MACS_PER_NS, ROWS, is_float, linear_call
+from lowbit.plan.kernels.float_products import is_float, linear_call, tile_of
 from lowbit.plan.kernels.movement import dense, shape_of
 from lowbit.plan.plan import Param
 from lowbit.types import Array, normalize_axis
@@ -153,10 +153,11 @@ def attention(node: Node, ctx: Context) -> list[Call] | None:
     if found is None:
         return None
     (outer, inner), walks = found
-    threads = ctx.target.threads
+    kernel, threads = ctx.kernel("attention_f32"), ctx.target.threads
+    tile = tile_of(kernel.isa)
     block = min(max(rows, 1), QUERIES)
     if threads > 1 and outer * inner < 2 * threads:
-        block = max(ROWS, min(block, -(-rows // (2 * threads))))
+        block = max(tile.rows, min(block, -(-rows // (2 * threads))))
     scale: Any = node.attrs["scale"]
     fields: dict[str, Param] = {
         "outer": outer, "inner": inner, "rows": rows, "keys": keys, "depth": depth, "width": width, "block": block,
@@ -165,10 +166,10 @@ def attention(node: Node, ctx: Context) -> list[Call] | None:
         "mask_stride": (*(walks[4] if mask is not None else (0, 0)), *own[2:]), "scale": float(scale),
     }  # fmt: skip
     masked = ctx.argument(mask) if mask is not None else ctx.argument(q)
-    scratch = Scratch(4 * block * (keys + 16) + 64 * (depth + keys))
+    scratch = Scratch(4 * block * (keys + 16) + 4 * tile.columns * (depth + keys))
     items = outer * inner * -(-rows // block)
-    cost = outer * inner * rows * keys * ((depth + width) / MACS_PER_NS + 0.6)
-    return [Call(ctx.kernel("attention_f32"), fields, (*(ctx.argument(x) for x in (q, k, v)), masked, node.output, scratch), items, cost)]
+    cost = outer * inner * rows * keys * ((depth + width) / tile.macs_per_ns + 0.6)
+    return [Call(kernel, fields, (*(ctx.argument(x) for x in (q, k, v)), masked, node.output, scratch), items, cost)]
 
 
 @lowers("matmul")
@@ -195,5 +196,7 @@ def matmul(node: Node, ctx: Context) -> list[Call] | None:
         "a_row": k, "b_row": n, "b_column": 1, "block": block,
     }  # fmt: skip
     items = prod(shape) * -(-m // block)
-    args = (ctx.argument(a), ctx.argument(b), node.output, Scratch(64 * k))
-    return [Call(ctx.kernel("matmul_f32"), fields, args, items, prod(shape) * m * n * k / MACS_PER_NS)]
+    kernel = ctx.kernel("matmul_f32")
+    tile = tile_of(kernel.isa)
+    args = (ctx.argument(a), ctx.argument(b), node.output, Scratch(4 * tile.columns * k))
+    return [Call(kernel, fields, args, items, prod(shape) * m * n * k / tile.macs_per_ns)]

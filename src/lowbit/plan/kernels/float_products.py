@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf, prod
 from typing import Any
 
@@ -14,14 +15,30 @@ from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
 
-PANEL = 16  # columns of a tile
-ROWS = 6
-MACS_PER_NS = 40.0
+PANEL = 16  # columns of packed weights that stand together
 ALIAS = 512  # linear_f32: rows of such a length are copied
 SHALLOW = 16  # conv_f32: of fewer channels in groups or dilated windows a row of all taps is gathered
 DEEP = 64  # conv_f32: windows of fewer channels are read from lines of the image, with zeros around
 LINES = 4  # output rows of an item that reads lines, at least: neighbours share lines, which each of them copies
-CACHE = 256 << 10  # bytes of rows that stay in the second-level cache while the weights pass
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What kernels of an instruction set hold in registers, and what they are worth."""
+
+    rows: int
+    columns: int
+    macs_per_ns: float
+    most: int  # rows of an item
+    cache: int  # bytes of rows that stay in the second-level cache while the weights pass
+
+
+NARROW = Tile(6, 16, 40.0, 96, 256 << 10)
+TILES = {"avx512": Tile(14, 32, 80.0, 196, 512 << 10)}
+
+
+def tile_of(isa: str) -> Tile:
+    return TILES.get(isa, NARROW)
 
 
 def is_float(*values: Value | None) -> bool:
@@ -60,24 +77,25 @@ def bias_of(ctx: Context, value: Value | None, n: int) -> Value | Data:
     return Data(ctx.packed["", f"zeros {n}"])
 
 
-def blocks(rows: int, n: int, row_bytes: int, threads: int) -> tuple[int, int]:
-    """Rows and columns of an item: rows that stay in the cache, a multiple of six; with threads, some items for each."""
-    most = max(ROWS, min(96, CACHE // max(row_bytes, 1)) // ROWS * ROWS)
-    columns = -(-max(n, 1) // PANEL) * PANEL
+def blocks(tile: Tile, rows: int, n: int, row_bytes: int, threads: int) -> tuple[int, int]:
+    """Rows and columns of an item: rows that stay in the cache, a multiple of a tile's; with threads, some items for each."""
+    most = max(tile.rows, min(tile.most, tile.cache // max(row_bytes, 1)) // tile.rows * tile.rows)
+    columns = -(-max(n, 1) // tile.columns) * tile.columns
     if threads > 1:
         wanted = 4 * threads
-        if rows >= ROWS * wanted:
-            most = min(most, max(ROWS, rows // wanted // ROWS * ROWS))
-        elif columns >= PANEL * threads:
-            columns = max(PANEL, -(-columns // (PANEL * wanted)) * PANEL)
+        if rows >= tile.rows * wanted:
+            most = min(most, max(tile.rows, rows // wanted // tile.rows * tile.rows))
+        elif columns >= tile.columns * threads:
+            columns = max(tile.columns, -(-columns // (tile.columns * wanted)) * tile.columns)
     count = max(1, -(-rows // most))
-    return max(ROWS, -(-rows // (count * ROWS)) * ROWS), columns
+    return max(tile.rows, -(-rows // (count * tile.rows)) * tile.rows), columns
 
 
 def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array, turned: bool = False) -> Call:
     """Rows times weights (n, k), or (k, n) if they stand `turned`."""
     kernel = ctx.kernel("linear_f32")
-    block, columns = blocks(rows, n, 4 * k, ctx.target.threads)
+    tile = tile_of(kernel.isa)
+    block, columns = blocks(tile, rows, n, 4 * k, ctx.target.threads)
     w = node.inputs[1]
     assert w is not None
     how = "turned panels" if turned else "panels"
@@ -87,7 +105,7 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
     }  # fmt: skip
     scratch = Scratch(4 * block * (k + 16) if k % ALIAS == 0 else 0)
     args = (ctx.argument(x), data, bias_of(ctx, node.input(2), n), node.output, scratch)
-    return Call(kernel, params, args, -(-rows // block) * -(-n // columns), rows * k * n / MACS_PER_NS + n * k / 8)
+    return Call(kernel, params, args, -(-rows // block) * -(-n // columns), rows * k * n / tile.macs_per_ns + n * k / 8)
 
 
 @lowers("linear", "linear_clip")
@@ -134,7 +152,8 @@ def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, gr
     data = ctx.once(wv, "conv panels", kernel.isa, str(groups), make=lambda: pack(kernel.isa, rows))
     lines = groups == 1 and g["dilation_w"] == 1 and depth < DEEP
     seen = 4 * depth * groups * g["stride_h"] * g["stride_w"] * 2 if depth >= SHALLOW or lines else 4 * k  # of the input, for each pixel
-    block, columns = blocks(pixels, n, seen, ctx.target.threads)
+    tile = tile_of(kernel.isa)
+    block, columns = blocks(tile, pixels, n, seen, ctx.target.threads)
     if lines:
         block = whole_rows(block, g["out_h"], g["out_w"], ctx.target.threads)
     params: dict[str, Param] = {
@@ -145,12 +164,12 @@ def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, gr
         high = min((block + g["out_w"] - 2) // g["out_w"], g["out_h"] - 1) * g["stride_h"] + (kernel_h - 1) * g["dilation_h"] + 1
         scratch = Scratch(4 * high * ((g["out_w"] - 1) * g["stride_w"] + kernel_w) * depth)
     else:
-        scratch = Scratch(4 * block * k if depth < SHALLOW else 8 * (block + 6) * taps + 4 * depth)
+        scratch = Scratch(4 * block * k if depth < SHALLOW else 8 * (block + tile.rows) * taps + 4 * depth)
     x = node.inputs[0]
     assert x is not None
     args = (ctx.argument(x), data, bias_of(ctx, node.input(2), out_c), node.output, scratch)
     items = -(-pixels // block) * groups * -(-n // columns)
-    return Call(kernel, params, args, items, pixels * out_c * k / MACS_PER_NS)
+    return Call(kernel, params, args, items, pixels * out_c * k / tile.macs_per_ns)
 
 
 def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:

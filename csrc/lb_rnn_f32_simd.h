@@ -1,16 +1,16 @@
-/* What a recurrent layer of floats on AVX2 does besides its gates. */
-#ifndef LB_RNN_F32_AVX2_H
-#define LB_RNN_F32_AVX2_H
+/* What a recurrent layer of floats does besides its gates. The words of vectors (lb_f32_avx2.h or another) stand before this. */
+#ifndef LB_RNN_F32_SIMD_H
+#define LB_RNN_F32_SIMD_H
 
 #include "lb_rnn_f32.h"
-#include "lb_rows_avx2.h"
-#include "lb_tile_f32_avx2.h"
+#include "lb_rows_f32.h"
+#include "lb_tile_f32.h"
 
 /* out = rows of a (any number, by their pointers) times packed weights, plus bias. */
 static inline void lb_rnn_times(const float *const *a, int32_t rows, int32_t k, const float *w, const float *bias, int32_t n, float *out) {
     for (int32_t j = 0; j < n; j += LB_TILE_COLUMNS) {
         const lb_tile_end e = {bias + j, -LB_INFINITY, LB_INFINITY};
-        lb_tile_f32(rows, n - j < LB_TILE_COLUMNS ? n - j : LB_TILE_COLUMNS, a, 1, k, w + (ptrdiff_t)j * k, LB_TILE_COLUMNS, &e, out + j,
+        lb_tile_f32(rows, n - j < LB_TILE_COLUMNS ? n - j : LB_TILE_COLUMNS, a, 1, k, w + (ptrdiff_t)j * k, lb_panels_of(k), &e, out + j,
                     n);
     }
 }
@@ -28,25 +28,25 @@ static inline void lb_rnn_inputs(const lb_lstm_f32_params *p, lb_rnn_item b, int
                 a[t] = lb_rnn_input(p, b, start + at / b.rows, at % b.rows, x);
             }
             lb_tile_f32(rows, n - j < LB_TILE_COLUMNS ? n - j : LB_TILE_COLUMNS, a, 1, p->inputs, w + (ptrdiff_t)j * p->inputs,
-                        LB_TILE_COLUMNS, &e, z + (ptrdiff_t)i * n + j, n);
+                        lb_panels_of(p->inputs), &e, z + (ptrdiff_t)i * n + j, n);
         }
     }
 }
 
-/* Up to 8 floats; zeros behind the last. */
-static inline __m256 lb_up_to_8(const float *from, int32_t n) {
-    return n >= 8 ? _mm256_loadu_ps(from) : lb_last_ps(from, n, 0.0f);
+/* Up to LB_LANES of n floats; zeros behind the last. */
+static inline lb_v lb_up_to(const float *from, int32_t n) {
+    return n >= LB_LANES ? lb_v_load(from) : lb_v_get(from, n, 0.0f);
 }
 
-static inline void lb_put_up_to_8(float *to, __m256 v, int32_t n) {
-    if (n >= 8)
-        _mm256_storeu_ps(to, v);
+static inline void lb_put_up_to(float *to, lb_v v, int32_t n) {
+    if (n >= LB_LANES)
+        lb_v_store(to, v);
     else
-        lb_store_last_ps(to, v, n);
+        lb_v_put(to, v, n);
 }
 
 static inline int64_t lb_rnn_packed(int32_t n, int32_t k) {
-    return (int64_t)(n + LB_TILE_COLUMNS - 1) / LB_TILE_COLUMNS * LB_TILE_COLUMNS * k;
+    return (int64_t)(n + LB_PANEL - 1) / LB_PANEL * LB_PANEL * k;
 }
 
 #endif

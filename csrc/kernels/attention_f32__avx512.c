@@ -1,0 +1,3 @@
+#include "lb_f32_avx512.h"
+
+#include "lb_attention_f32_simd.h"
