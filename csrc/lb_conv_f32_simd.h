@@ -16,17 +16,23 @@ enum { SHALLOW = 16, DEEP = 64 };
 static void point(const lb_conv_f32_params *p, const float *x, const float *zeros, int32_t first, int32_t last, int32_t high,
                   const float **to) {
     const int32_t size = p->out_h * p->out_w, taps = p->kernel_h * p->kernel_w;
-    for (int32_t i = first; i < last; i++) {
-        const int32_t top = i % size / p->out_w * p->stride_h - p->pad_h, left = i % p->out_w * p->stride_w - p->pad_w;
-        const float *image = x + (ptrdiff_t)(i / size) * p->in_h * p->in_w * p->in_c;
-        const float **at = to + (ptrdiff_t)(i - first) / high * taps * LB_TILE_ROWS + (i - first) % high;
+    const ptrdiff_t line = (ptrdiff_t)p->in_w * p->in_c, across = (ptrdiff_t)p->dilation_w * p->in_c;
+    int32_t image = first / size, y = first % size / p->out_w, column = first % p->out_w;
+    for (int32_t i = first, t = 0; i < last; i++) {
+        const int32_t top = y * p->stride_h - p->pad_h, left = column * p->stride_w - p->pad_w;
+        const float **at = to + t;
         for (int32_t r = 0; r < p->kernel_h; r++) {
-            const int32_t row = top + r * p->dilation_h;
-            for (int32_t c = 0; c < p->kernel_w; c++, at += LB_TILE_ROWS) {
-                const int32_t column = left + c * p->dilation_w;
-                const int inside = row >= 0 && row < p->in_h && column >= 0 && column < p->in_w;
-                *at = inside ? image + ((ptrdiff_t)row * p->in_w + column) * p->in_c : zeros;
-            }
+            const int32_t row = top + r * p->dilation_h, wide = row >= 0 && row < p->in_h ? p->in_w : 0;
+            ptrdiff_t from = (image * (ptrdiff_t)p->in_h + row) * line + (ptrdiff_t)left * p->in_c;
+            for (int32_t c = 0, over = left; c < p->kernel_w; c++, over += p->dilation_w, from += across, at += LB_TILE_ROWS)
+                *at = over >= 0 && over < wide ? x + from : zeros;
+        }
+        if (++t == high)
+            t = 0, to += (ptrdiff_t)taps * LB_TILE_ROWS;
+        if (++column == p->out_w) {
+            column = 0;
+            if (++y == p->out_h)
+                y = 0, image++;
         }
     }
 }
@@ -96,14 +102,15 @@ static void window_rows(const lb_conv_f32_params *p, lines from, int32_t first, 
                         const float *bias, float *out) {
     const int32_t size = p->out_h * p->out_w, k = p->kernel_h * p->kernel_w * p->in_c, step = p->stride_w * p->in_c;
     const ptrdiff_t next = p->stride_h * from.line;
-    const lb_lines l = {p->kernel_h, p->kernel_w * p->in_c, p->dilation_h * from.line};
+    lb_lines l = {p->kernel_h, p->kernel_w * p->in_c, p->dilation_h * from.line, 0};
     for (int32_t j = b->left; j < b->right; j += LB_TILE_COLUMNS) {
         const int32_t columns = least(b->right - j, LB_TILE_COLUMNS), high = lb_tile_even(last - first, lb_lines_most(columns));
         float own[LB_TILE_COLUMNS];
         const lb_tile_end e = {lb_tile_bias(bias + j, columns, own), p->lo, p->hi};
         const float *line = from.first;
         int32_t column = first % size % p->out_w;
-        for (int32_t i = first; i < last; i += high) {
+        l.tile = 0;
+        for (int32_t i = first; i < last; i += high, l.tile++) {
             const int32_t rows = least(last - i, high);
             const float *a[LB_TALL_ROWS];
             for (int32_t r = 0; r < rows; r++) {
@@ -175,8 +182,8 @@ void LB_SIMD(conv_f32)(const lb_conv_f32_params *p, const float *x, const void *
                         gathered[r] = (const float *)scratch + (i - b.first + r) * k;
                     a = gathered;
                 }
-                lb_tile_f32(rows, columns, a, taps, run, panel, lb_panels_of(k), &e, out + (ptrdiff_t)i * p->out_stride + channel,
-                            p->out_stride);
+                lb_tile_f32(rows, columns, a, taps, run, panel, lb_panels_of(k, (i - b.first) / high), &e,
+                            out + (ptrdiff_t)i * p->out_stride + channel, p->out_stride);
             }
         }
     }

@@ -36,7 +36,8 @@ static inline void lb_v_put(float *to, lb_v v, int32_t n) {
 }
 
 static inline lb_v lb_v_get(const float *from, int32_t n, float other) {
-    return _mm512_mask_loadu_ps(_mm512_set1_ps(other), lb_v_mask(n), from);
+    const __mmask16 there = lb_v_mask(n);
+    return _mm512_mask_blend_ps(there, _mm512_set1_ps(other), _mm512_maskz_loadu_ps(there, from));
 }
 
 /* NaN stays: the second operand is given back where the comparison is unordered. */
@@ -71,7 +72,7 @@ static inline float lb_v_most(lb_v v) {
 
 /* The sum of all, in one order. */
 static inline float lb_v_sum(lb_v v) {
-    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)));
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));

@@ -54,7 +54,7 @@ void LB_SIMD(linear_f32)(const lb_linear_f32_params *p, const float *x, const vo
     const int32_t across = (p->n + p->block_columns - 1) / p->block_columns;
     const int apart = p->k && p->k % ALIAS == 0 && p->rows > 1;
     const ptrdiff_t stride = apart ? p->k + APART : p->k;
-    const lb_lines l = {1, p->k, 0};
+    lb_lines l = {1, p->k, 0, 0};
     int32_t copied = -1;
     for (int32_t item = begin; item < end; item++) {
         const int32_t top = item / across * p->block_rows, left = item % across * p->block_columns;
@@ -77,7 +77,8 @@ void LB_SIMD(linear_f32)(const lb_linear_f32_params *p, const float *x, const vo
             const int32_t high = lb_tile_even(bottom - top, lb_lines_most(columns));
             float own[LB_TILE_COLUMNS];
             const lb_tile_end e = {lb_tile_bias(bias + j, columns, own), p->lo, p->hi};
-            for (int32_t i = top; i < bottom; i += high) {
+            l.tile = 0;
+            for (int32_t i = top; i < bottom; i += high, l.tile++) {
                 const int32_t count = bottom - i < high ? bottom - i : high;
                 const float *a[LB_TALL_ROWS];
                 for (int32_t r = 0; r < count; r++)

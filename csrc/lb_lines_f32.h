@@ -9,13 +9,14 @@
 typedef struct {
     int32_t runs, run;
     ptrdiff_t line;
+    int32_t tile; /* which one of the tiles that b meets */
 } lb_lines;
 
 /* The pointers stay in registers: what changes from run to run is the index alone. */
 __attribute__((always_inline)) static inline void lb_lines_f32_rows(const int rows, const int vectors, const float *const *a,
                                                                     const lb_lines *l, const float *b, const lb_tile_end *e,
                                                                     int32_t columns, float *out, ptrdiff_t out_stride) {
-    const lb_tile_b to = lb_panels_of((ptrdiff_t)l->runs * l->run);
+    const lb_tile_b to = lb_panels_of((ptrdiff_t)l->runs * l->run, l->tile);
     lb_v s[LB_TALL_ROWS][2];
     const float *r[LB_TALL_ROWS];
 #pragma GCC unroll 14

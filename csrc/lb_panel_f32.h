@@ -60,7 +60,7 @@ static inline void lb_rows_times(const float *a, ptrdiff_t a_row, int32_t rows, 
     for (int32_t j = 0; j < n; j += LB_TILE_COLUMNS) {
         const int32_t columns = n - j < LB_TILE_COLUMNS ? n - j : LB_TILE_COLUMNS;
         const float *panel = b + j * b_column;
-        lb_tile_b to = {b_row, LB_LANES};
+        lb_tile_b to = {b_row, LB_LANES, 0};
         if (b_column != 1 || columns % LB_LANES) {
             lb_panel(panel, b_row, b_column, k, columns, scratch);
             panel = scratch, to.step = LB_TILE_COLUMNS;

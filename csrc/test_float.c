@@ -77,13 +77,13 @@ static void expect_close_product(const lb_kernel *ref, const lb_kernel *k, const
 }
 
 void test_linear_f32(const lb_kernel *ref, const lb_kernel *k) {
-    static const int32_t rows[] = {0, 1, 2, 3, 5, 6, 7, 13, 31}, depths[] = {0, 1, 3, 4, 7, 64, 129, 512},
-                         ns[] = {1, 7, 15, 16, 17, 33, 48};
+    static const int32_t rows[] = {0, 1, 2, 3, 5, 6, 7, 13, 14, 15, 31}, depths[] = {0, 1, 3, 4, 7, 64, 129, 512},
+                         ns[] = {1, 7, 15, 16, 17, 31, 32, 33, 48};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (size_t j = 0; j < sizeof depths / sizeof *depths; j++)
             for (size_t l = 0; l < sizeof ns / sizeof *ns; l++) {
                 lb_linear_f32_params p = {.rows = rows[i], .k = depths[j], .n = ns[l], .out_stride = ns[l] + random_int(0, 3)};
-                p.block_rows = random_int(1, 14), p.block_columns = 16 * random_int(1, 3), p.lo = -INFINITY, p.hi = INFINITY;
+                p.block_rows = random_int(1, 31), p.block_columns = 16 * random_int(1, 4), p.lo = -INFINITY, p.hi = INFINITY;
                 const lb_linear_f32_params all = p;
                 if ((i + j + l) % 2)
                     p.lo = 0.0f, p.hi = 6.0f;
@@ -129,10 +129,10 @@ void test_conv_f32(const lb_kernel *ref, const lb_kernel *k) {
 }
 
 void test_dwconv_f32(const lb_kernel *ref, const lb_kernel *k) {
-    static const int32_t channels[] = {1, 7, 8, 9, 16, 17, 24, 31, 40};
+    static const int32_t channels[] = {1, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40};
     for (int round = 0; round < 250; round++) {
-        lb_dwconv_f32_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 24)};
-        p.channels = channels[random_int(0, 8)];
+        lb_dwconv_f32_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 32)};
+        p.channels = channels[random_int(0, 11)];
         p.kernel_h = random_int(1, 5), p.kernel_w = random_int(1, 5);
         p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
         p.dilation_h = random_int(0, 3) ? 1 : 2, p.dilation_w = random_int(0, 3) ? 1 : 2;

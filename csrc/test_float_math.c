@@ -109,8 +109,8 @@ void test_group_norm_f32(const lb_kernel *ref, const lb_kernel *k) {
 
 void test_matmul_f32(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 150; round++) {
-        lb_matmul_f32_params p = {.shape = {1, random_int(1, 2), random_int(1, 3)}, .m = random_int(1, 14), .k = random_int(0, 20)};
-        p.n = random_int(1, 40), p.block = random_int(1, 13);
+        lb_matmul_f32_params p = {.shape = {1, random_int(1, 2), random_int(1, 3)}, .m = random_int(1, 31), .k = random_int(0, 20)};
+        p.n = random_int(1, 70), p.block = random_int(1, 31);
         p.a_row = p.k, p.a_batch[2] = p.m * p.k, p.a_batch[1] = round % 2 ? 0 : p.shape[2] * p.m * p.k;
         p.b_row = round % 3 ? p.n : 1, p.b_column = round % 3 ? 1 : p.k, p.b_batch[2] = p.k * p.n;
         fill_floats(x, 6 * p.m * p.k + 1), fill_floats(y, 6 * p.n * p.k + 1);
@@ -128,7 +128,7 @@ void test_attention_f32(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 120; round++) {
         lb_attention_f32_params p = {.outer = random_int(1, 2), .inner = random_int(1, 3), .rows = random_int(1, 20)};
         p.keys = round % 4 ? random_int(1, 40) : p.rows, p.depth = random_int(1, 20), p.width = random_int(1, 36),
-        p.block = random_int(1, 8);
+        p.block = random_int(1, 20);
         p.causal = round % 4 == 0, p.mask_kind = round % 3, p.scale = 0.25f;
         const int32_t rows[] = {p.rows, p.keys, p.keys, p.rows}, width[] = {p.depth, p.depth, p.width, p.width};
         int32_t *strides[] = {p.q_stride, p.k_stride, p.v_stride, p.out_stride};
