@@ -8,6 +8,9 @@
 
 #include "lb_avx512.h"
 
+#include <stdint.h>
+#include <string.h>
+
 #ifdef LB_SIMDE
 
 #define lb_keep(v) (void)(v)
@@ -19,6 +22,12 @@ __attribute__((noinline, unused)) static __m256i lb_dpbusd256(__m256i c, __m256i
 
 __attribute__((noinline, unused)) static __m512i lb_dpbusd512(__m512i c, __m512i a, __m512i w) {
     return simde_mm512_dpbusd_epi32(c, a, w);
+}
+
+__attribute__((noinline, unused)) static __m512i lb_dpbusd512_at(__m512i c, __m512i a, const void *w) {
+    int32_t quad;
+    memcpy(&quad, w, 4);
+    return simde_mm512_dpbusd_epi32(c, a, _mm512_set1_epi32(quad));
 }
 
 __attribute__((noinline, unused)) static __m512i lb_dpwssd512(__m512i c, __m512i a, __m512i w) {
@@ -46,6 +55,15 @@ static inline __attribute__((always_inline)) __m256i lb_dpbusd256(__m256i c, __m
 #ifdef __AVX512VNNI__
 static inline __attribute__((always_inline)) __m512i lb_dpbusd512(__m512i c, __m512i a, __m512i w) {
     __asm__("vpdpbusd %[w], %[a], %[c]" : [c] "+v"(c) : [a] "v"(a), [w] "v"(w));
+    return c;
+}
+
+/* The same for one quad of signed bytes in memory, for all lanes. */
+static inline __attribute__((always_inline)) __m512i lb_dpbusd512_at(__m512i c, __m512i a, const void *w) {
+    typedef struct {
+        int8_t bytes[4];
+    } __attribute__((may_alias)) quad;
+    __asm__("vpdpbusd %[w]%{1to16%}, %[a], %[c]" : [c] "+v"(c) : [a] "v"(a), [w] "m"(*(const quad *)w));
     return c;
 }
 

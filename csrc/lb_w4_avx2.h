@@ -23,10 +23,15 @@ enum {
     LB_W4_GROUP = 32,
     LB_W4_PANEL = 16,
     LB_W4_TILE = 6,
-    LB_W4_FEW = 4,
     LB_W4_DEPTH = 1024,      /* k of an unpacked panel: half of a first-level cache */
     LB_W4_GROUP_BYTES = 256, /* of a packed panel */
 };
+
+#ifdef LB_QUADS_AVX512VNNI_H
+enum { LB_W4_FEW = 16, LB_W4_FEW_CHANNELS = 64, LB_W4_WIDE = 2 }; /* of one segment more rows are few */
+#else
+enum { LB_W4_FEW = 4, LB_W4_WIDE = 1 }; /* rows that are few, panels that are unpacked at once */
+#endif
 
 typedef int32_t __attribute__((may_alias)) lb_w4_dword;
 typedef struct {
@@ -58,15 +63,20 @@ static inline ptrdiff_t lb_w4_segment_depth(const lb_w4_cut *cut, int32_t s) {
 typedef struct {
     ptrdiff_t stride; /* from row to row of a */
     uint8_t *a;       /* x + 128 for many rows, x for few */
-    int32_t *acc;     /* rows x 16, of int32 or float */
-    int8_t *panel;    /* (depth / 4, 16, 4) */
+    int32_t *acc;     /* rows x 16 LB_W4_WIDE, of int32 or float */
+    int8_t *panel;    /* LB_W4_WIDE x (depth / 4, 16, 4) */
     int16_t *starts;  /* a pair for each of 16 channels and each chunk */
     int32_t *sums;    /* segments x LB_W4_FEW: of x, or where sums begin */
 } lb_w4_scratch;
 
+/* k of an unpacked panel, at most. */
+static inline ptrdiff_t lb_w4_deep(const lb_w4_cut *cut) {
+    return cut->stride > LB_W4_DEPTH ? cut->stride : LB_W4_DEPTH;
+}
+
 static inline lb_w4_scratch lb_w4_scratch_at(void *base, int32_t rows, const lb_w4_cut *cut) {
-    const ptrdiff_t stride = 64 * ((cut->depth + 63) / 64 | 1), deep = cut->stride > LB_W4_DEPTH ? cut->stride : LB_W4_DEPTH;
-    char *acc = (char *)base + rows * stride, *panel = acc + 64 * (ptrdiff_t)rows;
+    const ptrdiff_t stride = 64 * ((cut->depth + 63) / 64 | 1), deep = LB_W4_WIDE * lb_w4_deep(cut);
+    char *acc = (char *)base + rows * stride, *panel = acc + 64 * LB_W4_WIDE * (ptrdiff_t)rows;
     return (lb_w4_scratch){
         stride, (uint8_t *)base, (int32_t *)acc, (int8_t *)panel, (int16_t *)(panel + 16 * deep), (int32_t *)(panel + 18 * deep)};
 }
@@ -99,6 +109,23 @@ static inline int32_t lb_w4_pack_few(const int8_t *x, int32_t k, uint8_t *out) {
     const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
     const __m128i quarter = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E));
     return _mm_cvtsi128_si32(_mm_add_epi32(quarter, _mm_shuffle_epi32(quarter, 0xB1)));
+}
+
+/* Packed weights that come next: tiles ask for them piece by piece, so that unpacking does not wait for memory. Behind the last panel
+ * there is nothing to ask for, which does no harm; numbers, since no pointer may lead there. */
+typedef struct {
+    uintptr_t at, end, each;
+} lb_w4_ahead;
+
+static inline lb_w4_ahead lb_w4_ahead_of(const uint8_t *next, ptrdiff_t bytes, ptrdiff_t tiles) {
+    const uintptr_t at = (uintptr_t)next;
+    return (lb_w4_ahead){at, at + (uintptr_t)bytes, (uintptr_t)lb_w4_round_up(bytes / (tiles > 0 ? tiles : 1) + 1, 64)};
+}
+
+static inline void lb_w4_fetch(lb_w4_ahead *next) {
+    const uintptr_t end = next->end - next->at < next->each ? next->end : next->at + next->each;
+    for (; next->at < end; next->at += 64)
+        _mm_prefetch((const char *)next->at, _MM_HINT_T1);
 }
 
 /* What rows and panels are multiplied for. */
@@ -140,7 +167,18 @@ static inline int32_t lb_w4_few_start(const uint8_t *group, int32_t x_zero) {
     return _mm_cvtsi128_si32(_mm_slli_epi16(_mm_sub_epi16(_mm_set1_epi16((int16_t)(16 * x_zero)), sums), 3));
 }
 
-/* One row of x, segment by segment, and its sums, or where sums begin, if `few`. */
+/* What few rows are told of a packed segment of x, padded to `depth`: its sum, or where sums begin. */
+static inline int32_t lb_w4_told(const lb_w4_product *p, const uint8_t *segment, int32_t sum, ptrdiff_t depth) {
+#ifdef LB_QUADS_AVX512VNNI_H
+    (void)segment;
+    return (int32_t)(8u * ((uint32_t)p->x_zero * (uint32_t)depth - (uint32_t)sum));
+#else
+    (void)depth;
+    return lb_w4_by_groups(&p->cut) ? lb_w4_few_start(segment, p->x_zero) : sum;
+#endif
+}
+
+/* One row of x, segment by segment, and what few rows are told of them. */
 static inline void lb_w4_pack_row(const int8_t *x, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row, int few) {
     const lb_w4_cut *cut = &p->cut;
     uint8_t *out = s->a + row * s->stride;
@@ -156,11 +194,13 @@ static inline void lb_w4_pack_row(const int8_t *x, const lb_w4_product *p, const
             continue;
         }
         const int32_t sum = lb_w4_pack_few(from, length, out);
-        s->sums[g * LB_W4_FEW + row] = lb_w4_by_groups(cut) ? lb_w4_few_start(out, p->x_zero) : sum;
+        s->sums[g * LB_W4_FEW + row] = lb_w4_told(p, out, sum, lb_w4_segment_depth(cut, g));
     }
 }
 
-#ifdef LB_VNNI_H
+#if defined LB_QUADS_AVX512VNNI_H
+/* lb_w4_avx512vnni.h has its own. */
+#elif defined LB_VNNI_H
 #include "lb_w4_vnni.h"
 #else
 
@@ -326,6 +366,8 @@ LB_W4_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, 
 
 #endif
 
+#ifndef LB_QUADS_AVX512VNNI_H
+
 /* s.acc (rows x 16) = the sums of a panel for few rows: integers of one segment, or the scaled sum of all. */
 LB_W4_INLINE void lb_w4_few_rows(const int rows, const lb_w4_product *p, const lb_w4_scratch *s, const uint8_t *packed, const float *scales,
                                  const int summed) {
@@ -361,5 +403,7 @@ LB_W4_INLINE void lb_w4_few_rows(const int rows, const lb_w4_product *p, const l
         for (int h = 0; h < 2; h++)
             _mm256_store_ps((float *)(void *)(s->acc + 16 * i + 8 * h), total[i][h]);
 }
+
+#endif
 
 #endif

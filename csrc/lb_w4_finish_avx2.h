@@ -4,23 +4,6 @@
 
 #include "lb_w4_avx2.h"
 
-/* Packed weights that come next: tiles ask for them piece by piece, so that unpacking does not wait for memory. Behind the last panel
- * there is nothing to ask for, which does no harm; numbers, since no pointer may lead there. */
-typedef struct {
-    uintptr_t at, end, each;
-} lb_w4_ahead;
-
-static inline lb_w4_ahead lb_w4_ahead_of(const uint8_t *next, ptrdiff_t bytes, ptrdiff_t tiles) {
-    const uintptr_t at = (uintptr_t)next;
-    return (lb_w4_ahead){at, at + (uintptr_t)bytes, (uintptr_t)lb_w4_round_up(bytes / (tiles > 0 ? tiles : 1) + 1, 64)};
-}
-
-static inline void lb_w4_fetch(lb_w4_ahead *next) {
-    const uintptr_t end = next->end - next->at < next->each ? next->end : next->at + next->each;
-    for (; next->at < end; next->at += 64)
-        _mm_prefetch((const char *)next->at, _MM_HINT_T1);
-}
-
 /* 16 columns from n on of one row. */
 LB_W4_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, __m256 y[2], ptrdiff_t row, ptrdiff_t n, ptrdiff_t width) {
     const ptrdiff_t at = row * p->out_stride + n;

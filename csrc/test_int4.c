@@ -8,7 +8,7 @@
 
 #define COUNT(list) ((int32_t)(sizeof list / sizeof *list))
 
-enum { MAX_K = 1500, MAX_N = 64, MAX_ROWS = 40 };
+enum { MAX_K = 1500, MAX_N = 64, MAX_ROWS = 80 };
 
 static int8_t x[MAX_ROWS * MAX_K + 1], w[MAX_N * MAX_K];
 static int32_t bias[MAX_N];
@@ -98,9 +98,10 @@ static int32_t chunk_of(int32_t n, int32_t k, int32_t segment, int32_t zero, int
     return chunk;
 }
 
-static int64_t scratch_bytes(int32_t rows, int32_t k, int32_t segment) {
+static int64_t scratch_bytes(const lb_kernel *kernel, int32_t rows, int32_t k, int32_t segment) {
     const int32_t e = round_up(k < segment ? k : segment, 32), s = segments_of(k, segment);
-    return (int64_t)rows * (s * e + 160) + 18 * (e > 1024 ? e : 1024) + 16 * s;
+    const int32_t wide = strcmp(kernel->isa->name, "avx512vnni") == 0 ? 2 : 1, sums = wide == 2 ? 256 + 64 * s : 16 * s;
+    return (int64_t)rows * (s * e + 96 + 64 * wide) + 18 * wide * (e > 1024 ? e : 1024) + sums;
 }
 
 static void fill(int32_t n, int32_t k, int32_t rows, int32_t least) {
@@ -125,11 +126,12 @@ typedef struct {
 } size;
 
 static size random_size(int round, int blocks) {
-    static const int32_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 9, 13, 33}, ks[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 100, 128, 160, 257, 511},
-                         ns[] = {1, 7, 15, 16, 17, 32, 33, 48}, segments[] = {1, 5, 16, 31, 32, 33, 64, 128};
+    static const int32_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 33, 64, 65},
+                         ks[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 100, 128, 160, 257, 511}, ns[] = {1, 7, 15, 16, 17, 32, 33, 48},
+                         segments[] = {1, 5, 16, 31, 32, 33, 64, 128};
     size s = {rows[random_int(0, COUNT(rows) - 1)], ks[random_int(0, COUNT(ks) - 1)], ns[random_int(0, COUNT(ns) - 1)], 1};
     if (round % 16 == 0)
-        s.k = random_int(1024, MAX_K), s.n = 17, s.rows = random_int(1, 8);
+        s.k = random_int(1024, MAX_K), s.n = 17, s.rows = round % 32 ? random_int(1, 8) : MAX_ROWS;
     s.segment = blocks ? segments[random_int(0, COUNT(segments) - 1)] : s.k ? s.k : 1;
     if (blocks && round % 8 == 0)
         s.segment = s.k ? s.k : 1;
@@ -159,8 +161,11 @@ static void test_channels(const lb_kernel *ref, const lb_kernel *k, size_t eleme
     for (int round = 0; round < 300; round++) {
         const size s = random_size(round, 0);
         fill(s.n, s.k, s.rows, -128);
-        lb_linear_w4_s8_params p = {
-            .rows = s.rows, .k = s.k, .n = s.n, .block_rows = random_int(1, 24), .out_stride = s.n + random_int(0, 3)};
+        lb_linear_w4_s8_params p = {.rows = s.rows,
+                                    .k = s.k,
+                                    .n = s.n,
+                                    .block_rows = random_int(1, round % 2 ? 24 : MAX_ROWS),
+                                    .out_stride = s.n + random_int(0, 3)};
         p.block_columns = 16 * random_int(1, 3), p.chunk = random_int(0, 3) ? chunk_of(s.n, s.k, s.segment, 0, -128) : 32;
         p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
         const size_t bytes = element * (size_t)(s.rows * p.out_stride);
@@ -169,7 +174,7 @@ static void test_channels(const lb_kernel *ref, const lb_kernel *k, size_t eleme
         for (int i = 0; i < 2; i++) {
             void *weights = pack(kernels[i], s.n, s.k, s.segment);
             void *args[6] = {x + 1, weights, bias, multiplier};
-            out[i] = run(kernels[i], &p, args, 4, bytes, scratch_bytes(p.block_rows, s.k, s.segment),
+            out[i] = run(kernels[i], &p, args, 4, bytes, scratch_bytes(kernels[i], p.block_rows, s.k, s.segment),
                          items_of(&s, p.block_rows, p.block_columns));
             free(weights);
         }
@@ -206,7 +211,8 @@ static void test_blocks(const lb_kernel *ref, const lb_kernel *k, size_t element
         const size s = random_size(round, 1);
         const int32_t least = by_rows ? -127 : -128, segments = segments_of(s.k, s.segment);
         fill(s.n, s.k, s.rows, least);
-        lb_linear_w4_blocks_s8_params p = {.rows = s.rows, .k = s.k, .n = s.n, .segment = s.segment, .block_rows = random_int(1, 24)};
+        lb_linear_w4_blocks_s8_params p = {.rows = s.rows, .k = s.k, .n = s.n, .segment = s.segment};
+        p.block_rows = random_int(1, round % 2 ? 24 : MAX_ROWS);
         p.block_columns = 16 * random_int(1, 3), p.out_stride = s.n + random_int(0, 3);
         p.x_zero = by_rows || round % 3 == 0 ? 0 : round % 3 == 1 ? random_int(-128, 127) : -128;
         p.chunk = random_int(0, 3) ? chunk_of(s.n, s.k, s.segment, p.x_zero, least) : 32;
@@ -224,8 +230,8 @@ static void test_blocks(const lb_kernel *ref, const lb_kernel *k, size_t element
             float *factors = pack_scales(kernels[i], s.n, segments);
             void *args[7] = {x + 1, x_scales, weights, factors, real_bias};
             void *unscaled[6] = {x + 1, weights, factors, real_bias};
-            out[i] = run(kernels[i], &p, by_rows ? args : unscaled, by_rows ? 5 : 4, bytes, scratch_bytes(p.block_rows, s.k, s.segment),
-                         items_of(&s, p.block_rows, p.block_columns));
+            out[i] = run(kernels[i], &p, by_rows ? args : unscaled, by_rows ? 5 : 4, bytes,
+                         scratch_bytes(kernels[i], p.block_rows, s.k, s.segment), items_of(&s, p.block_rows, p.block_columns));
             free(weights), free(factors);
         }
         expect_equal(k, out[0], out[1], bytes + 64, 0);
@@ -263,7 +269,7 @@ static void test_conv_w4(const lb_kernel *ref, const lb_kernel *k, size_t elemen
             continue;
         const int32_t depth = p.kernel_h * p.kernel_w * p.in_c, pixels = p.batch * p.out_h * p.out_w;
         fill(p.out_c, depth, MAX_ROWS, -128);
-        p.block = random_int(1, 24), p.out_stride = p.out_c + random_int(0, 1) * 5, p.x_zero = random_int(-128, 127);
+        p.block = random_int(1, round % 2 ? 24 : MAX_ROWS), p.out_stride = p.out_c + random_int(0, 1) * 5, p.x_zero = random_int(-128, 127);
         p.chunk = random_int(0, 3) ? chunk_of(p.out_c, depth, depth, 0, -128) : 32;
         p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
         const size_t bytes = element * (size_t)(pixels * p.out_stride);
@@ -272,7 +278,7 @@ static void test_conv_w4(const lb_kernel *ref, const lb_kernel *k, size_t elemen
         for (int i = 0; i < 2; i++) {
             void *weights = pack(kernels[i], p.out_c, depth, depth);
             void *args[6] = {x + 1, weights, bias, multiplier};
-            out[i] = run(kernels[i], &p, args, 4, bytes, scratch_bytes(p.block, depth, depth) + round_up(depth, 64),
+            out[i] = run(kernels[i], &p, args, 4, bytes, scratch_bytes(kernels[i], p.block, depth, depth) + round_up(depth, 64),
                          (pixels + p.block - 1) / p.block);
             free(weights);
         }

@@ -16,11 +16,18 @@ from lowbit.lower import lower
 from lowbit.plan import Target, build
 from lowbit.plan.kernels.int4 import LONGEST_CHUNK, chunk_of, cut, padded
 from lowbit.quantization.recipes import recipe
+from lowbit.runtime import native
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 from zoo import entry
 
 SIZES = [(1, 32, 16), (1, 100, 33), (3, 31, 5), (4, 64, 17), (5, 65, 16), (7, 257, 40), (50, 130, 20), (2, 1, 1), (13, 2100, 18)]
+
+
+@pytest.fixture(autouse=True)
+def _nibbles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers as those of a network whose weights no cache holds."""
+    monkeypatch.setattr("lowbit.plan.kernels.int4.IN_CACHE", -1)
 
 
 def weights(rng: np.random.Generator, n: int, k: int, style: str) -> Array:
@@ -71,6 +78,23 @@ def test_layers_with_a_scale_for_each_channel(size: tuple[int, int, int], style:
     y = b.add("q_linear", x, w, m, bias, x_zero=int(rng.integers(-128, 128)), y_zero=0, lo=lo, hi=hi, to=to, bound=255 * 8 * k + 5000)
     suffix = {"int8": "", "int16": "_s16", "float32": "_f32"}[to]
     check(b.finish({"y": y}), [{"x": v} for v in activations(rng, (rows, k), -128)], f"linear_w4_s8{suffix}")
+
+
+def test_weights_that_caches_hold_give_the_same_bits_as_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    b = Builder()
+    x = b.input("x", TensorType((9, 70), "int8"))
+    w = b.constant(weights(rng, 33, 70, "any"), name="w", dtype="int4")
+    y = b.add(
+        "q_linear", x, w, b.constant(np.full(33, 1e-3, np.float32), "m"), x_zero=5, y_zero=0, lo=-128, hi=127, to="int8", bound=255 * 8 * 70
+    )
+    g, feed = b.finish({"y": y}), {"x": rng.integers(-128, 128, (9, 70)).astype(np.int8)}
+    packed = Session(g).run(feed)
+    monkeypatch.setattr("lowbit.plan.kernels.int4.IN_CACHE", 1 << 20)
+    session = Session(g)
+    kernels = {r.kernel for r in session.profile(*feed.values(), repeats=1).rows}
+    assert ("linear_s8__avx512vnni" in kernels) == (native.best("linear_s8", None).isa == "avx512vnni")
+    assert same(packed, session.run(feed))
 
 
 @pytest.mark.parametrize("to", ["int8", "int16", "float32"])

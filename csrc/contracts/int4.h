@@ -16,7 +16,8 @@
  * where there is no x_zero) fits int16 for every x. 32 is always right: 255 * 8 * 16 < 2^15. Whole sums fit int32; kernels may wrap.
  *
  * scratch of all but `ref`, armdsp and mve (these: a window, k bytes, for conv_w4_s8 and its like), aligned to 64, for m rows at once, k
- * padded to d, and s segments padded to e each: m * (d + 160) + 18 * max(1024, e) + 16 * s bytes. Items are those of linear_s8 and conv_s8.
+ * padded to d, and s segments padded to e each: m * (d + 160) + 18 * max(1024, e) + 16 * s bytes; of avx512vnni, which unpacks two panels
+ * at once, m * (d + 224) + 36 * max(1024, e) + 64 * s + 256. Items are those of linear_s8 and conv_s8.
  */
 #ifndef LB_CONTRACTS_INT4_H
 #define LB_CONTRACTS_INT4_H

@@ -18,11 +18,13 @@ from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
 
+FEW_ROWS = 4  # for which reading weights takes longer than multiplying them
 GROUP = 32  # elements that kernels take at once
 TILE = 6  # rows
 LONGEST_CHUNK = 1024  # as deep as a panel in the first-level cache
 MACS_PER_NS = 110.0
 ROWS_IN_CACHE = 384 << 10  # bytes of rows that stay in the second-level cache while the weights pass
+IN_CACHE = 1 << 20  # weights of a network that stay in the second-level cache from run to run, as bytes
 LARGEST_SCALE = 1e20  # beyond it a sum could leave float32: the interpreter's business
 
 
@@ -32,6 +34,17 @@ def four_bits(w: Value | None, ctx: Context) -> Array | None:
     if w is None or data is None or w.type.dtype.bits > 4 or data.dtype != np.int8:
         return None
     return data if data.min(initial=0) >= -8 and data.max(initial=0) <= 7 else None
+
+
+def as_bytes(node: Node, ctx: Context, rows: int) -> bool:
+    """Whether a layer with a scale for each channel is left to the kernels of int8, which give the same bits.
+
+    VNNI multiplies bytes as fast as nibbles, which must be taken apart; but they are half as much to read, where caches do not hold them.
+    """
+    if ctx.target.isas is not None or ctx.kernel("linear_s8").isa != "avx512vnni":
+        return False
+    cached = sum(c.data.size for c in ctx.graph.constants.values()) <= IN_CACHE
+    return ctx.choose(node, "weights", ("nibbles", "bytes"), "bytes" if cached and rows > FEW_ROWS else "nibbles") == "bytes"
 
 
 # -- layouts ----------------------------------------------------------------------------------------------------------------------
@@ -88,6 +101,8 @@ def pack_scales(isa: str, scales: Array) -> Array:
 
 def scratch(isa: str, rows: int, k: int, segment: int) -> Scratch:
     segments, stride, depth = cut(k, segment)
+    if isa == "avx512vnni":
+        return Scratch(rows * (depth + 224) + 36 * max(1024, stride) + 64 * segments + 256)
     return Scratch(0 if isa in PLAIN else rows * (depth + 160) + 18 * max(1024, stride) + 16 * segments)
 
 
@@ -180,7 +195,8 @@ def linear(node: Node, ctx: Context) -> list[Call] | None:
     x, w = node.inputs[0], four_bits(node.inputs[1], ctx)
     if x is None or w is None or not in_integers(node, ctx):
         return None
-    return [linear_call(node, ctx, x, prod(int(d) for d in x.shape[:-1]), w)]
+    rows = prod(int(d) for d in x.shape[:-1])
+    return None if as_bytes(node, ctx, rows) else [linear_call(node, ctx, x, rows, w)]
 
 
 def scaled_call(
@@ -243,6 +259,8 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     out_c, in_c, kernel_h, kernel_w = w4.shape
     g = {**geometry, "kernel_h": kernel_h, "kernel_w": kernel_w}
     pixels = g["batch"] * g["out_h"] * g["out_w"]
+    if as_bytes(node, ctx, pixels):
+        return None
     rows = np.ascontiguousarray(w4.transpose(0, 2, 3, 1)).reshape(out_c, -1)
     if (
         kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1
