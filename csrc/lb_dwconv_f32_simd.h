@@ -176,10 +176,10 @@ static const slides *slides_of(const lb_dwconv_f32_params *p) {
 
 /* Rows first ... last - 1 of an image. */
 static void bands(const lb_dwconv_f32_params *p, const slides *s, band b, int32_t first, int32_t last) {
-    const int32_t pixels = s->pixels;
+    const int32_t pixels = s->pixels, most = p->stride_h == 1 ? HIGH : 1; /* windows two rows apart share too little */
     slide_fn *const *of = s->of[p->kernel_w == 5][p->stride_w - 1];
     for (; first < last; first += b.count, b.out += (ptrdiff_t)b.count * p->out_w * p->out_stride) {
-        b.count = last - first < HIGH ? last - first : HIGH;
+        b.count = last - first < most ? last - first : most;
         for (int32_t i = 0; i < b.count; i++) {
             const int32_t top = (first + i) * p->stride_h - p->pad_h;
             const lb_taps rows = lb_taps_inside(top, p->kernel_h, p->dilation_h, 0, p->in_h);
