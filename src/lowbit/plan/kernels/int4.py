@@ -25,6 +25,7 @@ LONGEST_CHUNK = 1024  # as deep as a panel in the first-level cache
 MACS_PER_NS = 110.0
 ROWS_IN_CACHE = 384 << 10  # bytes of rows that stay in the second-level cache while the weights pass
 IN_CACHE = 1 << 20  # weights of a network that stay in the second-level cache from run to run, as bytes
+COLD_ROWS = 40  # up to which reading takes longer than taking nibbles apart, where weights come from farther away
 LARGEST_SCALE = 1e20  # beyond it a sum could leave float32: the interpreter's business
 
 
@@ -39,12 +40,14 @@ def four_bits(w: Value | None, ctx: Context) -> Array | None:
 def as_bytes(node: Node, ctx: Context, rows: int) -> bool:
     """Whether a layer with a scale for each channel is left to the kernels of int8, which give the same bits.
 
-    VNNI multiplies bytes as fast as nibbles, which must be taken apart; but they are half as much to read, where caches do not hold them.
+    VNNI multiplies bytes faster than nibbles, which must be taken apart; but nibbles are half as much to read, which counts where rows are
+    few and caches do not hold the network.
     """
     if ctx.target.isas is not None or ctx.kernel("linear_s8").isa != "avx512vnni":
         return False
     cached = sum(c.data.size for c in ctx.graph.constants.values()) <= IN_CACHE
-    return ctx.choose(node, "weights", ("nibbles", "bytes"), "bytes" if cached and rows > FEW_ROWS else "nibbles") == "bytes"
+    default = "bytes" if rows > (FEW_ROWS if cached else COLD_ROWS) else "nibbles"
+    return ctx.choose(node, "weights", ("nibbles", "bytes"), default) == "bytes"
 
 
 # -- layouts ----------------------------------------------------------------------------------------------------------------------
