@@ -12,10 +12,11 @@
 #include "lb_numerics.h"
 #include "lb_requantize_avx2.h"
 #include "lb_winograd_avx2.h"
+#include "lb_winograd_tiles.h"
 
 lb_conv3x3_s8_fn lb_conv3x3_s8__avx2;
 
-enum { PANEL = 16, MOST_POINTS = 36, TILE = 4 };
+enum { PANEL = 16, TILE = 4 };
 
 /* B' for two outputs: of four vectors. */
 LB_INLINE void transform_input2(const __m256i *d, __m256i *o, int to) {
@@ -111,33 +112,6 @@ static int32_t pairs_of(const int16_t *v, ptrdiff_t depth) {
     }
     const __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4E))); /* the odd dwords are zero */
-}
-
-typedef struct {
-    int32_t image, row, column; /* of its first output */
-} tile;
-
-static tile tile_at(const lb_conv3x3_s8_params *p, int32_t t) {
-    const int32_t wide = (p->out_w + 3) / 4, all = (p->out_h + p->tile_h - 1) / p->tile_h * wide;
-    return (tile){t / all, t % all / wide * p->tile_h, t % wide * 4};
-}
-
-/* Where the pixels that a tile sees are; those outside the image are `padding`, whose channels are all the first 16. */
-typedef struct {
-    const int8_t *at[MOST_POINTS];
-    ptrdiff_t mask[MOST_POINTS]; /* of the channel */
-    int8_t padding[16];
-} pixels;
-
-static void find(const int high, const lb_conv3x3_s8_params *p, const int8_t *image, int32_t top, int32_t left, pixels *seen) {
-    memset(seen->padding, p->x_zero, sizeof seen->padding);
-    for (int32_t i = 0; i < high + 2; i++)
-        for (int32_t j = 0; j < 6; j++) {
-            const int32_t row = top + i, column = left + j;
-            const int inside = row >= 0 && row < p->in_h && column >= 0 && column < p->in_w;
-            seen->at[6 * i + j] = inside ? image + ((ptrdiff_t)row * p->in_w + column) * p->in_c : seen->padding;
-            seen->mask[6 * i + j] = inside ? -1 : 0;
-        }
 }
 
 /* The transformed inputs of one tile: point q at v + q * step, `depth` channels each. `whole`: all of it is in the image. */

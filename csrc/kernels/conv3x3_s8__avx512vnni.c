@@ -9,12 +9,13 @@
 #include "lb_numerics.h"
 #include "lb_vnni.h"
 #include "lb_winograd_avx512.h"
+#include "lb_winograd_tiles.h"
 
 #include <string.h>
 
 lb_conv3x3_s8_fn lb_conv3x3_s8__avx512vnni;
 
-enum { LANES = 16, MOST_POINTS = 36, ROWS = 14, TAPS = 9, CHANNELS = 128 };
+enum { LANES = 16, ROWS = 14, TAPS = 9, CHANNELS = 128 };
 
 #define UNROLL_ROWS _Pragma("GCC unroll 16")
 
@@ -155,33 +156,6 @@ static multiply_fn *const multiplied[ROWS + 1][2] = {
 };
 
 /* ---- inputs ---- */
-
-typedef struct {
-    int32_t image, row, column;
-} tile;
-
-static tile tile_at(const lb_conv3x3_s8_params *p, int64_t t) {
-    const int32_t wide = (p->out_w + 3) / 4, high = (p->out_h + p->tile_h - 1) / p->tile_h;
-    return (tile){(int32_t)(t / (high * wide)), (int32_t)(t / wide % high) * p->tile_h, (int32_t)(t % wide) * 4};
-}
-
-/* Where the pixels that a tile sees are; those outside the image are `padding`, whose channels are all the first 32. */
-typedef struct {
-    const int8_t *at[MOST_POINTS];
-    ptrdiff_t mask[MOST_POINTS]; /* of the channel */
-    int8_t padding[32];
-} pixels;
-
-static void find(const int high, const lb_conv3x3_s8_params *p, const int8_t *image, int32_t top, int32_t left, pixels *seen) {
-    memset(seen->padding, p->x_zero, sizeof seen->padding);
-    for (int32_t i = 0; i < high + 2; i++)
-        for (int32_t j = 0; j < 6; j++) {
-            const int32_t row = top + i, column = left + j;
-            const int inside = row >= 0 && row < p->in_h && column >= 0 && column < p->in_w;
-            seen->at[6 * i + j] = inside ? image + ((ptrdiff_t)row * p->in_w + column) * p->in_c : seen->padding;
-            seen->mask[6 * i + j] = inside ? -1 : 0;
-        }
-}
 
 /* What is loaded of a pixel: 32 channels of one `line`s and columns apart, of one that `pixels` tells, or some of those. */
 typedef enum { WHOLE, EDGE, PART } kind;

@@ -1,16 +1,8 @@
 #include "lb_rnn_vnni.h"
 
-lb_lstm_s8_fn lb_lstm_s8__avx512vnni;
+#include "lb_lstm_s8_steps.h"
 
-/* What the units of a step need: the row of px, and parameters of the direction. */
-typedef struct {
-    const lb_lstm_s8_params *p;
-    const float *x, *bias, *r_scale;
-    const int16_t *table, *cell;
-    const int32_t *sums;
-    int8_t *y, *h; /* h is NULL before the last step */
-    int16_t *c;
-} lb_lstm;
+lb_lstm_s8_fn lb_lstm_s8__avx512vnni;
 
 /* sigmoid gates are within 0 ... 32767: their upper half is zero, and vpmaddwd multiplies integers within int16 by them. */
 LB_INLINE __m512i times_gate(__m512i gate, __m512i v) {
@@ -38,39 +30,15 @@ LB_INLINE void gates(const lb_lstm *s, const lb_lanes e) {
         lb_write_bytes(&e, s->h, state);
 }
 
+LB_INLINE void lb_lstm_units(const lb_lstm *s, ptrdiff_t first, ptrdiff_t last) {
+    for (; first + LB_UNITS <= last; first += LB_UNITS)
+        gates(s, lb_all_lanes(first));
+    if (first < last)
+        gates(s, lb_lanes_at(first, s->p->hidden));
+}
+
 void lb_lstm_s8__avx512vnni(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
                             const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y, int8_t *h, int16_t *c, void *scratch,
                             int32_t begin, int32_t end) {
-    const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
-    for (int32_t item = begin; item < end; item++) {
-        const lb_units u = lb_units_of(p, item);
-        const ptrdiff_t own = u.direction * 4 * n;
-        const char *weights = (const char *)r + u.direction * lb_weight_bytes(p->hidden, 4);
-        for (int32_t step = p->first; step < p->first + p->steps; step++) {
-            for (int32_t i = 0; i < p->batch; i++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                lb_rnn_form(&row, step ? y + at.before : h0 + at.state, p->hidden, p->h_zero, 4);
-            }
-            lb_rnn_products(4, p, weights, &u, step, scratch);
-            for (int32_t i = 0; i < p->batch; i++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                const lb_lstm s = {p,
-                                   px + at.row * rows + own,
-                                   bias + own,
-                                   r_scale + own,
-                                   table,
-                                   (step ? c : c0) + at.state,
-                                   lb_rnn_row_at(scratch, p->hidden, i).sums,
-                                   y + at.y,
-                                   step == p->time - 1 ? h + at.state : NULL,
-                                   c + at.state};
-                int32_t j = u.first;
-                for (; j + LB_UNITS <= u.last; j += LB_UNITS)
-                    gates(&s, lb_all_lanes(j));
-                if (j < u.last)
-                    gates(&s, lb_lanes_at(j, p->hidden));
-            }
-        }
-    }
+    lb_lstm_steps(p, px, bias, r, r_scale, table, h0, c0, y, h, c, scratch, begin, end);
 }
