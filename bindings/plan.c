@@ -154,6 +154,8 @@ static void run_items(const call *c, const lb_plan_step *step, int worker, void 
         step->call(step->params, args, (int32_t)item, (int32_t)item + 1);
         for (const lb_plan_step *f = step + 1; f <= step + step->followers; f++) {
             const int64_t begin = item * f->piece, end = begin + f->piece < f->items ? begin + f->piece : f->items;
+            if (begin >= end)
+                continue; /* it reads a part of what was made */
             resolve(c, f, worker, others);
             f->call(f->params, others, (int32_t)begin, (int32_t)end);
         }

@@ -1,5 +1,6 @@
 /* max_pool_s8 where LB_MOST channels are done at once. Before this is included, lb_most gives the largest of the taps of a window for
- * `count` of them, LB_MOST or what is left: tap (i, j) is at from + i * down + j * across of the image. lb_few is of few channels. */
+ * `count` of them, LB_MOST or what is left: tap (i, j) is at from + i * down + j * across of the image. LB_REST does what is left:
+ * lb_most, if it may be given fewer, or lb_few, one by one. */
 #ifndef LB_MAX_POOL_H
 #define LB_MAX_POOL_H
 

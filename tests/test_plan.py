@@ -244,3 +244,70 @@ def test_a_sum_never_overwrites_what_the_layer_before_still_reads() -> None:
 def test_code_that_is_printed_has_no_steps_that_follow() -> None:
     plan = planned(residual(), Target(isas=("ref",), scratch_in_arena=True))
     assert not any(s.piece for s in plan.steps)
+
+
+def sums(names: list[tuple[str, str, str]], shape: tuple[int, ...] = (1, 16, 40, 40)) -> Graph:
+    """A convolution `y` of `a`, another `o`, and sums of them by name."""
+    b = Builder("sums")
+    a = conv(b, b.input("x", TensorType(shape, "int8")), 16, "a")
+    known = {"a": a, "o": conv(b, a, 16, "o", kernel=1), "y": conv(b, a, 16, "y", kernel=1)}
+    for name, left, right in names:
+        known[name] = b.add("q_add", known[left], known[right], name=name, x_zero=-5, y_zero=-5, z_zero=2, mx=0.7, my=0.9, **CLAMP)
+    return b.finish({"z": known[names[-1][0]]})
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("names", [[("s", "y", "o"), ("t", "s", "y")], [("s", "y", "o"), ("t", "s", "o"), ("u", "t", "y")]])
+def test_a_step_in_place_leaves_what_a_later_follower_reads(names: list[tuple[str, str, str]], threads: int) -> None:
+    g = sums(names)
+    x = {"x": np.random.default_rng(0).integers(-128, 128, (1, 16, 40, 40)).astype(np.int8)}
+    assert np.array_equal(run(g, x)["z"], lowbit.compile(g, threads=threads).run(x)["z"])
+
+
+def test_a_sum_of_parts_of_a_value_is_not_made_in_place_where_a_concat_has_the_value_s_size() -> None:
+    b = Builder("shifted")
+    table = b.constant(np.arange(-128, 128).astype(np.int8), name="table")
+    v = b.add("q_table", b.input("x", TensorType((100001,), "int8")), table)
+    parts = [b.add("slice", v, starts=(start,), ends=(start + 100000,), axes=(0,), steps=(1,)) for start in (0, 1)]
+    s = b.add("q_add", *parts, name="sum", x_zero=-5, y_zero=-5, z_zero=2, mx=0.7, my=0.9, **CLAMP)
+    one = b.input("one", TensorType((1,), "int8"))
+    plan = build(b.finish({"z": b.add("q_table", b.add("concat", s, one, axis=0), table)}), Target(threads=2))
+    step = next(s for s in plan.steps if s.layer == "sum")
+    left, right, out = (step.args[i].offset for i in (0, 1, 2))
+    assert out + 100000 <= left or right + 100000 <= out
+
+
+@pytest.mark.parametrize("io_in_arena", [False, True])
+def test_an_input_that_is_joined_is_copied(io_in_arena: bool) -> None:
+    b = Builder("input")
+    x = b.input("x", TensorType((4, 8), "int8"))
+    w, m = b.constant(np.ones((8, 8), np.int8), name="w"), b.constant(np.full(8, 0.1, np.float32), name="m")
+    y = b.add("q_linear", x, w, m, name="fc", x_zero=0, y_zero=0, lo=-128, hi=127, to="int8", bound=1 << 20)
+    g = b.finish({"z": b.add("concat", x, y, axis=1, name="concat")})
+    plan = build(g, Target(isas=("ref",), scratch_in_arena=True, io_in_arena=io_in_arena))
+    fc = next(s for s in plan.steps if s.layer == "fc")
+    (copy,) = (s for s in plan.steps if s.layer == "concat")
+    assert fc.params["out_stride"] == 16 and fc.args[4].offset == copy.args[1].offset + 8  # y, behind the first x
+    assert not io_in_arena or copy.args[0] == plan.input_slots[0]
+
+
+def test_threads_share_a_small_layer_with_much_behind_it_and_none_follows_where_they_could_not() -> None:
+    b = Builder("small")
+    w, m = b.constant(np.ones((64, 4), np.int8), name="w"), b.constant(np.full(64, 0.01, np.float32), name="m")
+    x = b.input("x", TensorType((2000, 4), "int8"))
+    y = b.add("q_linear", x, w, m, name="fc", x_zero=0, y_zero=0, lo=0, hi=0, to="float32", bound=1 << 20)
+    for _ in range(3):
+        y = b.add("erf", y, name="erf")
+    steps = build(b.finish({"y": y}), Target(threads=2)).steps
+    lead = steps[0]
+    assert lead.parts > 1 or not any(s.piece for s in steps)
+
+
+def test_a_follower_of_a_part_of_what_is_made_is_right() -> None:
+    b = Builder("prefix")
+    y = conv(b, b.input("x", TensorType((4, 16, 20, 20), "int8")), 16, "y", kernel=1)
+    table = b.constant(np.random.default_rng(1).integers(-128, 128, 256).astype(np.int8), name="table")
+    g = b.finish({"z": b.add("q_table", b.add("slice", y, starts=(0,), ends=(1,), axes=(0,), steps=(1,)), table)})
+    x = {"x": np.random.default_rng(0).integers(-128, 128, (4, 16, 20, 20)).astype(np.int8)}
+    for threads in (1, 2):
+        assert np.array_equal(run(g, x)["z"], lowbit.compile(g, threads=threads).run(x)["z"])

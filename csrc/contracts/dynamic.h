@@ -30,8 +30,8 @@ typedef struct {
 typedef void lb_scale_rows_f32_fn(const lb_scale_rows_f32_params *p, const float *acc, const float *x_scales, const float *scales,
                                   const float *bias, float *out, int32_t begin, int32_t end);
 
-/* ---- linear_s8_rows_f32: linear_s8 and scale_rows_f32 at once, where weights are in quads
- * ------------------------------------------------
+/* ---- linear_s8_rows_f32: linear_s8 and scale_rows_f32 at once ---------------------------------------------------------------------------
+ * Where weights are in quads.
  *
  *   out = (+0 + fl32(sum of (x - x_zero) * w[c]) * (x_scales[row] * scales[c])) + bias[c]
  *

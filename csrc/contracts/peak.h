@@ -13,9 +13,9 @@ typedef struct {
 
 typedef void lb_peak_s16_fn(const lb_peak_s16_params *p, const int16_t *x, const int16_t *w, int32_t *out);
 
-/* ---- peak_s8: the same of bytes, where instructions multiply four of them a lane
- * --------------------------------------------------------- out[i][j] = rounds * (the sum of x[4 j + t] * w[4 j + t] of t = 0 ... 3) modulo
- * 2^32, for 12 sums i of 16 lanes j, each product really made: 768 * rounds of them. */
+/* ---- peak_s8: products of bytes, four to a lane -----------------------------------------------------------------------------------------
+ * out[i][j] = rounds * (the sum of x[4 j + t] * w[4 j + t] of t = 0 ... 3) modulo 2^32, for 12 sums i of 16 lanes j, each product really
+ * made: 768 * rounds of them. */
 typedef struct {
     int32_t rounds; /* >= 0 */
 } lb_peak_s8_params;

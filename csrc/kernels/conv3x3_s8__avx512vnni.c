@@ -72,8 +72,8 @@ LB_INLINE void transform_weights(const int high, const int i, const int8_t *w, c
 
 /* ---- products ---- */
 
-/* out (rows x 16 wide), rows at a distance of POINTS_APART, (more) than 0: `rows` tiles at one point, `far` elements apart, times the
- * weights of that point. */
+/* out (rows x `wide` vectors, rows `apart`) = `rows` tiles at one point, `far` elements apart, times the weights of that point; `more`:
+ * added to what out holds. */
 LB_INLINE void multiply(const int rows, const int wide, const int16_t *v, ptrdiff_t far, ptrdiff_t chunk, int32_t chunks, const int16_t *u,
                         int more, __m512i *out, ptrdiff_t apart) {
     __m512i c[ROWS][2];

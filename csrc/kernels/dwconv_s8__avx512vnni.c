@@ -42,12 +42,29 @@ typedef struct {
 
 /* ---- the sums ---- */
 
-/* The first `count` pixels of the vector's. */
+/* The first bytes of as many as a pixel has in a vector: those of the block's channels. */
+INLINE uint64_t channels_of(const state *s) {
+    return ~(uint64_t)0 >> (BLOCK - s->width);
+}
+
+/* The first `count` pixels of the vector's, or fewer channels than it has room for. */
 __attribute__((noinline)) static void put_some(const state *s, __m512i bytes, int8_t *out, int32_t count) {
-    int8_t all[BLOCK];
-    _mm512_storeu_si512(all, bytes);
-    for (int32_t i = 0; i < s->pixels && i < count; i++)
-        memcpy(out + i * s->step, all + i * (BLOCK / s->pixels), (size_t)s->width);
+    const uint64_t some = channels_of(s);
+    if (s->pixels == 1)
+        _mm512_mask_storeu_epi8(out, some, bytes);
+    else if (s->pixels == 2) {
+        _mm256_mask_storeu_epi8(out, (__mmask32)some, _mm512_castsi512_si256(bytes));
+        if (count > 1)
+            _mm256_mask_storeu_epi8(out + s->step, (__mmask32)some, _mm512_extracti64x4_epi64(bytes, 1));
+    } else {
+        _mm_mask_storeu_epi8(out, (__mmask16)some, _mm512_castsi512_si128(bytes));
+        if (count > 1)
+            _mm_mask_storeu_epi8(out + s->step, (__mmask16)some, _mm512_extracti32x4_epi32(bytes, 1));
+        if (count > 2)
+            _mm_mask_storeu_epi8(out + 2 * s->step, (__mmask16)some, _mm512_extracti32x4_epi32(bytes, 2));
+        if (count > 3)
+            _mm_mask_storeu_epi8(out + 3 * s->step, (__mmask16)some, _mm512_extracti32x4_epi32(bytes, 3));
+    }
 }
 
 INLINE void put(const state *s, __m512i bytes, int8_t *out, int32_t count) {
@@ -236,7 +253,22 @@ INLINE void whole_rows(const int pixels, const state *s, const four *f, int32_t 
     }
 }
 
-/* `many` pixels of four rows, from position `to` on. Where they fill no vector, others are padding. */
+/* The same of `many` pixels, of channels that are fewer than a vector has room for. Other pixels are padding. */
+INLINE __m512i some_bytes_of(const state *s, const int8_t *at, ptrdiff_t step, int32_t many) {
+    const __mmask32 some = (__mmask32)channels_of(s);
+    const __m256i zeros = _mm256_loadu_si256((const __m256i *)(const void *)s->zeros);
+    if (s->pixels == 1)
+        return _mm512_maskz_loadu_epi8(channels_of(s), at);
+    const __m256i low = _mm256_mask_loadu_epi8(zeros, some, at), next = many > 1 ? _mm256_mask_loadu_epi8(zeros, some, at + step) : zeros;
+    if (s->pixels == 2)
+        return _mm512_inserti64x4(_mm512_castsi256_si512(low), next, 1);
+    const __m256i third = many > 2 ? _mm256_mask_loadu_epi8(zeros, some, at + 2 * step) : zeros;
+    const __m256i last = many > 3 ? _mm256_mask_loadu_epi8(zeros, some, at + 3 * step) : zeros;
+    const __m256i front = _mm256_inserti128_si256(low, _mm256_castsi256_si128(next), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(front), _mm256_inserti128_si256(third, _mm256_castsi256_si128(last), 1), 1);
+}
+
+/* `many` pixels of four rows, from position `to` on. */
 static void fetch(const state *s, const four *f, int32_t many, char *to) {
     if (s->pixels * s->width == BLOCK && many >= s->pixels) {
         if (s->pixels == 1)
@@ -249,13 +281,9 @@ static void fetch(const state *s, const four *f, int32_t many, char *to) {
     }
     for (int32_t i = 0; i < many; i += s->pixels) {
         __m512i x[4];
-        for (int k = 0; k < 4; k++) {
-            int8_t bytes[BLOCK];
-            memcpy(bytes, s->zeros, sizeof bytes);
-            for (int32_t l = 0; l < s->pixels && i + l < many; l++)
-                memcpy(bytes + l * (BLOCK / s->pixels), f->at[k] + (i + l) * f->step[k], (size_t)s->width);
-            x[k] = _mm512_loadu_si512(bytes);
-        }
+        LB_UNROLL
+        for (int k = 0; k < 4; k++)
+            x[k] = some_bytes_of(s, f->at[k] + i * f->step[k], f->step[k], many - i);
         quads_of(x, to + i * s->position, s->group);
     }
 }

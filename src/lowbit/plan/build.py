@@ -92,20 +92,20 @@ class _Builder:
     def _join(self) -> None:
         """What a concat would copy is written where it goes: where it lies there in one piece, or by a kernel that knows strides and
         whose result nobody else reads."""
-        results = {id(self._home(v)[0]) for v in self.graph.outputs.values()}
+        given = {id(self._home(v)[0]) for v in (*self.graph.inputs, *self.graph.outputs.values())}
         for node, copy in [w for w in self.work if w[0].op == "concat"]:
             x, out = copy.args[0], node.output
             if not isinstance(x, Value) or not nbytes(x):
                 continue
             store, at = self._home(x)
-            if store.place is not Place.ARENA or at or store.size != nbytes(x) or id(store) in results or self._home(out)[0] is store:
+            if store.place is not Place.ARENA or at or store.size != nbytes(x) or id(store) in given or self._home(out)[0] is store:
                 continue
             axis = normalize_axis(node.attrs["axis"], out.type.rank)  # type: ignore[arg-type]
             rows, run, total = prod(shape_of(x)[:axis]), prod(shape_of(x)[axis:]), prod(shape_of(out)[axis:])
             touching = [i for i, (_, c) in enumerate(self.work) if any(isinstance(v, Value) and self._home(v)[0] is store for v in c.args)]
             if rows > 1:
                 maker = self.work[touching[0]][1]
-                if len(touching) != 2 or maker.params.get("out_stride") != run or maker.args.count(x) != 1:
+                if len(touching) != 2 or maker.params.get("out_stride") != run or x not in outputs_of(maker):
                     continue
                 strided = replace(maker, params={**maker.params, "out_stride": total}, piece=0)
                 self.work[touching[0]] = self.work[touching[0]][0], strided
@@ -186,7 +186,13 @@ class _Builder:
             lead = self.work[self.leads[i - 1]][1]
             made = [self._home(v) for v in outputs_of(self.work[i - 1][1])]
             taken = [v for v in inputs_of(call) if any(self._home(v)[0] is s and self._home(v)[1] == at for s, at in made)]
-            if call.each and lead.piece and lead.items > 1 and taken and call.items == int(taken[0].type.size) <= lead.items * lead.piece:
+            if (
+                call.each
+                and lead.piece
+                and lead.items >= max(2, target.threads)
+                and taken
+                and call.items == int(taken[0].type.size) <= lead.items * lead.piece
+            ):
                 self.leads[i] = self.leads[i - 1]
 
     def _lives(self, target: Target) -> None:
@@ -205,20 +211,32 @@ class _Builder:
                     store.last = max(store.last, step)
 
     def _in_place(self) -> None:
-        """An output takes over the memory of an input that dies with it, where the kernel allows."""
-        for i, (step, (node, call)) in enumerate(zip(self.leads, self.work, strict=True)):
-            target, at = self._home(node.output)
-            others = {id(self._home(v)[0]) for v in inputs_of(self.work[step][1])} if step != i else set()  # what its leader still reads
-            for k in call.in_place:
-                source = call.args[k]
-                if not isinstance(source, Value) or target.place is not Place.ARENA or target.first != step:
+        """An output takes over the memory of an input that dies with it, where the kernel allows.
+
+        Both fill theirs, no call behind this one touches the input's and none before it the output's, and a leader does not read it.
+        """
+        touched: dict[int, list[int]] = {}  # the calls of each store
+        for i, (_, call) in enumerate(self.work):
+            for v in (a for a in call.args if isinstance(a, Value)):
+                touched.setdefault(id(self._home(v)[0]), []).append(i)
+        for i, (lead, (node, call)) in enumerate(zip(self.leads, self.work, strict=True)):
+            target, _ = self._home(node.output)
+            if (
+                target.place is not Place.ARENA
+                or target.first != lead
+                or target.size != nbytes(node.output)
+                or touched.get(id(target), [-1])[0] != i
+            ):
+                continue
+            read = {id(self._home(v)[0]) for v in inputs_of(self.work[lead][1])} if lead != i else set()
+            for source in (v for v in (call.args[k] for k in call.in_place) if isinstance(v, Value)):
+                store, _ = self._home(source)
+                if store is target or store.place is not Place.ARENA or id(store) in read:
                     continue
-                store, offset = self._home(source)
-                if id(store) in others:
-                    continue
-                if store is target or store.place is not Place.ARENA or store.last != step or offset or at or store.size != target.size:
+                if not nbytes(source) == store.size == target.size or store.last != lead or touched[id(store)][-1] != i:
                     continue
                 store.last = max(store.last, target.last)
+                touched[id(store)] += touched[id(target)]
                 self.results = [store if r is target else r for r in self.results]
                 for name, (old, where) in self.homes.items():
                     if old is target:
@@ -236,7 +254,7 @@ class _Builder:
         where: _Where = dict(zip([*map(id, stores), *((i, k) for i, k, _ in spare)], offsets, strict=True))
         steps = []
         for i, (node, call) in enumerate(self.work):
-            parts = self._parts(node, call, target)
+            parts = self._parts(i, target)
             args = tuple(self._slot(arg, where, (i, k)) for k, arg in enumerate(call.args))
             kernel, macs = call.kernel, _macs(node) if call.macs is None else call.macs
             whole = tuple(v for v in node.inputs if v is not None and v.name not in self.graph.constants)
@@ -259,11 +277,13 @@ class _Builder:
             least(buffers[: len(stores)], target.alignment), step,
         )  # fmt: skip
 
-    def _parts(self, node: Node, call: Call, target: Target) -> int:
+    def _parts(self, i: int, target: Target) -> int:
+        node, call = self.work[i]
         most = min(call.items, call.parts * target.threads)
         if target.threads == 1 or most == 1:
             return 1
-        default = int(max(1, min(most, call.cost / WORTH)))
+        cost = sum(c.cost for lead, (_, c) in zip(self.leads, self.work, strict=True) if lead == i)  # of what follows, too
+        default = int(max(1, min(most, max(cost, call.cost) / WORTH)))
         return self.ctx.choose(node, "parts", sorted({1, min(most, target.threads), most, default}), default)
 
     def _slot(self, arg: Value | Data | Scratch, where: _Where, at: tuple[int, int] = (-1, 0)) -> Slot:
