@@ -47,9 +47,9 @@ INLINE uint64_t channels_of(const state *s) {
     return ~(uint64_t)0 >> (BLOCK - s->width);
 }
 
-/* The first `count` pixels of the vector's, or fewer channels than it has room for. */
+/* The first `count` pixels of the vector's, if any, or fewer channels than it has room for. */
 __attribute__((noinline)) static void put_some(const state *s, __m512i bytes, int8_t *out, int32_t count) {
-    const uint64_t some = channels_of(s);
+    const uint64_t some = count > 0 ? channels_of(s) : 0;
     if (s->pixels == 1)
         _mm512_mask_storeu_epi8(out, some, bytes);
     else if (s->pixels == 2) {
