@@ -72,6 +72,7 @@ def test_dispatch_takes_the_best_that_the_cpu_has(monkeypatch: pytest.MonkeyPatc
 def test_lowbit_isa_caps_the_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOWBIT_ISA", "ref")
     assert native.best("quantize_f32_s8").isa == "ref"
+    assert [isa for isa in native.isas() if native.runs(isa)] == ["ref"]  # and verify_backends names no other
     monkeypatch.setenv("LOWBIT_ISA", "sse9")
     with pytest.raises(InputError, match="LOWBIT_ISA=sse9 is not an instruction set of this build"):
         native.best("quantize_f32_s8")

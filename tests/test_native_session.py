@@ -104,6 +104,17 @@ def one_layer(batch: int, channels: int, size: int, out: int, kernel: int, group
 
 
 @pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("channels", [1, 4, 15, 16, 24, 31, 33, 63, 64, 66, 97, 130])
+def test_depthwise_layers_of_few_pixels_and_any_channels(isa: str, channels: int) -> None:
+    rng = np.random.default_rng(channels)
+    for size in (1, 2, 3, 4, 7):
+        for kernel, stride in ((3, 1), (3, 2), (5, 1), (5, 2)):
+            g = one_layer(2, channels, size, channels, kernel, channels, stride)
+            feed = {"x": rng.integers(-128, 128, g.inputs[0].shape).astype(np.int8)}
+            assert same(run(g, feed), Session(g, threads=1, isa=isa).run(feed))
+
+
+@pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize(
     "layer",
     [

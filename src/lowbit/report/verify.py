@@ -298,7 +298,7 @@ def native_backend(isa: str) -> Backend:
         return Session(replace(integer, outputs={**integer.outputs, **values}), isa=isa).run
 
     def present() -> bool:
-        return any(k.isa == isa and k.available for k in native.kernels())
+        return native.runs(isa)
 
     return Backend(f"native {isa}", prepare, present, floats=False)
 

@@ -179,6 +179,13 @@ def isas_on_this_cpu() -> tuple[str, ...]:
     return tuple(isa for isa in isas() if any(k.available for k in kernels() if k.isa == isa))
 
 
+def runs(isa: str) -> bool:
+    """Whether kernels of an instruction set run here: this CPU has it, and LOWBIT_ISA allows it."""
+    cap = os.environ.get("LOWBIT_ISA")
+    check_isa(isa)
+    return isa in isas_on_this_cpu() and (not cap or isas().index(isa) <= isas().index(cap))
+
+
 def check_isa(isa: object) -> None:
     """An InputError unless `isa` (or None) and LOWBIT_ISA are instruction sets of this build."""
     for what, limit in (("LOWBIT_ISA", os.environ.get("LOWBIT_ISA")), ("isa", isa)):
