@@ -207,6 +207,7 @@ LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *
 #else
 
 #include <immintrin.h>
+#include <stddef.h>
 
 #endif
 

@@ -4,6 +4,8 @@
 #ifndef LB_MAX_POOL_H
 #define LB_MAX_POOL_H
 
+#include <stddef.h>
+
 static inline void lb_few(const int8_t *image, ptrdiff_t from, ptrdiff_t down, ptrdiff_t across, lb_taps rows, lb_taps columns, int8_t *to,
                           int32_t count) {
     for (int32_t c = 0; c < count; c++) {

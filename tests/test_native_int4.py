@@ -26,8 +26,9 @@ SIZES = [(1, 32, 16), (1, 100, 33), (3, 31, 5), (4, 64, 17), (5, 65, 16), (7, 25
 
 @pytest.fixture(autouse=True)
 def _nibbles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers as those of a network whose weights no cache holds."""
+    """Layers as those of a network whose weights no cache holds, and whose rows are never many."""
     monkeypatch.setattr("lowbit.plan.kernels.int4.IN_CACHE", -1)
+    monkeypatch.setattr("lowbit.plan.kernels.int4.COLD_ROWS", 1 << 20)
 
 
 def weights(rng: np.random.Generator, n: int, k: int, style: str) -> Array:

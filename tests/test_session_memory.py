@@ -34,5 +34,5 @@ def test_a_session_takes_its_packed_weights_its_arena_and_at_most_20_megabytes(t
     b.finish({"y": y}).save(path)
     command = [sys.executable, ROOT / "benchmarks" / "memory.py", path, "--here"]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert found["packed"] > 20 << 20
+    assert found["packed"] > 15 << 20  # bytes where VNNI multiplies them, wider elsewhere
     assert found["beyond"] < 20 << 20, found

@@ -16,7 +16,8 @@ from lowbit.ir.interp import run
 from lowbit.plan import Packed, Target, physical
 from lowbit.plan.build import build
 from lowbit.plan.choices import Choices, signature
-from lowbit.runtime import tune
+from lowbit.plan.kernels.products import QUADS
+from lowbit.runtime import native, tune
 from lowbit.runtime.program import Native
 from lowbit.runtime.session import Session
 from lowbit.types import TensorType
@@ -63,7 +64,7 @@ def test_every_way_gives_the_bits_of_the_interpreter(graph: Graph, threads: int)
     want = next(iter(run(graph, x).values()))
     node = next(n for n in graph.nodes if n.op in ("q_conv_nhwc", "q_linear"))
     found = questions(graph, Target(threads=threads))
-    assert found
+    assert found or native.best("linear_s8").isa in QUADS  # which have one layout, and one row is one block
     for question, options in found.items():
         for option in options:
             env: dict[str, Any] = dict(x)
