@@ -8,7 +8,12 @@
 
 #define COUNT(list) ((int32_t)(sizeof list / sizeof *list))
 
-enum { MAX_K = 1500, MAX_N = 64, MAX_ROWS = 80 };
+#ifdef __linux__
+enum { MAX_ROWS = 80 };
+#else
+enum { MAX_ROWS = 40 }; /* boards have room for no more */
+#endif
+enum { MAX_K = 1500, MAX_N = 64 };
 
 static int8_t x[MAX_ROWS * MAX_K + 1], w[MAX_N * MAX_K];
 static int32_t bias[MAX_N];

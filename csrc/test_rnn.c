@@ -9,7 +9,12 @@
 lb_lstm_s8_fn lb_lstm_s8__ref;
 lb_gru_s8_fn lb_gru_s8__ref;
 
-enum { MAX_HIDDEN = 70, MAX_INPUTS = 37, MAX_ROWS = 2 * 4 * MAX_HIDDEN, MAX_TIME = 4, MAX_BATCH = 7, STATES = 2 * MAX_BATCH * MAX_HIDDEN };
+#ifdef __linux__
+enum { MAX_BATCH = 7 };
+#else
+enum { MAX_BATCH = 3 }; /* boards have room for no more */
+#endif
+enum { MAX_HIDDEN = 70, MAX_INPUTS = 37, MAX_ROWS = 2 * 4 * MAX_HIDDEN, MAX_TIME = 4, STATES = 2 * MAX_BATCH * MAX_HIDDEN };
 
 static float px[MAX_TIME * MAX_BATCH * MAX_ROWS], bias[MAX_ROWS], r_scale[MAX_ROWS], r_bias[MAX_ROWS], w_scale[MAX_ROWS];
 static float x_scale[MAX_TIME * MAX_BATCH];
