@@ -15,6 +15,10 @@ enum { MAX_ROWS = 40 }; /* boards have room for no more */
 #endif
 enum { MAX_K = 1500, MAX_N = 64 };
 
+static int32_t few(int32_t rows) {
+    return rows < MAX_ROWS ? rows : MAX_ROWS;
+}
+
 static int8_t x[MAX_ROWS * MAX_K + 1], w[MAX_N * MAX_K];
 static int32_t bias[MAX_N];
 static float multiplier[MAX_N], real_bias[MAX_N], scales[MAX_N * MAX_K], x_scales[MAX_ROWS];
@@ -134,7 +138,7 @@ static size random_size(int round, int blocks) {
     static const int32_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 17, 33, 64, 65},
                          ks[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 100, 128, 160, 257, 511}, ns[] = {1, 7, 15, 16, 17, 32, 33, 48},
                          segments[] = {1, 5, 16, 31, 32, 33, 64, 128};
-    size s = {rows[random_int(0, COUNT(rows) - 1)], ks[random_int(0, COUNT(ks) - 1)], ns[random_int(0, COUNT(ns) - 1)], 1};
+    size s = {few(rows[random_int(0, COUNT(rows) - 1)]), ks[random_int(0, COUNT(ks) - 1)], ns[random_int(0, COUNT(ns) - 1)], 1};
     if (round % 16 == 0)
         s.k = random_int(1024, MAX_K), s.n = 17, s.rows = round % 32 ? random_int(1, 8) : MAX_ROWS;
     s.segment = blocks ? segments[random_int(0, COUNT(segments) - 1)] : s.k ? s.k : 1;
