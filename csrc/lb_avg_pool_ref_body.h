@@ -1,4 +1,5 @@
-/* The average of windows, written once for 8 and 16 bits: the file that includes this one defines ELEMENT, PARAMS and KERNEL. */
+/* The average of windows, written once for 8 and 16 bits: the file that includes this one defines ELEMENT, RESULT, PARAMS, KERNEL,
+ * FINISH(p, sum, multiplier) and EMPTY, the multiplier of a window without elements. */
 #include "lb_numerics.h"
 #include "lb_window.h"
 
@@ -9,21 +10,21 @@ static int32_t length(lb_taps t) {
     return t.last - t.first;
 }
 
-void KERNEL(const PARAMS *p, const ELEMENT *x, ELEMENT *out, void *scratch, int32_t begin, int32_t end) {
+void KERNEL(const PARAMS *p, const ELEMENT *x, RESULT *out, void *scratch, int32_t begin, int32_t end) {
     int32_t *sums = scratch;
     for (int32_t item = begin; item < end; item++) {
         const ELEMENT *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->channels;
         const int32_t top = item % p->out_h * p->stride_h - p->pad_h;
         const lb_taps rows = lb_taps_inside(top, p->kernel_h, p->dilation_h, 0, p->in_h);
         const int32_t high = length(lb_taps_inside(top, p->kernel_h, p->dilation_h, -p->count_h0, p->in_h + p->count_h1));
-        ELEMENT *to = out + (ptrdiff_t)item * p->out_w * p->out_stride;
+        RESULT *to = out + (ptrdiff_t)item * p->out_w * p->out_stride;
         for (int32_t o = 0; o < p->out_w; o++, to += p->out_stride) {
             const int32_t left = o * p->stride_w - p->pad_w;
             const lb_taps columns = lb_taps_inside(left, p->kernel_w, p->dilation_w, 0, p->in_w);
             const int32_t wide = length(lb_taps_inside(left, p->kernel_w, p->dilation_w, -p->count_w0, p->in_w + p->count_w1));
             const int32_t taken = length(rows) * length(columns);
             const int32_t count = high * wide;
-            const float multiplier = count > 0 ? lb_f32_div(p->multiplier, lb_f32_from_s32(count)) : lb_f32_from_s32(0);
+            const float multiplier = count > 0 ? lb_f32_div(p->multiplier, lb_f32_from_s32(count)) : EMPTY;
             memset(sums, 0, sizeof *sums * (size_t)p->channels);
             for (int32_t i = rows.first; i < rows.last; i++)
                 for (int32_t j = columns.first; j < columns.last; j++) {
@@ -32,7 +33,7 @@ void KERNEL(const PARAMS *p, const ELEMENT *x, ELEMENT *out, void *scratch, int3
                         sums[c] += from[c];
                 }
             for (int32_t c = 0; c < p->channels; c++)
-                to[c] = (ELEMENT)lb_requantize(sums[c] - taken * p->x_zero, multiplier, p->y_zero, p->lo, p->hi);
+                to[c] = FINISH(p, sums[c] - taken * p->x_zero, multiplier);
         }
     }
 }

@@ -15,8 +15,10 @@
     X(attention_s16, test_attention_s16) \
     X(attention_s8, test_attention_s8) \
     X(avg_pool_f32, test_avg_pool_f32) \
-    X(avg_pool_s16, test_s16) \
+    X(avg_pool_s16, test_portable) \
+    X(avg_pool_s16_f32, test_portable) \
     X(avg_pool_s8, test_avg_pool_s8) \
+    X(avg_pool_s8_f32, test_portable) \
     X(cast, test_cast) \
     X(cast_int_f32, test_cast_int_f32) \
     X(ceil_f32, test_unary_f32) \
@@ -66,7 +68,7 @@
     X(group_norm_f32, test_group_norm_f32) \
     X(gru_f32, test_gru_f32) \
     X(gru_rows_s8, test_gru_rows_s8) \
-    X(gru_s16, test_s16) \
+    X(gru_s16, test_portable) \
     X(gru_s8, test_gru_s8) \
     X(gru_x_s8, test_gru_x_s8) \
     X(hardsigmoid_f32, test_unary_f32) \
@@ -97,13 +99,13 @@
     X(logic_b8, test_logic_b8) \
     X(lstm_f32, test_lstm_f32) \
     X(lstm_rows_s8, test_lstm_rows_s8) \
-    X(lstm_s16, test_s16) \
+    X(lstm_s16, test_portable) \
     X(lstm_s8, test_lstm_s8) \
     X(lstm_x_s8, test_lstm_x_s8) \
     X(matmul_f32, test_matmul_f32) \
     X(max_f32, test_binary_f32) \
     X(max_pool_f32, test_max_pool_f32) \
-    X(max_pool_s16, test_s16) \
+    X(max_pool_s16, test_portable) \
     X(max_pool_s8, test_max_pool_s8) \
     X(min_f32, test_binary_f32) \
     X(mish_f32, test_unary_f32) \

@@ -194,3 +194,12 @@ def test_an_interrupt_during_imports_is_exit_code_130() -> None:
         sys.exit(lowbit.__main__.main())"""
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
+def test_a_wrong_instruction_set_in_the_environment_stops_every_verb_but_doctor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOWBIT_ISA", "sse9")
+    assert main(["inspect", DEMO]) == 1
+    assert "LOWBIT_ISA=sse9 is not an instruction set of this build.\n  Try: one of ref" in capsys.readouterr().err
+    assert main(["doctor", "--quick"]) == 0

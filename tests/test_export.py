@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -59,6 +60,12 @@ def opset(data: bytes) -> int:
     return next(o.version for o in onnx.ModelProto.FromString(data).opset_import if not o.domain)
 
 
+def stored(graph: Graph) -> Counter[bytes]:
+    """The numbers of every quantized weight, in whatever order they lie."""
+    weights = [c.data for c in graph.constants.values() if c.data.dtype.kind == "i" and c.data.size > 64 and c.data.any()]
+    return Counter(np.sort(w, axis=None).tobytes() for w in weights)
+
+
 # -- the laws on networks ----------------------------------------------------------------------------------------------
 
 
@@ -84,7 +91,7 @@ def test_a_quantized_network_agrees_to_the_step_and_comes_back(name: str, recipe
     check(data)
     ours, theirs = run(graph, example(name)), run_onnx(data, example(name))  # as the file says, no kernels fused
     found = agreement(ours, theirs, "")  # float sums on both sides: what lies between two steps may go to the other, and on in later layers
-    assert found.max_error <= 2.5 / 256 and found.rms_error <= 0.5 / 256
+    assert found.max_error <= (2.5 if name == "unet" else 1.5) / 256 and found.rms_error <= 0.5 / 256
     assert load_onnx(data) == lowbit.load(data) == graph  # constants that are equal stay two
     assert simplify(load_onnx(data)) == lowbit.load(data, simplify=True) == simplify(graph)
 
@@ -154,8 +161,9 @@ def test_matmul_nbits_holds_the_same_numbers() -> None:
     model = check(data)
     del model.metadata_props[:]
     back = load_onnx(model.SerializeToString())
+    assert stored(back) == stored(graph)
     again = agreement(want, run(back, example("transformer")), "")
-    assert again.max_error <= 1e-6  # the same weights: BLAS sums a transposed matrix in another order on some CPUs
+    assert again.max_error <= 1e-6  # BLAS sums a transposed matrix in another order on some CPUs
 
 
 def test_layers_that_share_their_zero_points_come_back_from_matmul_nbits() -> None:
@@ -206,7 +214,8 @@ def test_without_lowbits_metadata_the_file_means_the_same(name: str) -> None:
     model = check(onnx_bytes(graph))
     del model.metadata_props[:]
     back = lowbit.load(model.SerializeToString())
-    assert agreement(run(graph, example(name)), run(back, example(name)), "").max_error <= 1e-6
+    assert stored(back) == stored(graph)
+    assert agreement(run(graph, example(name)), run(back, example(name)), "").max_error <= 1e-6  # sums in another order, as above
 
 
 # -- single ops --------------------------------------------------------------------------------------------------------

@@ -142,8 +142,7 @@ def test_a_table_from_8_to_16_bits() -> None:
     assert agrees(b, b.add("q_table", v, b.constant(np.arange(256, dtype=np.int16) * 100 - 9000)), {"x": x})
 
 
-@pytest.mark.parametrize("kinds", [("int16", "int8"), ("int8", "int16")])
-@pytest.mark.parametrize(
+WINDOWS = pytest.mark.parametrize(
     "window",
     [
         # kernel, stride, pads, whether padding counts
@@ -153,6 +152,10 @@ def test_a_table_from_8_to_16_bits() -> None:
         ((4,), (3,), (2, 1), True),
     ],
 )
+
+
+@pytest.mark.parametrize("kinds", [("int16", "int8"), ("int8", "int16")])
+@WINDOWS
 def test_average_pools_between_8_and_16_bits(window: tuple[Any, ...], kinds: tuple[str, str], tmp_path: Path) -> None:
     kernel, stride, pads, padding_counts = window
     (given, to), b = kinds, Builder()
@@ -166,5 +169,20 @@ def test_average_pools_between_8_and_16_bits(window: tuple[Any, ...], kinds: tup
     graph = b.finish({"y": y})
     (want,) = run(graph, {"x": x}).values()
     assert want.min() == i.min + 5 and want.max() == i.max and len(np.unique(want)) > 100
+    lowbit.emit_c(graph, tmp_path / "c", target="portable", samples=[{"x": x}], vectors=1, measure=False)
+    assert selftest(tmp_path / "c", tmp_path / "selftest").startswith("model: 0 of ")
+
+
+@pytest.mark.parametrize("given", ["int8", "int16"])
+@WINDOWS
+def test_average_pools_that_stay_floats(window: tuple[Any, ...], given: str, tmp_path: Path) -> None:
+    kernel, stride, pads, padding_counts = window
+    x, b = image(given, 2, 19, *((9, 7) if len(kernel) == 2 else (23,))), Builder()
+    v = b.input("x", TensorType(x.shape, given))
+    geometry = {"kernel": kernel, "stride": stride, "pads": pads, "dilation": (1,) * len(kernel), "ceil_mode": False}
+    ends = {"x_zero": -7, "y_zero": 0, "multiplier": 0.0123, "lo": 0, "hi": 0, "to": "float32"}
+    y = b.add("q_avg_pool", v, **geometry, count_include_pad=padding_counts, **ends)
+    assert agrees(b, y, {"x": x})
+    graph = b.finish({"y": y})
     lowbit.emit_c(graph, tmp_path / "c", target="portable", samples=[{"x": x}], vectors=1, measure=False)
     assert selftest(tmp_path / "c", tmp_path / "selftest").startswith("model: 0 of ")

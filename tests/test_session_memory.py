@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from lowbit.ir.build import Builder
+from lowbit.plan.kernels.products import QUADS
+from lowbit.runtime import native
 from lowbit.types import TensorType
 
 ROOT = Path(__file__).parents[1]
@@ -34,5 +36,6 @@ def test_a_session_takes_its_packed_weights_its_arena_and_at_most_20_megabytes(t
     b.finish({"y": y}).save(path)
     command = [sys.executable, ROOT / "benchmarks" / "memory.py", path, "--here"]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    assert found["packed"] > 15 << 20  # bytes where VNNI multiplies them, wider elsewhere
+    bytes_alone = native.best("linear_s8").isa in QUADS  # what VNNI multiplies; elsewhere they are packed wider
+    assert found["packed"] > (15 if bytes_alone else 20) << 20
     assert found["beyond"] < 20 << 20, found

@@ -64,7 +64,8 @@ def test_every_way_gives_the_bits_of_the_interpreter(graph: Graph, threads: int)
     want = next(iter(run(graph, x).values()))
     node = next(n for n in graph.nodes if n.op in ("q_conv_nhwc", "q_linear"))
     found = questions(graph, Target(threads=threads))
-    assert found or native.best("linear_s8").isa in QUADS  # which have one layout, and one row is one block
+    one_way = node.op == "q_linear" and len(x["x"]) == 1 and native.best("linear_s8").isa in QUADS  # one layout, and one row is one block
+    assert found or one_way
     for question, options in found.items():
         for option in options:
             env: dict[str, Any] = dict(x)

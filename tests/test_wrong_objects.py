@@ -289,6 +289,13 @@ def test_the_usual_mistakes_are_told_what_to_write_instead(tmp_path: Path) -> No
             lowbit.compile(g, threads=wrong)  # type: ignore[arg-type]
     with refused("isa=foo is not an instruction set of this build.\n  Try: one of ref"):
         lowbit.compile(g, isa="foo")
+    with refused("isa='' is not an instruction set of this build"):
+        lowbit.compile(g, isa="")
+    session = lowbit.compile(g)
+    with refused("input 'x': 'abc' given, float32 needed.\n  Try: an array of numbers"):
+        session("abc")  # type: ignore[arg-type]
+    with refused("input 'x' is missing, 'X' given.\n  Try: the inputs are x"):
+        session.run({"X": X})
     with refused(r"net: the first graph is quantized itself \(the second is not: are they swapped\?\)"):
         lowbit.compare(q, g, [X])
     with refused("2 arrays given, 1 needed"):

@@ -8,7 +8,8 @@
  * max_pool_s8: the largest of the window's elements inside the
  * image, or -128 where there are none. avg_pool_s8: clamp(rne(fl32(sum of (x - x_zero)) * (multiplier / fl32(count))) + y_zero, lo, hi).
  * count is how many of the window's elements are inside the image or, with count_pad_h and so on, inside its padding: rows -count_h0 ...
- * in_h + count_h1 - 1, columns alike. A count of 0 gives y_zero. */
+ * in_h + count_h1 - 1, columns alike. A count of 0 gives y_zero.
+ * avg_pool_s8_f32: fl32(sum of (x - x_zero)) * (multiplier / fl32(count)), NaN where the count is 0; y_zero, lo and hi mean nothing. */
 typedef struct {
     int32_t batch;
     int32_t in_h;
@@ -58,5 +59,10 @@ typedef struct {
 
 /* scratch: 4 * channels bytes, aligned to 64. */
 typedef void lb_avg_pool_s8_fn(const lb_avg_pool_s8_params *p, const int8_t *x, int8_t *out, void *scratch, int32_t begin, int32_t end);
+
+typedef lb_avg_pool_s8_params lb_avg_pool_s8_f32_params;
+
+typedef void lb_avg_pool_s8_f32_fn(const lb_avg_pool_s8_f32_params *p, const int8_t *x, float *out, void *scratch, int32_t begin,
+                                   int32_t end);
 
 #endif

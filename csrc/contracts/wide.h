@@ -56,6 +56,11 @@ typedef lb_avg_pool_s8_params lb_avg_pool_s16_params; /* kernel_h * kernel_w < 2
 
 typedef void lb_avg_pool_s16_fn(const lb_avg_pool_s16_params *p, const int16_t *x, int16_t *out, void *scratch, int32_t begin, int32_t end);
 
+typedef lb_avg_pool_s8_params lb_avg_pool_s16_f32_params; /* kernel_h * kernel_w < 2^15 */
+
+typedef void lb_avg_pool_s16_f32_fn(const lb_avg_pool_s16_f32_params *p, const int16_t *x, float *out, void *scratch, int32_t begin,
+                                    int32_t end);
+
 typedef lb_copy_b8_params lb_copy_b16_params;
 
 typedef void lb_copy_b16_fn(const lb_copy_b16_params *p, const uint16_t *x, uint16_t *out, int32_t begin, int32_t end);

@@ -13,6 +13,7 @@ from lowbit.calibration.run import IGNORE
 from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, search, verify
 from lowbit.cli.common import UsageError, say
 from lowbit.errors import LowbitError, LowbitWarning
+from lowbit.runtime import native
 
 VERBS = {
     "demo": demo,
@@ -63,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", LowbitWarning)
             try:
+                if args.verb != "doctor":  # which says this as a problem of the machine
+                    native.check_isa(None)
                 VERBS[args.verb].main(args)
             finally:
                 for warning in said:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
+from lowbit.arguments import shown
 from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Node, Value
@@ -60,7 +61,8 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         )
     missing, unknown = [n for n in names if n not in inputs], [n for n in inputs if n not in names]
     if missing or unknown:
-        what = f"input {missing[0]!r} is missing" if missing else f"there is no input named {unknown[0]!r}"
+        given = f", {', '.join(map(repr, inputs))} given" if missing and unknown else ""
+        what = f"input {missing[0]!r} is missing{given}" if missing else f"there is no input named {unknown[0]!r}"
         raise InputError(what, where=graph.name, hint=f"the inputs are {', '.join(f'{v.name}: {v.type}' for v in graph.inputs)}")
     arrays = {}
     for v in graph.inputs:
@@ -75,7 +77,10 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
             x = x.astype(x.dtype.newbyteorder("="))
         need = v.type.dtype.numpy
         if x.dtype != need:
-            raise InputError(f"{x.dtype} given, {need} needed", where=f"input {v.name!r}", hint=f"x.astype(np.{need})")
+            numbers = x.dtype.kind in "biufc"
+            hint = f"x.astype(np.{need})" if numbers else f"an array of numbers: np.asarray(…, np.{need})"
+            what = str(x.dtype) if numbers or isinstance(inputs[v.name], np.ndarray) else shown(inputs[v.name])
+            raise InputError(f"{what} given, {need} needed", where=f"input {v.name!r}", hint=hint)
         try:
             binding_for(v.type, x.shape, {})
         except LowbitError as e:

@@ -188,10 +188,10 @@ def runs(isa: str) -> bool:
 
 def check_isa(isa: object) -> None:
     """An InputError unless `isa` (or None) and LOWBIT_ISA are instruction sets of this build."""
-    for what, limit in (("LOWBIT_ISA", os.environ.get("LOWBIT_ISA")), ("isa", isa)):
-        if limit is not None and (not isinstance(limit, str) or (limit and limit not in isas())):
+    for what, limit in (("LOWBIT_ISA", os.environ.get("LOWBIT_ISA") or None), ("isa", isa)):
+        if limit is not None and (not isinstance(limit, str) or limit not in isas()):
             raise InputError(
-                f"{what}={limit if isinstance(limit, str) else shown(limit)} is not an instruction set of this build",
+                f"{what}={limit if isinstance(limit, str) and limit else shown(limit)} is not an instruction set of this build",
                 hint="one of " + ", ".join(isas()),
             )
 

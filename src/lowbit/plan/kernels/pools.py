@@ -1,4 +1,4 @@
-"""Pools and reductions over an image: max_pool_s8, avg_pool_s8, the same of 16 bits, and averages from one width to the other."""
+"""Pools and reductions over an image: max_pool_s8, avg_pool_s8, the same of 16 bits, and averages to another width or to floats."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def max_pool(node: Node, ctx: Context) -> list[Call] | None:
 def average(ctx: Context, node: Node, x: Value, out: Value, fields: dict[str, Param]) -> list[Call] | None:
     multiplier = float(node.attrs["multiplier"])  # type: ignore[arg-type]
     area = int(fields["kernel_h"]) * int(fields["kernel_w"])  # type: ignore[arg-type]
-    if short(x, out) not in ("s8", "s16") or not np.isfinite(multiplier) or area >= 1 << 15:
+    if short(x, out) not in ("s8", "s16", "s8_f32", "s16_f32") or not np.isfinite(multiplier) or area >= 1 << 15:
         return None
     full = {**fields, "multiplier": multiplier, **ints(node, "x_zero", "y_zero", "lo", "hi")}
     items = int(fields["batch"]) * int(fields["out_h"])  # type: ignore[arg-type]
     args = (ctx.argument(x), out, Scratch(4 * int(fields["channels"])))  # type: ignore[arg-type]
-    return [Call(ctx.kernel(f"avg_pool_{short(x)}"), full, args, items, cost(full))]
+    return [Call(ctx.kernel(f"avg_pool_{short(x, out)}"), full, args, items, cost(full))]
 
 
 @lowers("q_avg_pool_nhwc")
