@@ -23,10 +23,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifndef LB_INLINE
-#define LB_INLINE static inline __attribute__((always_inline))
-#endif
-
 enum { LB_ALONE_STEP = 16, LB_ALONE_PAIR = 128, LB_ALONE_LANE = 255, LB_ALONE_MOST = 4 };
 
 /* Quads, two or four of them: their d, where their weights are in a panel, and two int16 that are added to the lanes. */

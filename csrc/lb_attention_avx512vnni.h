@@ -12,8 +12,6 @@
 
 #include <string.h>
 
-#define LB_INLINE static inline __attribute__((always_inline))
-
 enum { LB_QUERIES = 4, LB_LIMBS = 3 };
 
 typedef struct {

@@ -8,10 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifndef LB_INLINE
-#define LB_INLINE static inline __attribute__((always_inline))
-#endif
-
 typedef struct {
     __m512 most; /* above 2^31 conversion would give INT_MIN; below it gives that, as it should */
     __m512i zero_point, lo, hi, order;

@@ -5,8 +5,6 @@
 #include "lb_gemm_s8_avx2.h"
 #include "lb_unroll.h"
 
-#define LB_INLINE static inline __attribute__((always_inline))
-
 enum { LB_CHUNK = 512 }; /* k at a time: 16 columns of them are half of a first-level cache */
 
 typedef int32_t __attribute__((may_alias)) lb_dword;

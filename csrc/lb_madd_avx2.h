@@ -7,10 +7,6 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-#ifndef LB_INLINE
-#define LB_INLINE static inline __attribute__((always_inline))
-#endif
-
 typedef int32_t __attribute__((may_alias)) lb_pair;
 
 /* c (16 columns) += the pair of int16 at a, times the pairs of columns 0-7 and 8-15. In assembly, because compilers move the loads of other

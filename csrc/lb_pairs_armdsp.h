@@ -6,11 +6,11 @@
 #error "armdsp kernels need the DSP extension: -mcpu=cortex-m4, -mcpu=cortex-m7, -mcpu=cortex-m33 ..."
 #endif
 
+#include "lb_unroll.h"
+
 #include <arm_acle.h>
 #include <stdint.h>
 #include <string.h>
-
-#define LB_INLINE static inline __attribute__((always_inline)) /* the kind of result is known where a kernel calls */
 
 /* Four bytes from anywhere. */
 LB_INLINE int32_t lb_four(const int8_t *from) {

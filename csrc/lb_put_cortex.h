@@ -3,10 +3,9 @@
 #define LB_PUT_CORTEX_H
 
 #include "lb_numerics.h"
+#include "lb_unroll.h"
 
 #include <stddef.h>
-
-#define LB_INLINE static inline __attribute__((always_inline)) /* the kind of result is known where a kernel calls */
 
 typedef enum { LB_TO_S8, LB_TO_S16, LB_TO_F32 } lb_kind;
 

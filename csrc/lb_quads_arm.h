@@ -31,8 +31,8 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
     c->n = n, c->width = width;
 }
 
-LB_QUADS_INLINE void lb_quads_finish(const lb_quads_product *p, const lb_quads_result to, const lb_quads_columns *c, ptrdiff_t row,
-                                     const int32x4_t acc[4]) {
+LB_INLINE void lb_quads_finish(const lb_quads_product *p, const lb_quads_result to, const lb_quads_columns *c, ptrdiff_t row,
+                               const int32x4_t acc[4]) {
     const ptrdiff_t at = row * p->out_stride + c->n;
     float32x4_t y[4];
     LB_QUADS_UNROLL
@@ -52,8 +52,8 @@ LB_QUADS_INLINE void lb_quads_finish(const lb_quads_product *p, const lb_quads_r
     }
 }
 
-LB_QUADS_INLINE void lb_quads_tile(const int rows, const int lowest, const lb_quads_product *p, const lb_quads_result to,
-                                   const lb_quads_columns *c, ptrdiff_t first, ptrdiff_t row, const int8_t *w) {
+LB_INLINE void lb_quads_tile(const int rows, const int lowest, const lb_quads_product *p, const lb_quads_result to,
+                             const lb_quads_columns *c, ptrdiff_t first, ptrdiff_t row, const int8_t *w) {
     int32x4_t sums[LB_ROWS][4];
     lb_quads_dots(rows, lowest, (const int8_t *)p->a + row * p->stride, p->stride, w, (p->k + 3) / 4, sums);
     LB_QUADS_UNROLL
@@ -61,8 +61,8 @@ LB_QUADS_INLINE void lb_quads_tile(const int rows, const int lowest, const lb_qu
         lb_quads_finish(p, to, c, first + row + i, sums[i]);
 }
 
-LB_QUADS_INLINE void lb_quads_tiles(const int lowest, const lb_quads_product *p, const lb_quads_result to, const lb_quads_columns *c,
-                                    ptrdiff_t first, ptrdiff_t rows, const int8_t *w) {
+LB_INLINE void lb_quads_tiles(const int lowest, const lb_quads_product *p, const lb_quads_result to, const lb_quads_columns *c,
+                              ptrdiff_t first, ptrdiff_t rows, const int8_t *w) {
     ptrdiff_t row = 0;
     for (; row + LB_ROWS <= rows; row += LB_ROWS)
         lb_quads_tile(LB_ROWS, lowest, p, to, c, first, row, w);
@@ -74,8 +74,8 @@ LB_QUADS_INLINE void lb_quads_tiles(const int lowest, const lb_quads_product *p,
         lb_quads_tile(1, lowest, p, to, c, first, row, w);
 }
 
-LB_QUADS_INLINE void lb_quads_multiply(const lb_quads_product *p, const lb_quads_result to, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
-                                       ptrdiff_t right) {
+LB_INLINE void lb_quads_multiply(const lb_quads_product *p, const lb_quads_result to, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
+                                 ptrdiff_t right) {
     const ptrdiff_t depth = lb_quads_up(p->k, 4);
     const int lowest = LB_SIGNED_OVERFLOWS && ((const lb_quads_head *)p->packed)->lowest;
     for (ptrdiff_t n = left; n < right; n += LB_QUADS_PANEL) {

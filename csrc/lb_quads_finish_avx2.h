@@ -3,7 +3,7 @@
 #define LB_QUADS_FINISH_AVX2_H
 
 /* n bytes, flipped. */
-LB_QUADS_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
+LB_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
     const __m256i flip = _mm256_set1_epi8((char)LB_QUADS_FLIP);
     for (; n >= 32; n -= 32, from += 32, to += 32)
         _mm256_storeu_si256((__m256i *)(void *)to, _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(const void *)from), flip));
@@ -30,8 +30,8 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
 }
 
 /* Results of rows row, row + 1, ..., which are two vectors wide: a panel. */
-LB_QUADS_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to,
-                                     const lb_quads_columns *c, ptrdiff_t row, const __m256i *acc) {
+LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to,
+                               const lb_quads_columns *c, ptrdiff_t row, const __m256i *acc) {
     const __m256 m0 = _mm256_load_ps(c->m), m1 = _mm256_load_ps(c->m + 8);
     const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
     const ptrdiff_t width = c->width;

@@ -3,7 +3,7 @@
 #define LB_QUADS_FINISH_AVX512_H
 
 /* n bytes, flipped. */
-LB_QUADS_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
+LB_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
     const __m512i flip = _mm512_set1_epi8((char)LB_QUADS_FLIP);
     for (; n >= 64; n -= 64, from += 64, to += 64)
         _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_loadu_si512(from), flip));
@@ -14,7 +14,7 @@ LB_QUADS_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) 
 }
 
 /* The first `width` of 16 lanes. */
-LB_QUADS_INLINE __mmask16 lb_quads_lanes(ptrdiff_t width) {
+LB_INLINE __mmask16 lb_quads_lanes(ptrdiff_t width) {
     return (__mmask16)(width >= 16 ? 0xFFFF : width <= 0 ? 0 : (1 << width) - 1);
 }
 
@@ -33,7 +33,7 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
 }
 
 /* Four vectors of accumulators as 64 bytes. Packing works within 128 bits, so that each four bytes are put in their place at the end. */
-LB_QUADS_INLINE __m512i lb_quads_bytes64(const int bare, const __m512i acc[4], const __m512 m[4], const lb_quads_product *p) {
+LB_INLINE __m512i lb_quads_bytes64(const int bare, const __m512i acc[4], const __m512 m[4], const lb_quads_product *p) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i zero_point = _mm512_set1_epi16((int16_t)p->y_zero);
     __m512i q[4];
@@ -49,8 +49,8 @@ LB_QUADS_INLINE __m512i lb_quads_bytes64(const int bare, const __m512i acc[4], c
 }
 
 /* Bytes of `wide` vectors: of one row, two or four. */
-LB_QUADS_INLINE void lb_quads_finish_s8(const int bare, const int rows, const int wide, const lb_quads_product *p,
-                                        const lb_quads_columns *c, ptrdiff_t row, const __m512i *acc) {
+LB_INLINE void lb_quads_finish_s8(const int bare, const int rows, const int wide, const lb_quads_product *p, const lb_quads_columns *c,
+                                  ptrdiff_t row, const __m512i *acc) {
     const uint64_t some = ~(uint64_t)0 >> (64 - c->width);
     const int whole = c->width == 16 * wide, each = 4 / wide;
     int8_t *out = (int8_t *)p->out + row * p->out_stride + c->n;
@@ -89,8 +89,8 @@ LB_QUADS_INLINE void lb_quads_finish_s8(const int bare, const int rows, const in
 }
 
 /* Results of rows row, row + 1, ... */
-LB_QUADS_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to,
-                                     const lb_quads_columns *c, ptrdiff_t row, const __m512i *acc) {
+LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to,
+                               const lb_quads_columns *c, ptrdiff_t row, const __m512i *acc) {
     if (to == LB_QUADS_S8) {
         if (c->bare)
             lb_quads_finish_s8(1, rows, wide, p, c, row, acc);

@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LB_QUADS_INLINE static inline __attribute__((always_inline))
 #if defined __clang__
 #define LB_QUADS_UNROLL _Pragma("clang loop unroll(full)") /* loops over registers */
 #else
@@ -18,14 +17,14 @@
 
 enum { LB_ROWS = 2, LB_SIGNED_OVERFLOWS = 1 };
 
-LB_QUADS_INLINE int8x16_t lb_quad_at(const int8_t *a) {
+LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
     int32_t quad;
     memcpy(&quad, a, sizeof quad);
     return vreinterpretq_s8_s32(vdupq_n_s32(quad));
 }
 
-LB_QUADS_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
-                                   int32x4_t sums[][4]) {
+LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
+                             int32x4_t sums[][4]) {
     int32x4_t c[LB_ROWS][8]; /* columns 0 and 1, 2 and 3, ... */
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++)
@@ -67,5 +66,6 @@ LB_QUADS_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_
 }
 
 #include "lb_quads_arm.h"
+#include "lb_unroll.h"
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LB_QUADS_INLINE static inline __attribute__((always_inline))
 #if defined __clang__
 #define LB_QUADS_UNROLL _Pragma("clang loop unroll(full)") /* loops over registers */
 #else
@@ -17,7 +16,7 @@
 
 enum { LB_ROWS = 4, LB_SIGNED_OVERFLOWS = 0 };
 
-LB_QUADS_INLINE int8x16_t lb_quad_at(const int8_t *a) {
+LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
     int32_t quad;
     memcpy(&quad, a, sizeof quad);
     return vreinterpretq_s8_s32(vdupq_n_s32(quad));
@@ -33,8 +32,8 @@ LB_QUADS_INLINE int8x16_t lb_quad_at(const int8_t *a) {
             sums[i][j] = vdotq_laneq_s32(sums[i][j], v, x[i], lane);                                                                       \
     }
 
-LB_QUADS_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
-                                   int32x4_t sums[][4]) {
+LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
+                             int32x4_t sums[][4]) {
     (void)lowest;
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++)
@@ -61,5 +60,6 @@ LB_QUADS_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_
 }
 
 #include "lb_quads_arm.h"
+#include "lb_unroll.h"
 
 #endif

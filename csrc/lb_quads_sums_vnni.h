@@ -3,8 +3,8 @@
 #define LB_QUADS_SUMS_VNNI_H
 
 /* out (rows x `wide` vectors, aligned to vectors) = `start` of each column, or where that is NULL what out holds, + rows times weights. */
-LB_QUADS_INLINE void lb_quads_into(const int rows, const int wide, const uint8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t second,
-                                   ptrdiff_t quads, const int32_t *start, int32_t *out, ptrdiff_t out_stride) {
+LB_INLINE void lb_quads_into(const int rows, const int wide, const uint8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t second,
+                             ptrdiff_t quads, const int32_t *start, int32_t *out, ptrdiff_t out_stride) {
     lb_vec c[LB_ROWS][2];
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++)

@@ -6,8 +6,8 @@
 #ifndef LB_QUADS_TILES_VNNI_H
 #define LB_QUADS_TILES_VNNI_H
 
-LB_QUADS_INLINE void lb_quads_tile(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to,
-                                   const lb_quads_columns *c, ptrdiff_t first, ptrdiff_t row) {
+LB_INLINE void lb_quads_tile(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to, const lb_quads_columns *c,
+                             ptrdiff_t first, ptrdiff_t row) {
     lb_vec acc[2 * LB_ROWS];
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++)
@@ -39,8 +39,8 @@ LB_QUADS_INLINE void lb_quads_tile(const int rows, const int wide, const lb_quad
         break;
 #define LB_QUADS_TILES_OF(name, ROWS_OF, wide)                                                                                             \
     ROWS_OF(LB_QUADS_TILE_OF, wide)                                                                                                        \
-    LB_QUADS_INLINE void name(ptrdiff_t rows, const lb_quads_product *p, const lb_quads_result to, const lb_quads_columns *c,              \
-                              ptrdiff_t first, ptrdiff_t row) {                                                                            \
+    LB_INLINE void name(ptrdiff_t rows, const lb_quads_product *p, const lb_quads_result to, const lb_quads_columns *c, ptrdiff_t first,   \
+                        ptrdiff_t row) {                                                                                                   \
         switch (rows) { ROWS_OF(LB_QUADS_CASE, wide) }                                                                                     \
     }
 #define LB_QUADS_TO_5(X, wide) X(1, wide) X(2, wide) X(3, wide) X(4, wide) X(5, wide)
@@ -56,8 +56,8 @@ LB_QUADS_TILES_OF(lb_quads_tile2, LB_QUADS_TO_6, 2)
 #endif
 
 /* All rows, in as few tiles as there must be, of about equally many rows. */
-LB_QUADS_INLINE void lb_quads_tiles(const int wide, const lb_quads_product *p, const lb_quads_result to, lb_quads_columns *c,
-                                    ptrdiff_t first, ptrdiff_t rows) {
+LB_INLINE void lb_quads_tiles(const int wide, const lb_quads_product *p, const lb_quads_result to, lb_quads_columns *c, ptrdiff_t first,
+                              ptrdiff_t rows) {
     const ptrdiff_t tiles = (rows + LB_ROWS - 1) / LB_ROWS, quads = lb_quads_up(p->k, 4) / 4;
     c->ahead.pace = 4 * LB_LANES * wide / tiles + 1; /* while these weights are multiplied with all rows, the next ones come */
     for (ptrdiff_t t = 0, row = 0, step; t < tiles; t++, row += step, c->ahead.at += (uintptr_t)(quads * c->ahead.pace)) {
@@ -73,8 +73,8 @@ LB_QUADS_INLINE void lb_quads_tiles(const int wide, const lb_quads_product *p, c
     }
 }
 
-LB_QUADS_INLINE void lb_quads_multiply(const lb_quads_product *p, const lb_quads_result to, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
-                                       ptrdiff_t right) {
+LB_INLINE void lb_quads_multiply(const lb_quads_product *p, const lb_quads_result to, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
+                                 ptrdiff_t right) {
     const ptrdiff_t depth = lb_quads_up(p->k, 4);
     lb_quads_columns c = {.second = LB_PANEL_VECS == 2 ? 32 : LB_QUADS_PANEL * depth};
     for (ptrdiff_t n = left, panels; n < right; n += panels * LB_QUADS_PANEL) {

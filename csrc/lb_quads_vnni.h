@@ -8,9 +8,9 @@
 
 #include "lb_quads.h"
 #include "lb_requantize_avx2.h"
+#include "lb_unroll.h"
 
 #define LB_QUADS_FLIP 0x80
-#define LB_QUADS_INLINE static inline __attribute__((always_inline))
 #if defined __clang__
 #define LB_QUADS_UNROLL _Pragma("clang loop unroll(full)") /* loops over registers */
 #else
@@ -21,7 +21,7 @@ enum { LB_COLUMNS = 2 * LB_LANES, LB_CHAINS = 4 };
 
 typedef int32_t __attribute__((may_alias)) lb_quad;
 
-LB_QUADS_INLINE lb_vec lb_quad_at(const uint8_t *a) {
+LB_INLINE lb_vec lb_quad_at(const uint8_t *a) {
     return lb_vec_all(*(const lb_quad *)(const void *)a);
 }
 
@@ -33,8 +33,8 @@ typedef struct {
 
 /* c[across * i + j] of `rows` rows i and `wide` vectors j += rows of a times weights: `quads` of them. Vectors of weights are `second`
  * bytes apart. Where the accumulators are few, each is `chains` of them: products need not wait for each other. */
-LB_QUADS_INLINE void lb_quads_dots(const int rows, const int wide, const int across, const uint8_t *a, ptrdiff_t stride, const int8_t *w,
-                                   ptrdiff_t second, ptrdiff_t quads, const lb_quads_ahead *fetch, lb_vec *c) {
+LB_INLINE void lb_quads_dots(const int rows, const int wide, const int across, const uint8_t *a, ptrdiff_t stride, const int8_t *w,
+                             ptrdiff_t second, ptrdiff_t quads, const lb_quads_ahead *fetch, lb_vec *c) {
     const int chains = 4 * rows * wide <= LB_APART ? 4 : 2 * rows * wide <= LB_APART ? 2 : 1;
     lb_vec s[LB_CHAINS][2 * LB_ROWS];
     uintptr_t ahead = fetch ? fetch->at : 0;
@@ -91,8 +91,8 @@ LB_QUADS_INLINE void lb_quads_dots(const int rows, const int wide, const int acr
 }
 
 /* c (rows x `wide` vectors) += rows of a times weights: `quads` of them. Where the second vector of weights is, is `second` bytes on. */
-LB_QUADS_INLINE void lb_quads_steps(const int rows, const int wide, const uint8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t second,
-                                    ptrdiff_t quads, lb_vec c[][2]) {
+LB_INLINE void lb_quads_steps(const int rows, const int wide, const uint8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t second,
+                              ptrdiff_t quads, lb_vec c[][2]) {
     lb_quads_dots(rows, wide, 2, a, stride, w, second, quads, NULL, c[0]);
 }
 

@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-#define LB_INLINE static inline __attribute__((always_inline))
-
 enum { LB_UNITS = 16 };
 
 typedef __m512 lb_reals;

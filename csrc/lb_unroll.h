@@ -1,6 +1,14 @@
-/* LB_UNROLL before a loop over accumulators: rolled out early enough that they live in registers. Compilers have a word of their own. */
+/* LB_UNROLL before a loop over accumulators: rolled out early enough that they live in registers. Compilers have a word of their own.
+ * LB_INLINE before a function whose arguments say how large a tile is: they are known where it is called. Through SIMDe nothing is
+ * optimized, and inlined tiles of emulated vectors take half a minute to compile. */
 #ifndef LB_UNROLL_H
 #define LB_UNROLL_H
+
+#ifdef LB_SIMDE
+#define LB_INLINE static inline
+#else
+#define LB_INLINE static inline __attribute__((always_inline))
+#endif
 
 #if defined __clang__
 #define LB_UNROLL _Pragma("unroll")

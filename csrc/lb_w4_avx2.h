@@ -12,12 +12,11 @@
 #include "lb_divide_avx2.h"
 #include "lb_ones_avx2.h"
 #include "lb_requantize_avx2.h"
+#include "lb_unroll.h"
 #include "lb_w4.h"
 
 #include <immintrin.h>
 #include <string.h>
-
-#define LB_W4_INLINE static inline __attribute__((always_inline))
 
 enum {
     LB_W4_GROUP = 32,
@@ -254,8 +253,8 @@ static __attribute__((noinline)) void lb_w4_unpack(const uint8_t *packed, ptrdif
     }
 
 /* Sums of `k` elements (a chunk) of `rows` rows with a panel, in 16 bits. */
-LB_W4_INLINE void lb_w4_chunk(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const int16_t *start, ptrdiff_t k,
-                              __m256i c[LB_W4_TILE][2]) {
+LB_INLINE void lb_w4_chunk(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const int16_t *start, ptrdiff_t k,
+                           __m256i c[LB_W4_TILE][2]) {
     for (int i = 0; i < rows; i++) {
         c[i][0] = _mm256_load_si256((const __m256i *)(const void *)start);
         c[i][1] = _mm256_load_si256((const __m256i *)(const void *)(start + 16));
@@ -267,15 +266,15 @@ LB_W4_INLINE void lb_w4_chunk(const int rows, const uint8_t *a, ptrdiff_t stride
 }
 
 /* 16 words of 1, made where it stands: a constant would be kept in a register that the tile has not. */
-LB_W4_INLINE __m256i lb_w4_ones(void) {
+LB_INLINE __m256i lb_w4_ones(void) {
     __m256i v;
     __asm__ volatile("vpcmpeqw %0, %0, %0\n\tvpsrlw $15, %0, %0" : "=x"(v));
     return v;
 }
 
 /* acc (rows x 16) = or += k elements of one segment. */
-LB_W4_INLINE void lb_w4_tile(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const int16_t *starts, ptrdiff_t k,
-                             ptrdiff_t chunk, int more, int32_t *acc) {
+LB_INLINE void lb_w4_tile(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const int16_t *starts, ptrdiff_t k,
+                          ptrdiff_t chunk, int more, int32_t *acc) {
     for (ptrdiff_t at = 0; at < k; at += chunk, starts += 32) {
         __m256i c[LB_W4_TILE][2];
         lb_w4_chunk(rows, a + at, stride, panel + 16 * at, starts, k - at < chunk ? k - at : chunk, c);
@@ -293,8 +292,8 @@ typedef void lb_w4_tile_fn(const uint8_t *a, ptrdiff_t stride, const int8_t *pan
                            int more, int32_t *acc);
 
 /* total (rows x 16) += `segments` segments, each scaled. */
-LB_W4_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row,
-                                    int32_t first, int32_t last, const float *scales, float *total) {
+LB_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row,
+                                 int32_t first, int32_t last, const float *scales, float *total) {
     const uint8_t *a = s->a + row * s->stride + first * p->cut.stride;
     const int8_t *panel = s->panel;
     const int16_t *starts = s->starts;
@@ -336,8 +335,8 @@ LB_W4_INLINE void lb_w4_tile_blocks(const int rows, lb_w4_tile_fn *tile, const l
     }
 
 /* acc += `groups` groups of a packed panel, for few rows: nibbles (unsigned) times x (signed). `weights` += the nibbles alone. */
-LB_W4_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, const uint8_t *packed, ptrdiff_t groups,
-                            __m256i acc[LB_W4_FEW][2], const int summed, __m256i weights[2]) {
+LB_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, const uint8_t *packed, ptrdiff_t groups,
+                         __m256i acc[LB_W4_FEW][2], const int summed, __m256i weights[2]) {
     const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi8(1), words = _mm256_set1_epi16(1);
     for (ptrdiff_t g = 0; g < groups; g++, packed += LB_W4_GROUP_BYTES, a += LB_W4_GROUP) {
         __m256i c[LB_W4_FEW][2], n[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
@@ -369,8 +368,8 @@ LB_W4_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, 
 #ifndef LB_QUADS_AVX512VNNI_H
 
 /* s.acc (rows x 16) = the sums of a panel for few rows: integers of one segment, or the scaled sum of all. */
-LB_W4_INLINE void lb_w4_few_rows(const int rows, const lb_w4_product *p, const lb_w4_scratch *s, const uint8_t *packed, const float *scales,
-                                 const int summed) {
+LB_INLINE void lb_w4_few_rows(const int rows, const lb_w4_product *p, const lb_w4_scratch *s, const uint8_t *packed, const float *scales,
+                              const int summed) {
     __m256 total[LB_W4_FEW][2];
     for (int i = 0; i < rows; i++)
         total[i][0] = total[i][1] = _mm256_setzero_ps();

@@ -28,7 +28,7 @@ static inline int lb_w4_are_few(const lb_w4_product *p, ptrdiff_t rows) {
 /* ---- few rows ---- */
 
 /* Where rows are, in a register each: compilers would keep sums of the stride and each offset instead. */
-LB_W4_INLINE void lb_w4_rows_at(const int rows, const lb_w4_scratch *s, ptrdiff_t row, const uint8_t *a[]) {
+LB_INLINE void lb_w4_rows_at(const int rows, const lb_w4_scratch *s, ptrdiff_t row, const uint8_t *a[]) {
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++) {
         a[i] = s->a + (row + i) * s->stride;
@@ -38,8 +38,8 @@ LB_W4_INLINE void lb_w4_rows_at(const int rows, const lb_w4_scratch *s, ptrdiff_
 
 /* acc (rows) += `groups` (up to LB_W4_RUN) groups of a packed panel, where rows are at `a`, which moves on. Sums have `chains` parts, so
  * that products need not wait for each other. */
-LB_W4_INLINE void lb_w4_nibbles(const int rows, const int chains, const int zero, const uint8_t *a[], const uint8_t *packed,
-                                ptrdiff_t groups, __m512i z, __m512i acc[]) {
+LB_INLINE void lb_w4_nibbles(const int rows, const int chains, const int zero, const uint8_t *a[], const uint8_t *packed, ptrdiff_t groups,
+                             __m512i z, __m512i acc[]) {
     const __m512i low = _mm512_set1_epi8(15), high = _mm512_set1_epi8((char)0xF0), none = _mm512_setzero_si512();
     __m512i c[LB_W4_AT_ONCE][2][4], n[2] = {none, none};
     LB_QUADS_UNROLL
@@ -83,8 +83,8 @@ LB_W4_INLINE void lb_w4_nibbles(const int rows, const int chains, const int zero
 }
 
 /* acc of rows from `row` on = the integers of a panel with one segment. */
-LB_W4_INLINE void lb_w4_few_sums(const int rows, const int zero, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row,
-                                 const uint8_t *packed) {
+LB_INLINE void lb_w4_few_sums(const int rows, const int zero, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row,
+                              const uint8_t *packed) {
     const uint8_t *a[LB_W4_AT_ONCE];
     const __m512i z = _mm512_set1_epi8((char)p->x_zero);
     __m512i acc[LB_W4_AT_ONCE];
@@ -100,8 +100,8 @@ LB_W4_INLINE void lb_w4_few_sums(const int rows, const int zero, const lb_w4_pro
 }
 
 /* The same with several: their scaled sum; `group`: segments are groups. */
-LB_W4_INLINE void lb_w4_few_totals(const int rows, const int zero, const int group, const lb_w4_product *p, const lb_w4_scratch *s,
-                                   ptrdiff_t row, const uint8_t *packed, const float *scales) {
+LB_INLINE void lb_w4_few_totals(const int rows, const int zero, const int group, const lb_w4_product *p, const lb_w4_scratch *s,
+                                ptrdiff_t row, const uint8_t *packed, const float *scales) {
     const uint8_t *a[LB_W4_AT_ONCE];
     const int32_t *start = s->sums + row;
     const __m512i z = _mm512_set1_epi8((char)p->x_zero);
@@ -166,8 +166,8 @@ LB_W4_FEW_OF(8)
 typedef void lb_w4_few_fn(const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t row, const uint8_t *packed, const float *scales);
 
 /* acc of all rows: as many passes over a panel as rows need, about as many in each. */
-LB_W4_INLINE void lb_w4_few(const int blocks, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed,
-                            const float *scales) {
+LB_INLINE void lb_w4_few(const int blocks, const lb_w4_product *p, const lb_w4_scratch *s, ptrdiff_t rows, const uint8_t *packed,
+                         const float *scales) {
     lb_w4_few_fn *const channels[] = {lb_w4_channels1, lb_w4_channels2, lb_w4_channels3, lb_w4_channels4,
                                       lb_w4_channels5, lb_w4_channels6, lb_w4_channels7, lb_w4_channels8};
     for (ptrdiff_t row = 0, passes = (rows + LB_W4_AT_ONCE - 1) / LB_W4_AT_ONCE; passes; passes--) {
@@ -211,8 +211,8 @@ typedef struct {
 } lb_w4_piece;
 
 /* acc (rows x `wide` panels) = or, if there are earlier segments, += those of a piece, scaled; `group`: segments are groups. */
-LB_W4_INLINE void lb_w4_tile(const int rows, const int wide, const int group, const lb_w4_product *p, const lb_w4_scratch *s,
-                             const lb_w4_piece *r, ptrdiff_t row) {
+LB_INLINE void lb_w4_tile(const int rows, const int wide, const int group, const lb_w4_product *p, const lb_w4_scratch *s,
+                          const lb_w4_piece *r, ptrdiff_t row) {
     const ptrdiff_t stride = s->stride;
     const uint8_t *a = s->a + row * stride + r->first * p->cut.stride;
     const int8_t *w = r->panel;
@@ -280,8 +280,8 @@ LB_W4_TILE_OF(2, 1)
 LB_W4_TILE_OF(1, 1)
 
 /* Columns n ... n + width - 1, of up to two panels, of many rows with several segments. */
-LB_W4_INLINE void lb_w4_many_segments(const lb_w4_product *p, const lb_result to, const lb_w4_scratch *s, ptrdiff_t first, ptrdiff_t rows,
-                                      ptrdiff_t n, ptrdiff_t width) {
+LB_INLINE void lb_w4_many_segments(const lb_w4_product *p, const lb_result to, const lb_w4_scratch *s, ptrdiff_t first, ptrdiff_t rows,
+                                   ptrdiff_t n, ptrdiff_t width) {
     const int wide = width > LB_W4_PANEL ? 2 : 1;
     const int32_t each = (int32_t)(p->cut.stride < LB_W4_DEPTH ? LB_W4_DEPTH / p->cut.stride : 1);
     const uint8_t *packed = p->packed + n * (p->cut.depth / 2);
@@ -326,8 +326,8 @@ LB_W4_INLINE void lb_w4_many_segments(const lb_w4_product *p, const lb_result to
 }
 
 /* The same with one segment. */
-LB_W4_INLINE void lb_w4_many_channels(const lb_w4_product *p, const lb_result to, const lb_w4_scratch *s, ptrdiff_t first, ptrdiff_t rows,
-                                      ptrdiff_t n, ptrdiff_t width) {
+LB_INLINE void lb_w4_many_channels(const lb_w4_product *p, const lb_result to, const lb_w4_scratch *s, ptrdiff_t first, ptrdiff_t rows,
+                                   ptrdiff_t n, ptrdiff_t width) {
     const int wide = width > LB_W4_PANEL ? 2 : 1;
     const ptrdiff_t deep = lb_w4_deep(&p->cut), depth = p->cut.depth;
     const uint8_t *packed = p->packed + n * (depth / 2);
@@ -357,8 +357,8 @@ LB_W4_INLINE void lb_w4_many_channels(const lb_w4_product *p, const lb_result to
 }
 
 /* Columns left ... right - 1 (left is a multiple of 16) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
-LB_W4_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, const int blocks, const lb_w4_scratch *s, ptrdiff_t first,
-                                 ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
+LB_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, const int blocks, const lb_w4_scratch *s, ptrdiff_t first,
+                              ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
     const int few = lb_w4_are_few(p, rows), one = !blocks || p->cut.segments == 1;
     for (ptrdiff_t n = left; n < right; n += few ? LB_W4_PANEL : LB_W4_TOTALS) {
         const ptrdiff_t most = few ? LB_W4_PANEL : LB_W4_TOTALS, width = right - n < most ? right - n : most;

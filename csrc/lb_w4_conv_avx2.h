@@ -36,8 +36,8 @@ static inline const int8_t *lb_w4_window(const lb_conv_w4_s8_params *p, const in
     return bytes;
 }
 
-LB_W4_INLINE void lb_w4_conv(const lb_conv_w4_s8_params *p, const lb_result to, const int8_t *x, const void *w, const int32_t *bias,
-                             const float *multiplier, void *out, void *scratch, int32_t begin, int32_t end) {
+LB_INLINE void lb_w4_conv(const lb_conv_w4_s8_params *p, const lb_result to, const int8_t *x, const void *w, const int32_t *bias,
+                          const float *multiplier, void *out, void *scratch, int32_t begin, int32_t end) {
     const int32_t k = p->kernel_h * p->kernel_w * p->in_c;
     const lb_w4_product product = {.cut = lb_w4_cut_of(k, k ? k : 1),
                                    .chunk = p->chunk,

@@ -5,7 +5,7 @@
 #include "lb_w4_avx2.h"
 
 /* 16 columns from n on of one row. */
-LB_W4_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, __m256 y[2], ptrdiff_t row, ptrdiff_t n, ptrdiff_t width) {
+LB_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, __m256 y[2], ptrdiff_t row, ptrdiff_t n, ptrdiff_t width) {
     const ptrdiff_t at = row * p->out_stride + n;
     if (to == LB_TO_F32 && width == LB_W4_PANEL)
         memcpy((float *)p->out + at, y, 2 * sizeof *y);
@@ -38,13 +38,13 @@ static inline void lb_w4_put_channels(const lb_w4_product *p, const int32_t *sum
 }
 
 /* v, or 0 in the place of NaN, as lb_round_clamp has it: sums of scaled segments may be infinities of both signs. */
-LB_W4_INLINE __m256 lb_w4_numbers(__m256 v) {
+LB_INLINE __m256 lb_w4_numbers(__m256 v) {
     return _mm256_and_ps(v, _mm256_cmp_ps(v, v, _CMP_ORD_Q));
 }
 
 /* The same from scaled sums that still want their bias, and the scale of their row if it has one and there are more segments than one. */
-LB_W4_INLINE void lb_w4_put_total(const lb_w4_product *p, const lb_result to, const float *total, const float bias[LB_W4_PANEL],
-                                  ptrdiff_t row, ptrdiff_t n, ptrdiff_t width) {
+LB_INLINE void lb_w4_put_total(const lb_w4_product *p, const lb_result to, const float *total, const float bias[LB_W4_PANEL], ptrdiff_t row,
+                               ptrdiff_t n, ptrdiff_t width) {
     __m256 y[2];
     for (int h = 0; h < 2; h++) {
         y[h] = _mm256_load_ps(total + 8 * h);
@@ -58,8 +58,8 @@ LB_W4_INLINE void lb_w4_put_total(const lb_w4_product *p, const lb_result to, co
 }
 
 /* The same from sums: integers of one segment, which are scaled in place if they have a bias of reals, or a scaled sum. */
-LB_W4_INLINE void lb_w4_finish(const lb_w4_product *p, const lb_result to, int32_t *sums, ptrdiff_t row, ptrdiff_t n, ptrdiff_t width,
-                               const int32_t start[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
+LB_INLINE void lb_w4_finish(const lb_w4_product *p, const lb_result to, int32_t *sums, ptrdiff_t row, ptrdiff_t n, ptrdiff_t width,
+                            const int32_t start[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
     __m256 y[2];
     for (int h = 0; h < 2 && (!p->real_bias || p->cut.segments == 1); h++) {
         const __m256i acc = _mm256_load_si256((const __m256i *)(const void *)(sums + 8 * h));

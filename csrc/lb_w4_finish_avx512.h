@@ -38,14 +38,14 @@ static inline lb_w4_columns lb_w4_columns_at(const lb_w4_product *p, ptrdiff_t n
     return c;
 }
 
-LB_W4_INLINE __m512 lb_w4_divided(const lb_w4_columns *c, __m512 x) {
+LB_INLINE __m512 lb_w4_divided(const lb_w4_columns *c, __m512 x) {
     x = _mm512_max_ps(_mm512_min_ps(x, c->far), _mm512_sub_ps(_mm512_setzero_ps(), c->far));
     const __m512 q = _mm512_fmadd_ps(x, c->r, _mm512_mul_ps(x, c->rest));
     return _mm512_fmadd_ps(_mm512_fnmadd_ps(q, c->d, x), c->r, q);
 }
 
 /* The first `width` of 16 results. Reals are limited before they are rounded: the limits are integers. */
-LB_W4_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, const lb_w4_columns *c, __m512 y, ptrdiff_t at, ptrdiff_t width) {
+LB_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, const lb_w4_columns *c, __m512 y, ptrdiff_t at, ptrdiff_t width) {
     if (to == LB_TO_F32) {
         if (width >= 16)
             _mm512_storeu_ps((float *)p->out + at, y);
@@ -64,8 +64,7 @@ LB_W4_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, const lb
 }
 
 /* 16 reals that have all but their scale. Sums of scaled segments may be NaN, infinities of both signs: 0, as lb_round_clamp has it. */
-LB_W4_INLINE void lb_w4_put_real(const lb_w4_product *p, const lb_result to, const lb_w4_columns *c, __m512 t, ptrdiff_t at,
-                                 ptrdiff_t width) {
+LB_INLINE void lb_w4_put_real(const lb_w4_product *p, const lb_result to, const lb_w4_columns *c, __m512 t, ptrdiff_t at, ptrdiff_t width) {
     if (to != LB_TO_F32) {
         t = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(t, t, _CMP_ORD_Q), t);
         t = c->divides ? lb_w4_divided(c, t) : _mm512_div_ps(t, c->d);
@@ -74,7 +73,7 @@ LB_W4_INLINE void lb_w4_put_real(const lb_w4_product *p, const lb_result to, con
 }
 
 /* A row of scaled sums, of one panel or two. */
-LB_W4_INLINE void lb_w4_put_totals(const lb_w4_product *p, const lb_result to, const lb_w4_columns *c, const int32_t *sums, ptrdiff_t row) {
+LB_INLINE void lb_w4_put_totals(const lb_w4_product *p, const lb_result to, const lb_w4_columns *c, const int32_t *sums, ptrdiff_t row) {
     for (int j = 0; 16 * j < c->width; j++) {
         __m512 t = _mm512_load_ps((const float *)(const void *)(sums + 16 * j));
         if (p->x_scales)
@@ -84,7 +83,7 @@ LB_W4_INLINE void lb_w4_put_totals(const lb_w4_product *p, const lb_result to, c
 }
 
 /* A row of integers of one segment. */
-LB_W4_INLINE void lb_w4_put_sums(const lb_w4_product *p, const lb_result to, const lb_w4_columns *c, const int32_t *sums, ptrdiff_t row) {
+LB_INLINE void lb_w4_put_sums(const lb_w4_product *p, const lb_result to, const lb_w4_columns *c, const int32_t *sums, ptrdiff_t row) {
     for (int j = 0; 16 * j < c->width; j++) {
         const ptrdiff_t at = row * p->out_stride + c->n + 16 * j, width = c->width - 16 * j;
         const __m512 sum = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_load_si512(sums + 16 * j), c->start[j]));

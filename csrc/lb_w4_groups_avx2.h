@@ -81,7 +81,7 @@ typedef struct {
 } lb_w4_run;
 
 /* t (rows x 16) += a run of up to three rows. */
-LB_W4_INLINE void lb_w4_some_rows(const int rows, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t row, __m256 t[LB_W4_SOME][2]) {
+LB_INLINE void lb_w4_some_rows(const int rows, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t row, __m256 t[LB_W4_SOME][2]) {
     const ptrdiff_t stride = s->stride;
     const uint8_t *a = s->a + row * stride + (ptrdiff_t)r->first * LB_W4_GROUP;
     const int8_t *panel = s->panel;
@@ -97,7 +97,7 @@ LB_W4_INLINE void lb_w4_some_rows(const int rows, const lb_w4_scratch *s, const 
 }
 
 /* 16 whole sums as words, without their zero point. */
-LB_W4_INLINE __m256i lb_w4_words(const float *total, const __m256 bias[2], const lb_divisor *by) {
+LB_INLINE __m256i lb_w4_words(const float *total, const __m256 bias[2], const lb_divisor *by) {
     const __m256 t0 = _mm256_add_ps(_mm256_load_ps(total), bias[0]), t1 = _mm256_add_ps(_mm256_load_ps(total + 8), bias[1]);
     return _mm256_packs_epi32(_mm256_cvtps_epi32(lb_divided(lb_w4_numbers(t0), by)), _mm256_cvtps_epi32(lb_divided(lb_w4_numbers(t1), by)));
 }
@@ -123,8 +123,8 @@ static inline void lb_w4_put_bytes(const lb_w4_product *p, const lb_w4_run *r, p
 
 /* Up to three rows, from `row` of s on: their sums in acc, or floats in `out`, whose rows are `step` apart. x_scales is NULL where rows
  * have none. */
-LB_W4_INLINE void lb_w4_some_groups(const int rows, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t row, const float *x_scales,
-                                    float *out, ptrdiff_t step) {
+LB_INLINE void lb_w4_some_groups(const int rows, const lb_w4_scratch *s, const lb_w4_run *r, ptrdiff_t row, const float *x_scales,
+                                 float *out, ptrdiff_t step) {
     const float *total = (const float *)(const void *)s->acc + LB_W4_PANEL * row;
     __m256 t[LB_W4_SOME][2];
     for (int j = 0; j < rows && out != total; j++) /* lines far from each other, which would else be waited for */

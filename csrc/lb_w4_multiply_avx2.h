@@ -109,8 +109,8 @@ static inline void lb_w4_few_of(const lb_w4_product *p, const lb_w4_scratch *s, 
 }
 
 /* Columns left ... right - 1 (left is a multiple of 16) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
-LB_W4_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, const int blocks, const lb_w4_scratch *s, ptrdiff_t first,
-                                 ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
+LB_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, const int blocks, const lb_w4_scratch *s, ptrdiff_t first,
+                              ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
     for (ptrdiff_t n = left; n < right; n += LB_W4_PANEL) {
         const ptrdiff_t width = right - n < LB_W4_PANEL ? right - n : LB_W4_PANEL;
         const uint8_t *packed = p->packed + n * (p->cut.depth / 2);

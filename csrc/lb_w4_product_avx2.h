@@ -9,8 +9,8 @@
 #endif
 
 /* The items of a linear layer. */
-LB_W4_INLINE void lb_w4_linear(const lb_w4_product *p, const lb_result to, const int blocks, const int8_t *x, int32_t rows,
-                               int32_t block_rows, int32_t block_columns, void *scratch, int32_t begin, int32_t end) {
+LB_INLINE void lb_w4_linear(const lb_w4_product *p, const lb_result to, const int blocks, const int8_t *x, int32_t rows, int32_t block_rows,
+                            int32_t block_columns, void *scratch, int32_t begin, int32_t end) {
     const lb_w4_scratch s = lb_w4_scratch_at(scratch, block_rows, &p->cut);
     int32_t packed = -1; /* the first of the rows in scratch */
     for (int32_t item = begin; item < end; item++) {
@@ -22,9 +22,8 @@ LB_W4_INLINE void lb_w4_linear(const lb_w4_product *p, const lb_result to, const
     }
 }
 
-LB_W4_INLINE void lb_w4_linear_channels(const lb_linear_w4_s8_params *p, const lb_result to, const int8_t *x, const void *w,
-                                        const int32_t *bias, const float *multiplier, void *out, void *scratch, int32_t begin,
-                                        int32_t end) {
+LB_INLINE void lb_w4_linear_channels(const lb_linear_w4_s8_params *p, const lb_result to, const int8_t *x, const void *w,
+                                     const int32_t *bias, const float *multiplier, void *out, void *scratch, int32_t begin, int32_t end) {
     const lb_w4_product product = {.cut = lb_w4_cut_of(p->k, p->k ? p->k : 1),
                                    .chunk = p->chunk,
                                    .packed = w,
@@ -40,9 +39,9 @@ LB_W4_INLINE void lb_w4_linear_channels(const lb_linear_w4_s8_params *p, const l
     lb_w4_linear(&product, to, 0, x, p->rows, p->block_rows, p->block_columns, scratch, begin, end);
 }
 
-LB_W4_INLINE void lb_w4_linear_blocks(const lb_linear_w4_blocks_s8_params *p, const lb_result to, const int8_t *x, const float *x_scales,
-                                      const void *w, const float *scales, const float *bias, void *out, void *scratch, int32_t begin,
-                                      int32_t end) {
+LB_INLINE void lb_w4_linear_blocks(const lb_linear_w4_blocks_s8_params *p, const lb_result to, const int8_t *x, const float *x_scales,
+                                   const void *w, const float *scales, const float *bias, void *out, void *scratch, int32_t begin,
+                                   int32_t end) {
     const lb_w4_product product = {.cut = lb_w4_cut_of(p->k, p->segment),
                                    .to = to,
                                    .chunk = p->chunk,

@@ -6,8 +6,8 @@
 #include "lb_quads_sums_vnni.h"
 
 /* acc += `groups` groups of a packed panel, for few rows: nibbles (unsigned) times x (signed). `weights` += the nibbles alone. */
-LB_W4_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, const uint8_t *packed, ptrdiff_t groups,
-                            __m256i acc[LB_W4_FEW][2], const int summed, __m256i weights[2]) {
+LB_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, const uint8_t *packed, ptrdiff_t groups,
+                         __m256i acc[LB_W4_FEW][2], const int summed, __m256i weights[2]) {
     const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi8(1);
     for (ptrdiff_t g = 0; g < groups; g++, packed += LB_W4_GROUP_BYTES, a += LB_W4_GROUP)
         LB_QUADS_UNROLL
@@ -58,8 +58,8 @@ static inline void lb_w4_one_segment(const lb_w4_product *p, const lb_w4_scratch
 }
 
 /* total (rows x 16) += `quads` quads of an unpacked segment, scaled. */
-LB_W4_INLINE void lb_w4_segment_tile(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, ptrdiff_t quads,
-                                     const int32_t start[16], const float *scales, float *total) {
+LB_INLINE void lb_w4_segment_tile(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, ptrdiff_t quads,
+                                  const int32_t start[16], const float *scales, float *total) {
     lb_vec c[LB_ROWS][2];
     LB_QUADS_UNROLL
     for (int i = 0; i < rows; i++)

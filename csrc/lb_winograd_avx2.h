@@ -8,10 +8,6 @@
 #include <immintrin.h>
 #include <stddef.h>
 
-#ifndef LB_INLINE
-#define LB_INLINE static inline __attribute__((always_inline))
-#endif
-
 /* B' of six vectors of int16, `step` apart. */
 LB_INLINE void lb_winograd_input(const __m256i *d, int step, __m256i *o, int to) {
     const __m256i five = _mm256_set1_epi16(5), d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step],

@@ -8,10 +8,6 @@
 
 #include <stddef.h>
 
-#ifndef LB_INLINE
-#define LB_INLINE static inline __attribute__((always_inline))
-#endif
-
 /* B' of six vectors of int16: the rows (4 0 -5 0 1 0) (0 4 4 -1 -1 0) (0 -4 4 1 -1 0) (0 -2 -1 2 1 0) (0 2 -1 -2 1 0) (0 4 0 -5 0 1). They
  * sum up to 0 but for the second, whose sum is 6: a zero point is seen at (1, 1) only. */
 LB_INLINE void lb_winograd_input(const __m512i d[6], __m512i *o, int to) {

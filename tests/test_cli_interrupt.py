@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -30,13 +32,33 @@ if __name__ == "__main__":
 """
 
 
+@contextmanager
+def started(folder: Path, when: str) -> Iterator[subprocess.Popen[str]]:
+    """The script in a group of its own, which ends with the test, and which may be interrupted even where a shell started the tests in the
+    background: there SIGINT is ignored, and processes inherit that."""
+    script = folder / "script.py"
+    script.write_text(SCRIPT)
+    pipe = subprocess.PIPE
+    ran = subprocess.Popen(
+        [sys.executable, str(script), when],
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        yield ran
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(ran.pid, signal.SIGKILL)
+        ran.communicate()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="a group of processes is interrupted by a POSIX signal")
 @pytest.mark.parametrize("when", ["starting", "at work"])
 def test_an_interrupt_with_workers_says_one_word_and_leaves_no_process(tmp_path: Path, when: str) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    pipe = subprocess.PIPE
-    with subprocess.Popen([sys.executable, str(script), when], stdout=pipe, stderr=pipe, text=True, start_new_session=True) as ran:
+    with started(tmp_path, when) as ran:
         assert ran.stdout is not None
         children = [int(pid) for pid in ran.stdout.readline().split()]
         os.killpg(ran.pid, signal.SIGINT)  # as a terminal does: to all of them
@@ -49,9 +71,7 @@ def test_an_interrupt_with_workers_says_one_word_and_leaves_no_process(tmp_path:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are ended by a POSIX signal")
 def test_workers_end_with_a_parent_that_was_told_to_stop(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    with subprocess.Popen([sys.executable, str(script), "at work"], stdout=subprocess.PIPE, text=True, start_new_session=True) as ran:
+    with started(tmp_path, "at work") as ran:
         assert ran.stdout is not None
         children = [int(pid) for pid in ran.stdout.readline().split()]
         os.kill(ran.pid, signal.SIGTERM)  # to the parent alone
