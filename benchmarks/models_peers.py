@@ -22,6 +22,8 @@ import numpy as np
 from models_cases import Case, Sample
 from numpy.typing import NDArray
 
+from lowbit.runtime import native
+
 Run = Callable[[Sample], NDArray[Any]]
 ALLOWED = 1.0  # dB: rounding that falls the other way here and there stays far below it, saturated sums do not
 
@@ -58,9 +60,10 @@ def lost_db(case: Case, got: NDArray[Any], meant: NDArray[Any]) -> float:
 
 
 def prepare(peer: Peer, case: Case, variant: str) -> dict[str, Any]:
-    """The variant's file, made once, and the note beside it: `lost` dB, or `failed` with the peer's own words."""
+    """The variant's file and the note beside it, which is of a CPU's instructions (products saturate on AVX2 that do not on VNNI): `lost`
+    dB, or `failed` with the peer's own words. Made once."""
     path = peer.path(case, variant)
-    note = path.with_name(path.name + ".json")
+    note = path.with_name(f"{path.name}.{native.best('linear_s8').isa}.json")
     if not note.is_file():
         found: dict[str, Any] = {"lost": None}
         try:
