@@ -21,12 +21,11 @@ typedef struct {
     ptrdiff_t step, apart, ahead;
 } lb_tile_b;
 
-/* Panels of depth k for the tile-th tile of rows. The first two bring what the next two panels hold: weights that come from memory do so
- * while all tiles are computed, not before the first alone. */
+/* Panels of depth k for the tile-th tile of rows. The first tiles, one for each panel of a tile, bring what the next panels hold: weights
+ * that come from memory do so while all tiles are computed, not before the first alone. */
 static inline lb_tile_b lb_panels_of(ptrdiff_t k, int32_t tile) {
-    if (LB_LANES < LB_PANEL)
-        return (lb_tile_b){LB_PANEL, LB_LANES, 0};
-    return (lb_tile_b){LB_PANEL, LB_PANEL * k, tile < 2 ? (2 + tile) * LB_PANEL * k : 0};
+    enum { PANELS = LB_TILE_COLUMNS / LB_PANEL };
+    return (lb_tile_b){LB_PANEL, PANELS == 1 ? LB_LANES : LB_PANEL * k, tile < PANELS ? (PANELS + tile) * LB_PANEL * k : 0};
 }
 
 /* How many rows each tile has, so that tiles of at most `most` are alike. */
@@ -67,8 +66,7 @@ __attribute__((always_inline)) static inline const float *lb_tile_f32_run(const 
                                                                           lb_v s[][2]) {
     for (const ptrdiff_t end = k + count; k != end; k++, b += to.step) {
         __asm__("" : "+r"(k)); /* else the compiler makes a pointer more for each row, which have no registers */
-        if (LB_LANES == LB_PANEL)
-            _mm_prefetch((const char *)((uintptr_t)b + sizeof *b * (size_t)to.ahead), _MM_HINT_T1); /* a number: it may lead behind b */
+        _mm_prefetch((const char *)((uintptr_t)b + sizeof *b * (size_t)to.ahead), _MM_HINT_T1); /* a number: it may lead behind b */
         const lb_v b0 = lb_v_load(b), b1 = vectors == 2 ? lb_v_load(b + to.apart) : b0;
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++) {
