@@ -22,6 +22,7 @@
 
 #define CHAIN(name, code, products)                                                                                                        \
     double name(int64_t count) {                                                                                                           \
+        __asm__ volatile("vzeroall" ::: ALL); /* what was there before may be floats that take an assist each */                           \
         for (int64_t i = 0; i < count; i++)                                                                                                \
             __asm__ volatile(code ::: ALL);                                                                                                \
         return (double)count * (products);                                                                                                 \

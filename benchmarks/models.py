@@ -144,7 +144,9 @@ def machine(args: argparse.Namespace) -> dict[str, Any]:
 
     hw = Hardware.detect()
     versions = {name: PEERS[name].version for name in args.against}
-    found = {"cpu": hw.cpu, "cpus": hw.usable_cpus, "isa": native.best("linear_s8").isa, "load": hw.load}
+    found: dict[str, Any] = {"cpu": hw.cpu, "cpus": hw.usable_cpus, "isa": native.best("linear_s8").isa, "load": hw.load}
+    if "only_avx2" in os.environ.get("LD_PRELOAD", ""):
+        found["only"] = "avx2"
     return found | {"python": platform.python_version(), "peers": versions}
 
 

@@ -1,6 +1,7 @@
 """A page of what models.py measured on one machine: `python benchmarks/models_page.py run.json [more.json …] > docs/speed.md`.
 
-docs/speed.md is of a CPU with AVX2, docs/speed-avx512.md of one with AVX-512-VNNI."""
+docs/speed.md is of a CPU with AVX2, docs/speed-avx512.md of one with AVX-512-VNNI, docs/speed-only-avx2.md of the latter with all engines
+on AVX2 (only_avx2.py)."""
 
 from __future__ import annotations
 
@@ -36,8 +37,12 @@ COLUMNS = (
     "fastest fp32",
     RATIO,
 )
-TITLES = {"avx2": "Speed on the CPU", "avx512vnni": "Speed on a CPU with AVX-512-VNNI"}
-OTHERS = {"avx2": "CPUs with AVX-512-VNNI: [speed-avx512.md](speed-avx512.md).", "avx512vnni": "CPUs with AVX2: [speed.md](speed.md)."}
+TITLES = {"avx2": "Speed on the CPU", "avx512vnni": "Speed on a CPU with AVX-512-VNNI", "only avx2": "Speed on a second CPU with AVX2"}
+PAGES = {
+    "avx2": "a CPU with AVX2: [speed.md](speed.md)",
+    "only avx2": "another: [speed-only-avx2.md](speed-only-avx2.md)",
+    "avx512vnni": "with AVX-512-VNNI: [speed-avx512.md](speed-avx512.md)",
+}
 HEAD = """
 Made by `python benchmarks/models.py --threads 1,2 --json run.json` and `python benchmarks/models_page.py run.json`. Whole networks at
 batch 1 (where no other is named), every engine in turns in one process pinned to as many CPUs as it has threads, the least time of all
@@ -60,7 +65,11 @@ vpdpbusd, which its peers have, too: Winograd on large images (1.2 of that peak)
 (70 %) are what is left. Weights of four bits have no faster multiplication here: with many rows they are multiplied as bytes, with the
 same bits, and are faster only where few rows wait for weights from memory.
 """
-FEET = {"avx2": AVX2, "avx512vnni": AVX512}
+ONLY_AVX2 = """
+This is a CPU with AVX-512-VNNI whose CPUID named nothing beyond AVX2, to every engine (`python benchmarks/only_avx2.py
+benchmarks/models.py --threads 1,2 --json run.json`).
+"""
+FEET = {"avx2": AVX2, "avx512vnni": AVX512, "only avx2": ONLY_AVX2}
 
 
 def least(rows: list[Row], *, right: bool = False) -> Row | None:
@@ -123,16 +132,16 @@ def page(files: list[dict[str, Any]]) -> str:
     rows.sort(key=lambda r: list(LABELS).index(r["model"]) if r["model"] in LABELS else len(LABELS))
     machine = files[-1]["machine"]
     peers = ", ".join(f"{name} {version}" for name, version in machine["peers"].items())
-    isa = machine["isa"]
-    head = f"# {TITLES.get(isa, f'Speed on a CPU with {isa}')}\n{HEAD}"
+    kind = f"only {machine['only']}" if machine.get("only") else machine["isa"]
+    head = f"# {TITLES.get(kind, f'Speed on a CPU with {kind}')}\n{HEAD}"
     lines = [
         head,
-        f"{OTHERS[isa]}\n" if isa in OTHERS else "",
+        f"Measured on {', '.join(text for name, text in PAGES.items() if name != kind)}.\n",
         f"{machine['cpu']}, {machine['cpus']} CPUs, {machine['isa']}; {peers}. Milliseconds.",
     ]
     for threads in sorted({r["threads"] for r in rows}):
         lines += table(rows, threads)
-    return "\n".join([*lines, *goals(rows)]) + "\n" + FEET.get(isa, "")
+    return "\n".join([*lines, *goals(rows)]) + "\n" + FEET.get(kind, "")
 
 
 if __name__ == "__main__":

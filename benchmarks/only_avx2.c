@@ -3,10 +3,12 @@
 #define _GNU_SOURCE
 #include <asm/prctl.h>
 #include <cpuid.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -55,6 +57,8 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
 }
 
 __attribute__((constructor)) static void start(void) {
+    if (strncmp(program_invocation_short_name, "python", 6) != 0)
+        return;  // compilers, which a benchmark may start, handle faults themselves
     struct sigaction answer = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigaction(SIGSEGV, &answer, &before);
     if (cpuid_faults(1) != 0) {

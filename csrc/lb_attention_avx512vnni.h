@@ -137,7 +137,7 @@ LB_INLINE void lb_scores(const int panels, const lb_attention_s8_params *p, cons
 
 /* The mask, from `at` on, of 16 scores, of which `count` are there; others become -inf. */
 LB_INLINE __m512 lb_masked16(const lb_attention_s8_params *p, const void *mask, ptrdiff_t at, ptrdiff_t count, __m512 u) {
-    const __mmask16 there = lb_first_lanes(count);
+    const __mmask16 there = lb_first16(count);
     const __m512 none = _mm512_set1_ps(LB_MINUS_INFINITY);
     if (p->mask_bytes == 4) {
         const float *m = (const float *)mask + at;
@@ -198,11 +198,10 @@ LB_INLINE __m512i lb_share16(__m512 x) {
 static inline int64_t lb_limbs(const float *u, float top, uint8_t *out, ptrdiff_t stride, ptrdiff_t end) {
     const __m512 best = _mm512_set1_ps(top);
     const __m512i order = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    const __m512i lanes = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i total = _mm512_setzero_si512();
     for (ptrdiff_t j = 0; j < end; j += 16) {
         const __m512i share = lb_share16(_mm512_sub_ps(_mm512_load_ps(u + j), best));
-        const __m512i bytes = _mm512_permutexvar_epi32(lanes, _mm512_shuffle_epi8(share, order));
+        const __m512i bytes = lb_in_order(_mm512_shuffle_epi8(share, order));
         total = _mm512_add_epi32(total, share);
         _mm_store_si128((__m128i *)(void *)(out + j), _mm512_castsi512_si128(bytes));
         _mm_store_si128((__m128i *)(void *)(out + stride + j), _mm512_extracti32x4_epi32(bytes, 1));

@@ -211,4 +211,22 @@ LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *
 
 #endif
 
+#if defined __AVX512F__ || defined LB_SIMDE /* kernels of AVX-VNNI come here, too */
+
+/* Masks of the first `count` lanes, of none below 0 and of all beyond the last. */
+static inline __mmask16 lb_first16(ptrdiff_t count) {
+    return (__mmask16)(count >= 16 ? 0xFFFF : count <= 0 ? 0 : (1u << count) - 1);
+}
+
+static inline __mmask64 lb_first64(ptrdiff_t count) {
+    return count >= 64 ? ~(__mmask64)0 : count <= 0 ? 0 : ((__mmask64)1 << count) - 1;
+}
+
+/* Groups of four bytes as packing leaves four vectors, which works within 128 bits, one behind the other. */
+static inline __m512i lb_in_order(__m512i packed) {
+    return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), packed);
+}
+
+#endif
+
 #endif

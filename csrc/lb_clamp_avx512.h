@@ -10,16 +10,15 @@
 
 typedef struct {
     __m512 most; /* above 2^31 conversion would give INT_MIN; below it gives that, as it should */
-    __m512i zero_point, lo, hi, order;
+    __m512i zero_point, lo, hi;
 } lb_clamp64;
 
 LB_INLINE lb_clamp64 lb_clamp64_of(int32_t zero_point, int32_t lo, int32_t hi) {
     return (lb_clamp64){_mm512_set1_ps(1073741824.0f), _mm512_set1_epi16((int16_t)zero_point), _mm512_set1_epi8((char)lo),
-                        _mm512_set1_epi8((char)hi), _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)};
+                        _mm512_set1_epi8((char)hi)};
 }
 
-/* Four times 16 accumulators times multipliers, of which there are `wide` vectors in turn; rounded and clamped, one behind the other.
- * Packing works within 128 bits, so the dwords are put in order at the end. */
+/* Four times 16 accumulators times multipliers, of which there are `wide` vectors in turn; rounded and clamped, one behind the other. */
 LB_INLINE __m512i lb_requantize64(const int wide, const __m512i acc[4], const __m512 *multiplier, const lb_clamp64 *c) {
     __m512i q[4];
     LB_UNROLL
@@ -28,7 +27,7 @@ LB_INLINE __m512i lb_requantize64(const int wide, const __m512i acc[4], const __
     const __m512i below = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), c->zero_point);
     const __m512i above = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), c->zero_point);
     const __m512i bytes = _mm512_max_epi8(_mm512_min_epi8(_mm512_packs_epi16(below, above), c->hi), c->lo);
-    return _mm512_permutexvar_epi32(c->order, bytes);
+    return lb_in_order(bytes);
 }
 
 /* 4 / wide pixels of 16 * wide channels, of which the first `many` pixels, and channels as the mask says, are stored. */
@@ -48,11 +47,6 @@ LB_INLINE void lb_store_pixels(const int wide, __m512i bytes, int8_t *out, ptrdi
         if (many > 3)
             _mm_mask_storeu_epi8(out + 3 * stride, (__mmask16)exist, _mm512_extracti32x4_epi32(bytes, 3));
     }
-}
-
-/* A mask of the first `count` (0 ... 64) channels. */
-LB_INLINE __mmask64 lb_first64(int32_t count) {
-    return count >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
 }
 
 #endif

@@ -27,16 +27,12 @@ typedef __m512 lb_v;
 #define lb_v_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
 
 /* The first n of 1 ... LB_LANES. */
-static inline __mmask16 lb_v_mask(int32_t n) {
-    return (__mmask16)(0xFFFFu >> (16 - n));
-}
-
 static inline void lb_v_put(float *to, lb_v v, int32_t n) {
-    _mm512_mask_storeu_ps(to, lb_v_mask(n), v);
+    _mm512_mask_storeu_ps(to, lb_first16(n), v);
 }
 
 static inline lb_v lb_v_get(const float *from, int32_t n, float other) {
-    const __mmask16 there = lb_v_mask(n);
+    const __mmask16 there = lb_first16(n);
     return _mm512_mask_blend_ps(there, _mm512_set1_ps(other), _mm512_maskz_loadu_ps(there, from));
 }
 

@@ -33,10 +33,10 @@ static inline __m512i lb_widened16(const void *x, const int32_t bytes, ptrdiff_t
     if (bytes == 1)
         return _mm512_cvtepi8_epi32(count >= 16
                                         ? _mm_loadu_si128((const __m128i *)(const void *)((const int8_t *)x + at))
-                                        : _mm512_castsi512_si128(_mm512_maskz_loadu_epi8(lb_first_lanes(count), (const int8_t *)x + at)));
+                                        : _mm512_castsi512_si128(_mm512_maskz_loadu_epi8(lb_first16(count), (const int8_t *)x + at)));
     return _mm512_cvtepi16_epi32(count >= 16
                                      ? _mm256_loadu_si256((const __m256i *)(const void *)((const int16_t *)x + at))
-                                     : _mm512_castsi512_si256(_mm512_maskz_loadu_epi16(lb_first_lanes(count), (const int16_t *)x + at)));
+                                     : _mm512_castsi512_si256(_mm512_maskz_loadu_epi16(lb_first16(count), (const int16_t *)x + at)));
 }
 
 /* Sixteen elements of a set with the moments m. */
@@ -51,7 +51,7 @@ static inline __attribute__((always_inline)) void lb_norm_run(const lb_norm_s8_p
     const __m512i zero = _mm512_set1_epi32(p->x_zero);
     for (ptrdiff_t i = 0; i < count; i += 16) {
         const ptrdiff_t left = count - i;
-        const __mmask16 there = lb_first_lanes(left);
+        const __mmask16 there = lb_first16(left);
         const __m512 y = lb_normed16(lb_widened16(x, bytes, at + i, left), zero, m);
         const __m512 g = same ? _mm512_set1_ps(*gain) : _mm512_maskz_loadu_ps(there, gain + i);
         __m512 v = _mm512_mul_ps(y, g);

@@ -19,11 +19,6 @@ static inline lb_target16 lb_target16_of(int32_t bytes, int32_t zero_point, int3
     return (lb_target16){least, most, _mm512_max_ps(_mm512_setzero_ps(), least), _mm512_set1_epi32(zero_point), bytes};
 }
 
-/* The lanes of a vector of which the first `count` are there. */
-static inline __mmask16 lb_first_lanes(ptrdiff_t count) {
-    return (__mmask16)(count >= 16 ? 0xFFFF : (1u << count) - 1);
-}
-
 /* Sixteen int32 within lo ... hi. */
 static inline __m512i lb_rounded16(__m512 v, const lb_target16 *t) {
     v = _mm512_mask_max_ps(t->none, _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q), v, t->least);
@@ -32,7 +27,7 @@ static inline __m512i lb_rounded16(__m512 v, const lb_target16 *t) {
 
 /* The first `count` (1 or more) of v as elements at, at + 1, ... of out. */
 static inline void lb_put16(void *out, ptrdiff_t at, __m512 v, ptrdiff_t count, const lb_target16 *t) {
-    const __mmask16 there = lb_first_lanes(count);
+    const __mmask16 there = lb_first16(count);
     if (t->bytes == 4) {
         _mm512_mask_storeu_ps((float *)out + at, there, v);
         return;

@@ -8,14 +8,9 @@ LB_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
     for (; n >= 64; n -= 64, from += 64, to += 64)
         _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_loadu_si512(from), flip));
     if (n > 0) {
-        const uint64_t some = ~(uint64_t)0 >> (64 - n);
+        const __mmask64 some = lb_first64(n);
         _mm512_mask_storeu_epi8(to, some, _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, from), flip));
     }
-}
-
-/* The first `width` of 16 lanes. */
-LB_INLINE __mmask16 lb_quads_lanes(ptrdiff_t width) {
-    return (__mmask16)(width >= 16 ? 0xFFFF : width <= 0 ? 0 : (1 << width) - 1);
 }
 
 static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, ptrdiff_t width, lb_quads_columns *c) {
@@ -23,7 +18,7 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
     const __m512i zero = _mm512_set1_epi32(p->x_zero + 128), below = _mm512_set1_epi32(0x3F7FFFFF); /* the last number before 1 */
     c->n = n, c->width = width, c->bare = p->lo == -128 && p->hi == 127;
     for (ptrdiff_t i = 0; i < width; i += 16) {
-        const __mmask16 lanes = lb_quads_lanes(width - i);
+        const __mmask16 lanes = lb_first16(width - i);
         const __m512i m = _mm512_maskz_loadu_epi32(lanes, p->multiplier + n + i);
         const __m512i bias = p->bias ? _mm512_maskz_loadu_epi32(lanes, p->bias + n + i) : _mm512_setzero_si512();
         _mm512_store_si512(c->start + i, _mm512_sub_epi32(bias, _mm512_mullo_epi32(zero, _mm512_load_si512(sums + i))));
@@ -32,9 +27,8 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
     }
 }
 
-/* Four vectors of accumulators as 64 bytes. Packing works within 128 bits, so that each four bytes are put in their place at the end. */
+/* Four vectors of accumulators as 64 bytes. */
 LB_INLINE __m512i lb_quads_bytes64(const int bare, const __m512i acc[4], const __m512 m[4], const lb_quads_product *p) {
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i zero_point = _mm512_set1_epi16((int16_t)p->y_zero);
     __m512i q[4];
     LB_QUADS_UNROLL
@@ -44,14 +38,14 @@ LB_INLINE __m512i lb_quads_bytes64(const int bare, const __m512i acc[4], const _
     }
     const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero_point);
     const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero_point);
-    const __m512i bytes = _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high));
+    const __m512i bytes = lb_in_order(_mm512_packs_epi16(low, high));
     return bare ? bytes : _mm512_min_epi8(_mm512_max_epi8(bytes, _mm512_set1_epi8((char)p->lo)), _mm512_set1_epi8((char)p->hi));
 }
 
 /* Bytes of `wide` vectors: of one row, two or four. */
 LB_INLINE void lb_quads_finish_s8(const int bare, const int rows, const int wide, const lb_quads_product *p, const lb_quads_columns *c,
                                   ptrdiff_t row, const __m512i *acc) {
-    const uint64_t some = ~(uint64_t)0 >> (64 - c->width);
+    const __mmask64 some = lb_first64(c->width);
     const int whole = c->width == 16 * wide, each = 4 / wide;
     int8_t *out = (int8_t *)p->out + row * p->out_stride + c->n;
     __m512 m[4];
@@ -105,7 +99,7 @@ LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_pr
         for (int j = 0; j < wide; j++) {
             const ptrdiff_t at = (row + i) * p->out_stride + c->n + 16 * j, width = c->width - 16 * j;
             const __m512i sum = acc[i * wide + j];
-            const __mmask16 lanes = lb_quads_lanes(width);
+            const __mmask16 lanes = lb_first16(width);
             const __m512 m = _mm512_load_ps(c->m + 16 * j), real = _mm512_cvtepi32_ps(sum);
             if (to == LB_QUADS_F32)
                 _mm512_mask_storeu_ps((float *)p->out + at, lanes, _mm512_mul_ps(real, m));

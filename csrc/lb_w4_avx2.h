@@ -30,6 +30,7 @@ enum {
 enum { LB_W4_FEW = 16, LB_W4_FEW_CHANNELS = 64, LB_W4_WIDE = 2 }; /* of one segment more rows are few */
 #else
 enum { LB_W4_FEW = 4, LB_W4_WIDE = 1 }; /* rows that are few, panels that are unpacked at once */
+enum { LB_W4_STREAM = 2048 };           /* bytes of weights that are asked for before they are read */
 #endif
 
 typedef int32_t __attribute__((may_alias)) lb_w4_dword;
@@ -342,6 +343,8 @@ LB_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, con
         __m256i c[LB_W4_FEW][2], n[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
         for (int i = 0; i < rows; i++)
             c[i][0] = c[i][1] = _mm256_setzero_si256();
+        for (int s = 0; s < 4; s++) /* memory's own guess is too late; numbers, as it may lie behind the last */
+            _mm_prefetch((const char *)((uintptr_t)packed + LB_W4_STREAM + 64 * (uintptr_t)s), _MM_HINT_T0);
         for (int s = 0; s < 4; s++)
             for (int h = 0; h < 2; h++) {
                 const __m256i v = _mm256_load_si256((const __m256i *)(const void *)(packed + 64 * s + 32 * h));

@@ -29,7 +29,7 @@ static inline lb_w4_columns lb_w4_columns_at(const lb_w4_product *p, ptrdiff_t n
                        .zero = _mm512_set1_epi32(p->y_zero)};
     for (int j = 0; j < 2; j++) {
         const ptrdiff_t some = width - 16 * j, at = n + 16 * j;
-        const __mmask16 mask = (__mmask16)(some >= 16 ? 0xFFFF : some > 0 ? (1 << some) - 1 : 0);
+        const __mmask16 mask = lb_first16(some);
         const __m512i sum = start ? _mm512_load_si512(start + 16 * j) : _mm512_setzero_si512();
         c.start[j] = p->bias ? _mm512_add_epi32(sum, _mm512_maskz_loadu_epi32(mask, p->bias + at)) : sum;
         c.bias[j] = p->real_bias ? _mm512_maskz_loadu_ps(mask, p->real_bias + at) : _mm512_setzero_ps();
@@ -50,7 +50,7 @@ LB_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, const lb_w4
         if (width >= 16)
             _mm512_storeu_ps((float *)p->out + at, y);
         else
-            _mm512_mask_storeu_ps((float *)p->out + at, (__mmask16)((1 << width) - 1), y);
+            _mm512_mask_storeu_ps((float *)p->out + at, lb_first16(width), y);
         return;
     }
     const __m512i q = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(y, c->least), c->most)), c->zero);

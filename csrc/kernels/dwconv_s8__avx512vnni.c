@@ -50,7 +50,7 @@ typedef struct {
 
 /* The first bytes of as many as a pixel has in a vector: those of the block's channels. */
 INLINE uint64_t channels_of(const state *s) {
-    return ~(uint64_t)0 >> (BLOCK - s->width);
+    return lb_first64(s->width);
 }
 
 /* The first `count` pixels of the vector's, if any, or fewer channels than it has room for. */

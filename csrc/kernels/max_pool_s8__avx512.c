@@ -6,7 +6,7 @@ lb_max_pool_s8_fn lb_max_pool_s8__avx512;
 
 static inline void lb_most(const int8_t *image, ptrdiff_t from, ptrdiff_t down, ptrdiff_t across, lb_taps rows, lb_taps columns, int8_t *to,
                            int32_t count) {
-    const __mmask64 those = ~(uint64_t)0 >> (64 - count);
+    const __mmask64 those = lb_first64(count);
     __m512i most = _mm512_set1_epi8(-128);
     for (int32_t i = rows.first; i < rows.last; i++)
         for (int32_t j = columns.first; j < columns.last; j++) {

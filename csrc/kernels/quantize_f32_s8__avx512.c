@@ -36,7 +36,7 @@ static inline __m512i quantize64(const float *x, const lanes *c) {
         }
     const __m512i low = _mm512_packs_epi32(q[0], q[1]), high = _mm512_packs_epi32(q[2], q[3]);
     const __m512i bytes = _mm512_packs_epi16(_mm512_adds_epi16(low, c->zero_point), _mm512_adds_epi16(high, c->zero_point));
-    return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), bytes);
+    return lb_in_order(bytes);
 }
 
 void lb_quantize_f32_s8__avx512(const lb_quantize_f32_s8_params *p, const float *x, int8_t *out, int32_t begin, int32_t end) {

@@ -9,7 +9,7 @@ lb_quantize_rows_f32_s8_fn lb_quantize_rows_f32_s8__avx512;
 static inline __attribute__((always_inline)) void load64(const float *x, const int whole, int32_t size, __m512 v[4]) {
     for (int i = 0; i < 4; i++) {
         const int32_t left = size - 16 * i;
-        const __mmask16 lanes = (__mmask16)(left >= 16 ? 0xFFFF : left > 0 ? (1 << left) - 1 : 0);
+        const __mmask16 lanes = lb_first16(left);
         v[i] = whole ? _mm512_loadu_ps(x + 16 * i) : _mm512_maskz_loadu_ps(lanes, x + 16 * i);
     }
 }
@@ -47,8 +47,7 @@ static inline __attribute__((always_inline)) uint32_t largest_bits(const float *
 
 /* Four vectors of integers within -127 ... 127 as bytes. */
 static inline __m512i bytes_of(const __m512i q[4]) {
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    return _mm512_permutexvar_epi32(order, _mm512_packs_epi16(_mm512_packs_epi32(q[0], q[1]), _mm512_packs_epi32(q[2], q[3])));
+    return lb_in_order(_mm512_packs_epi16(_mm512_packs_epi32(q[0], q[1]), _mm512_packs_epi32(q[2], q[3])));
 }
 
 /* 64 elements by division; NaN gives 0. */

@@ -34,7 +34,7 @@ static void widen(const strip *s, const int8_t *from, int32_t x_zero, uint8_t *t
         return;
     to += s->first;
     for (ptrdiff_t i = 0; i < s->width; i += 64) {
-        const __mmask64 some = lb_first64(s->width - i < 64 ? (int32_t)(s->width - i) : 64);
+        const __mmask64 some = lb_first64(s->width - i);
         _mm512_mask_storeu_epi8(to + i, some, _mm512_xor_si512(_mm512_maskz_loadu_epi8(some, from + i), sign));
     }
     memset(to + s->width, x_zero + 128, (size_t)(s->pitch - s->first - s->width));

@@ -22,7 +22,7 @@ BLOCK = 0.02  # seconds that a way runs at a stretch
 LEAST, MOST = 3, 40  # and how often at least and at most: a core that is shared with others is slow for a second now and then
 SECONDS, RUNS = 0.2, 5  # that candidates are timed for, and how often each at least
 NOTICEABLE = 1.05  # times another time: less is noise
-PAUSE = 0.003  # seconds in which threads of the way before go to sleep
+PAUSE, LONGEST = 0.003, 0.25  # seconds in which threads of the way before go to sleep, and for which that is waited for
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,21 @@ def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
         for name, run in ways.items():
             if at >= SLOW_ROUNDS and min(seconds[name]) > SLOW:
                 continue
-            time.sleep(PAUSE)
+            settle()
             once = timed(run)
             runs = max(LEAST if once < SLOW else 1, min(MOST, int(BLOCK / max(once, 1e-9))))
             seconds[name] += [timed(run) for _ in range(runs)]
     return {name: Timing(tuple(1e3 * s for s in found)) for name, found in seconds.items()}
+
+
+def settle() -> None:
+    """Waits until threads of the way before sleep: some engines' wait for more work on the CPU, LiteRT's for 50 ms."""
+    begun = time.perf_counter()
+    while True:
+        used = time.process_time()
+        time.sleep(PAUSE)
+        if time.process_time() - used < PAUSE / 10 or time.perf_counter() - begun > LONGEST:
+            return
 
 
 def least_in_turns(ways: Sequence[Callable[[], object]]) -> list[float]:
