@@ -70,7 +70,7 @@ This is a CPU with AVX-512-VNNI whose CPUID named nothing beyond AVX2, to every 
 benchmarks/models.py --threads 1,2 --json run.json`). ResNet-50 in w4a8 takes 0.65 to 0.66 on one thread and 0.61 to 0.66 on two from run to
 run, the batch of 64 0.89 to 0.90, the LSTM 0.72 to 0.75 and 0.67 to 0.72. By `session.profile`, the LSTM's head runs at 106 GMAC/s of the
 107 that its chain has in registers, the products of its inputs at 102 and its recurrence at 74. Were all of them at that peak, it would
-take 0.65 of ONNX Runtime's time, whose products saturate.
+take 0.65 of ONNX Runtime's time.
 """
 FEET = {"avx2": AVX2, "avx512vnni": AVX512, "only avx2": ONLY_AVX2}
 

@@ -48,7 +48,8 @@ class Peer:
             return None
 
     def path(self, case: Case, variant: str) -> Path:
-        return case.folder / f"{self.name}-{self.version}-{variant}{self.suffix}"
+        """Of the CPU's instructions: what is calibrated by other kernels is another file."""
+        return case.folder / f"{self.name}-{self.version}-{native.isas_on_this_cpu()[-1]}-{variant}{self.suffix}"
 
 
 def lost_db(case: Case, got: NDArray[Any], meant: NDArray[Any]) -> float:
@@ -60,10 +61,9 @@ def lost_db(case: Case, got: NDArray[Any], meant: NDArray[Any]) -> float:
 
 
 def prepare(peer: Peer, case: Case, variant: str) -> dict[str, Any]:
-    """The variant's file and the note beside it, which is of a CPU's instructions (products saturate on AVX2 that do not on VNNI): `lost`
-    dB, or `failed` with the peer's own words. Made once."""
+    """The variant's file, made once, and the note beside it: `lost` dB, or `failed` with the peer's own words."""
     path = peer.path(case, variant)
-    note = path.with_name(f"{path.name}.{native.best('linear_s8').isa}.json")
+    note = path.with_name(path.name + ".json")
     if not note.is_file():
         found: dict[str, Any] = {"lost": None}
         try:

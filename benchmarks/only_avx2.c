@@ -21,7 +21,7 @@ static long cpuid_faults(int wanted) {
     return syscall(SYS_arch_prctl, ARCH_SET_CPUID, !wanted);
 }
 
-/// What is cleared: AVX-512 in all its parts, AMX, AVX-VNNI and what came after it, GFNI, and the register states of these.
+/// What is cleared: AVX-512 in all its parts, AMX, AVX-VNNI and what came after it, APX, GFNI, and the register states of these.
 static void hide(uint32_t leaf, uint32_t part, uint32_t r[REGISTERS]) {
     if (leaf == 7 && part == 0) {
         r[B] &= ~(BIT(16) | BIT(17) | BIT(21) | BIT(26) | BIT(27) | BIT(28) | BIT(30) | BIT(31));
@@ -29,7 +29,7 @@ static void hide(uint32_t leaf, uint32_t part, uint32_t r[REGISTERS]) {
         r[D] &= ~(BIT(2) | BIT(3) | BIT(8) | BIT(22) | BIT(23) | BIT(24) | BIT(25));
     } else if (leaf == 7 && part == 1) {
         r[A] &= ~(BIT(4) | BIT(5) | BIT(21) | BIT(23));
-        r[D] &= ~(BIT(4) | BIT(5) | BIT(8) | BIT(10) | BIT(19));
+        r[D] &= ~(BIT(4) | BIT(5) | BIT(8) | BIT(10) | BIT(19) | BIT(21));
     } else if (leaf == 13 && part == 0) {
         r[A] &= BIT(0) | BIT(1) | BIT(2);
     } else if (leaf == 0x1D || leaf == 0x1E || leaf == 0x24) {

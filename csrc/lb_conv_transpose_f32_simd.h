@@ -73,7 +73,7 @@ void LB_SIMD(conv_transpose_f32)(const lb_conv_transpose_f32_params *p, const fl
                         const lb_tile_end e = {bias + channel, p->lo, p->hi};
                         const float *panel = (const float *)w + g * group_size + j * k + (ptrdiff_t)before * depth * LB_PANEL;
                         const ptrdiff_t at = ((ptrdiff_t)item * p->out_w + start) * p->out_c + first * next + channel;
-                        lb_tile_f32(rows, least(n - j, LB_TILE_COLUMNS), pointers, high * wide, depth, panel, lb_panels_of(k, 2), &e,
+                        lb_tile_f32(rows, least(n - j, LB_TILE_COLUMNS), pointers, high * wide, depth, panel, lb_panels_of(k, LB_LATER), &e,
                                     out + at, next);
                     }
                 }

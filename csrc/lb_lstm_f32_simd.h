@@ -28,7 +28,7 @@ void LB_SIMD(lstm_f32)(const lb_lstm_f32_params *p, const float *x, const void *
                 for (int32_t j = 0; j < 4 * n; j += LB_TILE_COLUMNS) {
                     const lb_tile_end e = {none, -LB_INFINITY, LB_INFINITY};
                     lb_tile_f32(b.rows, 4 * n - j < LB_TILE_COLUMNS ? 4 * n - j : LB_TILE_COLUMNS, state, 1, n, rd + (ptrdiff_t)j * n,
-                                lb_panels_of(n, 2), &e, u + j, 4 * n);
+                                lb_panels_of(n, LB_LATER), &e, u + j, 4 * n);
                 }
                 for (int32_t row = 0; row < b.rows; row++) {
                     const float *zi = z + (ptrdiff_t)(s * b.rows + row) * 4 * n, *ui = u + row * 4 * n;

@@ -4,6 +4,8 @@
 #ifndef LB_QUADS_NEON_H
 #define LB_QUADS_NEON_H
 
+#include "lb_unroll.h"
+
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,6 +68,5 @@ LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, 
 }
 
 #include "lb_quads_arm.h"
-#include "lb_unroll.h"
 
 #endif

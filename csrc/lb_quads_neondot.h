@@ -3,6 +3,8 @@
 #ifndef LB_QUADS_NEONDOT_H
 #define LB_QUADS_NEONDOT_H
 
+#include "lb_unroll.h"
+
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -60,6 +62,5 @@ LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, 
 }
 
 #include "lb_quads_arm.h"
-#include "lb_unroll.h"
 
 #endif

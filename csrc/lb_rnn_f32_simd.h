@@ -10,8 +10,8 @@
 static inline void lb_rnn_times(const float *const *a, int32_t rows, int32_t k, const float *w, const float *bias, int32_t n, float *out) {
     for (int32_t j = 0; j < n; j += LB_TILE_COLUMNS) {
         const lb_tile_end e = {bias + j, -LB_INFINITY, LB_INFINITY};
-        lb_tile_f32(rows, n - j < LB_TILE_COLUMNS ? n - j : LB_TILE_COLUMNS, a, 1, k, w + (ptrdiff_t)j * k, lb_panels_of(k, 2), &e, out + j,
-                    n);
+        lb_tile_f32(rows, n - j < LB_TILE_COLUMNS ? n - j : LB_TILE_COLUMNS, a, 1, k, w + (ptrdiff_t)j * k, lb_panels_of(k, LB_LATER), &e,
+                    out + j, n);
     }
 }
 
@@ -28,7 +28,7 @@ static inline void lb_rnn_inputs(const lb_lstm_f32_params *p, lb_rnn_item b, int
                 a[t] = lb_rnn_input(p, b, start + at / b.rows, at % b.rows, x);
             }
             lb_tile_f32(rows, n - j < LB_TILE_COLUMNS ? n - j : LB_TILE_COLUMNS, a, 1, p->inputs, w + (ptrdiff_t)j * p->inputs,
-                        lb_panels_of(p->inputs, 2), &e, z + (ptrdiff_t)i * n + j, n);
+                        lb_panels_of(p->inputs, LB_LATER), &e, z + (ptrdiff_t)i * n + j, n);
         }
     }
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { LB_PANEL = 16, LB_TILE_COLUMNS = 2 * LB_LANES };
+enum { LB_PANEL = 16, LB_TILE_COLUMNS = 2 * LB_LANES, LB_LATER = 2 }; /* the number of a tile that brings nothing */
 
 /* What happens to a sum: the bias is added and it is clamped. */
 typedef struct {

@@ -472,7 +472,7 @@ void test_max_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_avg_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
+static void test_averages(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     for (int round = 0; round < 200; round++) {
         lb_avg_pool_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 9)};
         p.channels = channels[random_int(0, COUNT(channels) - 1)];
@@ -488,9 +488,18 @@ void test_avg_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
         fill(x, MAX_X);
         void *scratch = aligned(4 * p.channels);
         void *args[3] = {x + 1, NULL, scratch};
-        expect_same(ref, k, &p, args, 1, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), (size_t)round % 3, p.batch * p.out_h);
+        expect_same(ref, k, &p, args, 1, element * (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), element * (size_t)(round % 3),
+                    p.batch * p.out_h);
         free(scratch);
     }
+}
+
+void test_avg_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
+    test_averages(ref, k, 1);
+}
+
+void test_avg_pool_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+    test_averages(ref, k, 4);
 }
 
 /* A transpose, and with it strides of every kind: `ref` against the formula, the others against `ref`. */

@@ -18,7 +18,7 @@
     X(avg_pool_s16, test_portable) \
     X(avg_pool_s16_f32, test_portable) \
     X(avg_pool_s8, test_avg_pool_s8) \
-    X(avg_pool_s8_f32, test_portable) \
+    X(avg_pool_s8_f32, test_avg_pool_s8_f32) \
     X(cast, test_cast) \
     X(cast_int_f32, test_cast_int_f32) \
     X(ceil_f32, test_unary_f32) \

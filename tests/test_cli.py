@@ -200,6 +200,6 @@ def test_a_wrong_instruction_set_in_the_environment_stops_every_verb_but_doctor(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LOWBIT_ISA", "sse9")
-    assert main(["inspect", DEMO]) == 1
+    assert main(["inspect", DEMO]) == 2
     assert "LOWBIT_ISA=sse9 is not an instruction set of this build.\n  Try: one of ref" in capsys.readouterr().err
     assert main(["doctor", "--quick"]) == 0

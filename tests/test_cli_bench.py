@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -187,6 +188,21 @@ def test_slow_ways_run_in_two_rounds_only(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_run_that_takes_longer_than_a_stretch_is_still_repeated() -> None:
     """One run in every round would be too few to find a quiet moment of the machine."""
     assert len(in_turns({"a": lambda: time.sleep(1.1 * timing.BLOCK)}, 2)["a"].ms) == 2 * timing.LEAST
+
+
+def test_the_next_way_waits_for_threads_that_still_run_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    def spin(seconds: float) -> threading.Thread:
+        end = time.perf_counter() + seconds
+        thread = threading.Thread(target=lambda: [None for _ in iter(lambda: time.perf_counter() < end, False)])
+        thread.start()
+        return thread
+
+    spinning = spin(0.05)
+    assert timing.settle() and not spinning.is_alive()
+    monkeypatch.setattr(timing, "LONGEST", 0.02)
+    spinning = spin(0.3)
+    assert not timing.settle() and spinning.is_alive()
+    spinning.join()
 
 
 def test_candidates_run_one_by_one_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:

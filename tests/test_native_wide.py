@@ -150,6 +150,7 @@ WINDOWS = pytest.mark.parametrize(
         ((3, 2), (2, 1), (1, 0, 2, 1), True),
         ((3, 3), (1, 2), (1, 1, 1, 1), False),
         ((4,), (3,), (2, 1), True),
+        ((2, 2), (3, 3), (2, 2, 2, 2), False),  # the first windows have nothing
     ],
 )
 
@@ -184,5 +185,8 @@ def test_average_pools_that_stay_floats(window: tuple[Any, ...], given: str, tmp
     y = b.add("q_avg_pool", v, **geometry, count_include_pad=padding_counts, **ends)
     assert agrees(b, y, {"x": x})
     graph = b.finish({"y": y})
+    (want,) = run(graph, {"x": x}).values()
+    if np.isnan(want).any():  # the mean of nothing, which a self-test would not find equal to itself
+        return
     lowbit.emit_c(graph, tmp_path / "c", target="portable", samples=[{"x": x}], vectors=1, measure=False)
     assert selftest(tmp_path / "c", tmp_path / "selftest").startswith("model: 0 of ")

@@ -2,7 +2,7 @@
 
 lb_add_s8_fn lb_add_s8__avx2;
 
-static inline __m256i with_bytes(const int8_t *a, const int8_t *b, const terms *t) {
+static inline __m256i with_bytes(const int8_t *a, const int8_t *b, const lb_terms *t) {
     const __m256i x = lb_load32(a), y = lb_load32(b);
     __m256 v[4];
     for (int k = 0; k < 4; k++) {
@@ -12,7 +12,7 @@ static inline __m256i with_bytes(const int8_t *a, const int8_t *b, const terms *
     return lb_bytes32(v, t->lo, t->hi);
 }
 
-static void side_by_side(const int8_t *a, const int8_t *b, int8_t *out, int32_t count, const terms *t) {
+static void lb_add_bytes(const int8_t *a, const int8_t *b, int8_t *out, int32_t count, const lb_terms *t) {
     if (count < 32) {
         int8_t few[2][32] = {{0}};
         memcpy(few[0], a, (size_t)count), memcpy(few[1], b, (size_t)count);

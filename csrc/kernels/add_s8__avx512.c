@@ -1,5 +1,6 @@
 #include "lb_add_s8_avx2.h"
-#include "lb_clamp_avx512.h"
+#include "lb_avx512.h"
+#include "lb_unroll.h"
 
 lb_add_s8_fn lb_add_s8__avx512;
 
@@ -9,7 +10,7 @@ LB_INLINE __m512 apart16(__m512i bytes, const int part) {
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(bytes, _mm512_add_epi8(places, _mm512_set1_epi32(part << 26))));
 }
 
-static void side_by_side(const int8_t *a, const int8_t *b, int8_t *out, int32_t count, const terms *t) {
+static void lb_add_bytes(const int8_t *a, const int8_t *b, int8_t *out, int32_t count, const lb_terms *t) {
     const __m512 ma = _mm512_broadcastss_ps(_mm256_castps256_ps128(t->ma)), mb = _mm512_broadcastss_ps(_mm256_castps256_ps128(t->mb));
     const __m512 offset = _mm512_broadcastss_ps(_mm256_castps256_ps128(t->offset));
     const __m512i lo = _mm512_broadcast_i64x4(t->lo), hi = _mm512_broadcast_i64x4(t->hi);

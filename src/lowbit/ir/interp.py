@@ -61,7 +61,8 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         )
     missing, unknown = [n for n in names if n not in inputs], [n for n in inputs if n not in names]
     if missing or unknown:
-        given = f", {', '.join(map(repr, inputs))} given" if missing and unknown else ""
+        few = ", ".join(repr(n) for n in unknown[:3]) + (", …" if len(unknown) > 3 else "")
+        given = f", {few} given" if missing and unknown else ""
         what = f"input {missing[0]!r} is missing{given}" if missing else f"there is no input named {unknown[0]!r}"
         raise InputError(what, where=graph.name, hint=f"the inputs are {', '.join(f'{v.name}: {v.type}' for v in graph.inputs)}")
     arrays = {}
@@ -79,7 +80,7 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         if x.dtype != need:
             numbers = x.dtype.kind in "biufc"
             hint = f"x.astype(np.{need})" if numbers else f"an array of numbers: np.asarray(…, np.{need})"
-            what = str(x.dtype) if numbers or isinstance(inputs[v.name], np.ndarray) else shown(inputs[v.name])
+            what = str(x.dtype) if numbers or isinstance(inputs[v.name], np.ndarray) else shown(inputs[v.name]).removeprefix("of type ")
             raise InputError(f"{what} given, {need} needed", where=f"input {v.name!r}", hint=hint)
         try:
             binding_for(v.type, x.shape, {})

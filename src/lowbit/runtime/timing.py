@@ -43,25 +43,27 @@ class Timing:
 def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
     """Each way's times: in every round each runs some times at a stretch, the first of them not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    quiet = True  # a thread that never sleeps is not waited for again
     for at in progress(range(rounds), "measuring"):
         for name, run in ways.items():
             if at >= SLOW_ROUNDS and min(seconds[name]) > SLOW:
                 continue
-            settle()
+            quiet = quiet and settle()
             once = timed(run)
             runs = max(LEAST if once < SLOW else 1, min(MOST, int(BLOCK / max(once, 1e-9))))
             seconds[name] += [timed(run) for _ in range(runs)]
     return {name: Timing(tuple(1e3 * s for s in found)) for name, found in seconds.items()}
 
 
-def settle() -> None:
-    """Waits until threads of the way before sleep: some engines' wait for more work on the CPU, LiteRT's for 50 ms."""
+def settle() -> bool:
+    """Waits until threads of the way before sleep (some engines' wait for more work on the CPU, LiteRT's for 50 ms); whether they do."""
     begun = time.perf_counter()
-    while True:
+    while time.perf_counter() - begun < LONGEST:
         used = time.process_time()
         time.sleep(PAUSE)
-        if time.process_time() - used < PAUSE / 10 or time.perf_counter() - begun > LONGEST:
-            return
+        if time.process_time() - used < PAUSE / 10:
+            return True
+    return False
 
 
 def least_in_turns(ways: Sequence[Callable[[], object]]) -> list[float]:

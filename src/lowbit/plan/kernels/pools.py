@@ -89,10 +89,11 @@ def mean(node: Node, ctx: Context) -> list[Call] | None:
     if fields is None:
         return None
     count = np.float32(fields["in_w"])
-    found = average(ctx, node, x, node.output, {**fields, "count_h0": 0, "count_h1": 0, "count_w0": 0, "count_w1": 0})
-    if found is None and count > 0:
-        return total(node, ctx, float(np.float32(node.attrs["multiplier"]) / count))  # type: ignore[arg-type]
-    return found
+    if count == 0 or short(x, node.output) in ("s8", "s16"):
+        found = average(ctx, node, x, node.output, {**fields, "count_h0": 0, "count_h1": 0, "count_w0": 0, "count_w1": 0})
+        if found is not None or count == 0:
+            return found
+    return total(node, ctx, float(np.float32(node.attrs["multiplier"]) / count))  # type: ignore[arg-type]
 
 
 @lowers("reduce_max")
