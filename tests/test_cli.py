@@ -203,3 +203,7 @@ def test_a_wrong_instruction_set_in_the_environment_stops_every_verb_but_doctor(
     assert main(["inspect", DEMO]) == 2
     assert "LOWBIT_ISA=sse9 is not an instruction set of this build.\n  Try: one of ref" in capsys.readouterr().err
     assert main(["doctor", "--quick"]) == 0
+    monkeypatch.setenv("LOWBIT_ISA", "")
+    monkeypatch.setenv("LOWBIT_THREADS", "foo")
+    assert main(["inspect", DEMO]) == 2
+    assert "LOWBIT_THREADS=foo is not a number of threads" in capsys.readouterr().err

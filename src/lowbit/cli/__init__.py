@@ -13,7 +13,7 @@ from lowbit.calibration.run import IGNORE
 from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, search, verify
 from lowbit.cli.common import UsageError, say
 from lowbit.errors import LowbitError, LowbitWarning
-from lowbit.runtime import native
+from lowbit.runtime import native, threads
 
 VERBS = {
     "demo": demo,
@@ -55,9 +55,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check_environment() -> None:
-    """A UsageError where LOWBIT_ISA is wrong: verbs that measure nothing would else not see it."""
+    """A UsageError where LOWBIT_ISA or LOWBIT_THREADS is wrong: verbs that measure nothing would else not see it."""
     try:
         native.check_isa(None)
+        threads.count()
     except LowbitError as e:
         raise UsageError(e.message, hint=e.hint) from None
 

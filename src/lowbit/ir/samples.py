@@ -13,7 +13,7 @@ from lowbit.errors import CalibrationError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import check_inputs
 from lowbit.numerics import as_array
-from lowbit.types import Array
+from lowbit.types import Array, shape_text
 
 
 def as_sample(graph: Graph, sample: Any) -> dict[str, Array]:
@@ -33,6 +33,9 @@ def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
     for i, given in enumerate(items("data", data, hint)):
         try:
             sample = check_inputs(graph, as_sample(graph, given))
+            if sample and not any(x.size for x in sample.values()):  # one input alone may be: the keys before a first token
+                name, x = next(iter(sample.items()))
+                raise CalibrationError(f"input {name!r} of shape {shape_text(x.shape)} has no elements", hint="leave empty batches out")
         except LowbitError as e:
             if isinstance(data, np.ndarray) and e.hint is None:  # an array is an iterable, too: of its rows
                 e.hint = "an array is taken as its rows: [x[i : i + 1] for i in range(len(x))], or [x] where it is one batch"

@@ -8,6 +8,7 @@ the bound of one step.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -148,7 +149,8 @@ class Verification:
             for what, found in (("outputs", r.outputs), ("layers, each fed alike" if r.backend == FAKE else "layers", r.layers)):
                 if found:
                     lines.append(f"  {r.backend}, {what}: {told(found)}")
-        lines += [f"  {name}: not present" for name in self.absent]
+        cap = os.environ.get("LOWBIT_ISA")
+        lines += [f"  {name}: not present{f', or beyond LOWBIT_ISA={cap}' if cap else ''}" for name in self.absent]
         free = [r for r in self.results if not r.exact and r.backend != FAKE]
         if free and self.quantized:
             lines.append(f"  why {' and '.join(r.backend for r in free)} may differ: {islands_told(self.floats, free)}")
