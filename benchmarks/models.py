@@ -3,6 +3,7 @@
     python benchmarks/models.py                                     every network, one thread
     python benchmarks/models.py --models dscnn mlp --threads 1,2 --json out.json
     python benchmarks/models.py --models resnet18 --variants int8 --against ort --rounds 40
+    python benchmarks/only_avx2.py benchmarks/models.py             as on a CPU that has AVX2 and nothing beyond it
 
 Networks are those of zoo/ in full size with seeded weights. lowbit: int8 (static, every layer; --guard lets the guard mend it, which may
 widen layers), int8-dynamic, w4a8, fp32. Peers that are installed (`pip install -e '.[bench]'`) quantize the same network with their own

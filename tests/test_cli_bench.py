@@ -189,30 +189,6 @@ def test_a_run_that_takes_longer_than_a_stretch_is_still_repeated() -> None:
     assert len(in_turns({"a": lambda: time.sleep(1.1 * timing.BLOCK)}, 2)["a"].ms) == 2 * timing.LEAST
 
 
-class Clock:
-    """Time that passes while one sleeps, and threads that work until `busy`."""
-
-    def __init__(self, busy: float) -> None:
-        self.now, self.busy = 0.0, busy
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def perf_counter(self) -> float:
-        return self.now
-
-    def process_time(self) -> float:
-        return min(self.now, self.busy)
-
-
-def test_the_next_way_waits_for_threads_that_still_run_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    for busy, waited in ((0.0, timing.PAUSE), (0.05, 0.05), (1e9, timing.LONGEST)):
-        clock = Clock(busy)
-        monkeypatch.setattr(timing, "time", clock)
-        assert timing.settle() == (busy < timing.LONGEST)
-        assert waited <= clock.now <= waited + 2 * timing.PAUSE
-
-
 def test_candidates_run_one_by_one_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "SECONDS", 0.0)
     monkeypatch.setattr(timing, "RUNS", 2)

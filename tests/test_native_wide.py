@@ -190,3 +190,12 @@ def test_average_pools_that_stay_floats(window: tuple[Any, ...], given: str, tmp
         return
     lowbit.emit_c(graph, tmp_path / "c", target="portable", samples=[{"x": x}], vectors=1, measure=False)
     assert selftest(tmp_path / "c", tmp_path / "selftest").startswith("model: 0 of ")
+
+
+@pytest.mark.parametrize("given", ["int8", "int16"])
+def test_the_mean_of_nothing_is_no_number(given: str) -> None:
+    x, b = np.zeros((2, 0, 5), given), Builder()
+    ends = {"x_zero": 0, "y_zero": 0, "multiplier": 0.5, "lo": 0, "hi": 0, "to": "float32"}
+    y = b.add("q_reduce_mean", b.input("x", TensorType(x.shape, given)), axes=(1,), keepdims=False, **ends)
+    assert agrees(b, y, {"x": x})
+    assert all(np.isnan(v).all() and v.size == 10 for v in run(b.finish({"y": y}), {"x": x}).values())

@@ -22,7 +22,7 @@ BLOCK = 0.02  # seconds that a way runs at a stretch
 LEAST, MOST = 3, 40  # and how often at least and at most: a core that is shared with others is slow for a second now and then
 SECONDS, RUNS = 0.2, 5  # that candidates are timed for, and how often each at least
 NOTICEABLE = 1.05  # times another time: less is noise
-PAUSE, LONGEST = 0.003, 0.25  # seconds in which threads of the way before go to sleep, and for which that is waited for
+PAUSE = 0.01  # seconds in which threads of the way before go to sleep: those of PyTorch take up to 8 ms, of OpenVINO 1.2
 
 
 @dataclass(frozen=True)
@@ -43,27 +43,15 @@ class Timing:
 def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
     """Each way's times: in every round each runs some times at a stretch, the first of them not counted."""
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    quiet = True  # a thread that never sleeps is not waited for again
     for at in progress(range(rounds), "measuring"):
         for name, run in ways.items():
             if at >= SLOW_ROUNDS and min(seconds[name]) > SLOW:
                 continue
-            quiet = quiet and settle()
+            time.sleep(PAUSE)
             once = timed(run)
             runs = max(LEAST if once < SLOW else 1, min(MOST, int(BLOCK / max(once, 1e-9))))
             seconds[name] += [timed(run) for _ in range(runs)]
     return {name: Timing(tuple(1e3 * s for s in found)) for name, found in seconds.items()}
-
-
-def settle() -> bool:
-    """Waits until threads of the way before sleep (some engines' wait for more work on the CPU, LiteRT's for 50 ms); whether they do."""
-    begun = time.perf_counter()
-    while time.perf_counter() - begun < LONGEST:
-        used = time.process_time()
-        time.sleep(PAUSE)
-        if time.process_time() - used < PAUSE / 10:
-            return True
-    return False
 
 
 def least_in_turns(ways: Sequence[Callable[[], object]]) -> list[float]:
