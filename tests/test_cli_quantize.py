@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import lowbit
 from lowbit.cli import main
+from lowbit.cli.common import size
 from lowbit.cli.data import pieces
 from lowbit.dims import symbol
 from lowbit.errors import ShapeError
@@ -68,7 +70,8 @@ def test_every_form_of_data_gives_the_same_bytes(folder: Path, tmp_path: Path, c
 def test_quantize_says_coverage_sizes_and_what_next(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npz --rules {{0}}/rules.toml -o {tmp_path}/q.lowbit")
     assert said.startswith("1 of 3 layers integer; float: act (what is beside it is float), fc2 (why not)\n")
-    assert "× smaller" in said
+    file = size((tmp_path / "q.lowbit").stat().st_size)
+    assert re.search(rf"^written: .*, {file}; parameters .* → .*, \d\.\d× smaller$", said, re.M)
     assert "next   lowbit compare" in said
     told = json.loads(ran(capsys, folder, f"quantize {{0}}/model.lowbit --recipe int4-weights -o {tmp_path}/w.lowbit --json"))
     assert told["coverage"].startswith("0 of 3 layers integer, 2 with integer weights")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 from test_plan import CLAMP, conv, inputs, network
 
 import lowbit
@@ -225,6 +226,7 @@ def test_arrays_of_every_kind_are_taken(how: str) -> None:
         ({}, InputError, "input 'x' is missing"),
         ({"x": np.zeros((2, 3, 9, 7), np.float32), "z": np.zeros(1)}, InputError, "no input named 'z'"),
         ({"x": np.zeros((2, 3, 9, 7))}, InputError, "float64 given, float32 needed"),
+        ({"x": np.zeros((2, 3, 9, 7), complex)}, InputError, r"complex128 given, float32 needed\.\n  Try: x\.real\.astype\(np\.float32\)"),
         ({"x": np.zeros((2, 3, 9, 8), np.float32)}, ShapeError, r"shape \(2, 3, 9, 8\) given, \(2, 3, 9, 7\) needed"),
         ({"x": np.zeros((2, 3, 9), np.float32)}, ShapeError, r"shape \(2, 3, 9\) given"),
     ],
@@ -311,6 +313,8 @@ def test_a_call_writes_into_one_array() -> None:
         (np.zeros((1, 4, 6, 7)), InputError, "out 'y': float64 given, int8 needed"),
         (np.zeros(3, np.int8), ShapeError, r"out 'y': shape \(3,\) given, \(1, 4, 6, 7\) needed"),
         (np.frombuffer(bytes(168), np.int8).reshape(1, 4, 6, 7), InputError, "out 'y': the array is read-only"),
+        (as_strided(np.zeros(42, np.int8), (1, 4, 6, 7), (0, 0, 7, 1)), InputError, "out 'y': elements of the array share memory"),
+        (as_strided(np.zeros(64, np.int8), (1, 4, 6, 7), (0, 14, 2, 1)), InputError, "out 'y': elements of the array share memory"),
         ([np.zeros(1), np.zeros(1)], InputError, "out= holds 2 arrays, 1 needed.\n  Try: the outputs are y"),
         ([3.0], InputError, "out 'y': float given, an array is needed"),
         (3.0, InputError, "out= is float, an array is needed, or several"),
@@ -320,6 +324,21 @@ def test_wrong_outputs_are_errors_before_anything_runs(out: Any, error: type[Low
     g, x = one_output()
     with pytest.raises(error, match=text):
         Session(g)(x, out=out)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_two_outputs_do_not_share_an_array(shared: bool) -> None:
+    b = Builder()
+    x = b.input("x", TensorType((2, 3), "float32"))
+    g = b.finish({"y": b.add("neg", x), "z": b.add("relu", x)})
+    both = np.zeros((2, 6), np.float32)
+    feed, out = {"x": np.arange(6, dtype=np.float32).reshape(2, 3) - 2}, {"y": both[:, :3], "z": both[:, 2:5] if shared else both[:, 3:]}
+    if shared:
+        with pytest.raises(InputError, match=r"out 'z': the array shares memory with that of 'y'\.\n  Try: an array for each output"):
+            Session(g).run(feed, out=out)
+        assert not both.any()
+    else:
+        assert same(run(g, feed), Session(g).run(feed, out=out)) and np.array_equal(both[:, :3], -feed["x"])
 
 
 def test_outputs_of_other_names_are_refused() -> None:

@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
@@ -61,7 +62,8 @@ def main(args: argparse.Namespace) -> None:
         if not re.match(r"rule \d+: |scale of ", remark):  # of these there was a warning
             say(f"note: {remark}")
     smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
-    say(f"written: {args.out}, {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}")
+    parameters = f"parameters {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}"
+    say(f"written: {args.out}, {size(Path(args.out).stat().st_size)}; {parameters}")
     data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
     bound = "".join(f" --shapes {s}=1" for s in q.symbols)
     say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")

@@ -63,7 +63,8 @@ def main(args: argparse.Namespace) -> None:
         for n, r in rows.items()
     ]
     table("", columns, cells)
-    say(f"{ms:.1f} ms, {session.backend}" + (f"; random numbers for {', '.join(random)}" if random else ""))
+    compiled = " with compilation for these shapes" if graph.symbols else ""
+    say(f"{ms:.1f} ms{compiled}, {session.backend}" + (f"; random numbers for {', '.join(random)}" if random else ""))
     if args.out:
         say(f"written: {args.out}")
 

@@ -79,7 +79,8 @@ def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
         need = v.type.dtype.numpy
         if x.dtype != need:
             numbers = x.dtype.kind in "biufc"
-            hint = f"x.astype(np.{need})" if numbers else f"an array of numbers: np.asarray(…, np.{need})"
+            part = "x.real" if x.dtype.kind == "c" else "x"
+            hint = f"{part}.astype(np.{need})" if numbers else f"an array of numbers: np.asarray(…, np.{need})"
             what = str(x.dtype) if numbers or isinstance(inputs[v.name], np.ndarray) else shown(inputs[v.name]).removeprefix("of type ")
             raise InputError(f"{what} given, {need} needed", where=f"input {v.name!r}", hint=hint)
         try:

@@ -237,7 +237,7 @@ def several(out: Sequence[Array]) -> tuple[Array, ...]:
 
 def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays of `out=`, if each can take the output of its name."""
-    targets = {}
+    targets: dict[str, Array] = {}
     for name, array in out.items():
         where = f"out {name!r}"
         if name not in outputs:
@@ -251,5 +251,20 @@ def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> d
             raise ShapeError(f"shape {array.shape} given, {shape_text(need.shape)} needed", where=where)
         if not array.flags.writeable:
             raise InputError("the array is read-only", where=where)
+        if shares_with_itself(array):
+            raise InputError("elements of the array share memory", where=where, hint="an array of its own: np.empty(shape, dtype)")
+        for other, before in targets.items():
+            if np.shares_memory(before, array):
+                raise InputError(f"the array shares memory with that of {other!r}", where=where, hint="an array for each output")
         targets[name] = array
     return targets
+
+
+def shares_with_itself(array: Array) -> bool:
+    """Whether elements may stand at the same address: true of broadcasts and sliding windows, never of slices of a whole array."""
+    reach = array.itemsize
+    for stride, n in sorted((abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if stride < reach and array.size:
+            return True
+        reach += stride * (n - 1)
+    return False
