@@ -35,7 +35,7 @@ LB_INLINE void lb_quads_finish(const lb_quads_product *p, const lb_quads_result 
                                const int32x4_t acc[4]) {
     const ptrdiff_t at = row * p->out_stride + c->n;
     float32x4_t y[4];
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int j = 0; j < 4; j++)
         y[j] = vmulq_f32(vcvtq_f32_s32(vaddq_s32(acc[j], vld1q_s32(c->start + 4 * j))), vld1q_f32(c->m + 4 * j));
     if (to == LB_QUADS_S8)
@@ -56,7 +56,7 @@ LB_INLINE void lb_quads_tile(const int rows, const int lowest, const lb_quads_pr
                              const lb_quads_columns *c, ptrdiff_t first, ptrdiff_t row, const int8_t *w) {
     int32x4_t sums[LB_ROWS][4];
     lb_quads_dots(rows, lowest, (const int8_t *)p->a + row * p->stride, p->stride, w, (p->k + 3) / 4, sums);
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
         lb_quads_finish(p, to, c, first + row + i, sums[i]);
 }

@@ -35,7 +35,7 @@ LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_pr
     const __m256 m0 = _mm256_load_ps(c->m), m1 = _mm256_load_ps(c->m + 8);
     const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
     const ptrdiff_t width = c->width;
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++) {
         const __m256i *a = acc + i * wide, *b = acc + (i + 1 < rows ? i + 1 : i) * wide;
         const ptrdiff_t at = (row + i) * p->out_stride + c->n;

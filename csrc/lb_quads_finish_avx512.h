@@ -31,7 +31,7 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
 LB_INLINE __m512i lb_quads_bytes64(const int bare, const __m512i acc[4], const __m512 m[4], const lb_quads_product *p) {
     const __m512i zero_point = _mm512_set1_epi16((int16_t)p->y_zero);
     __m512i q[4];
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < 4; i++) {
         const __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc[i]), m[i]);
         q[i] = _mm512_cvtps_epi32(bare ? v : _mm512_min_ps(v, _mm512_set1_ps(1073741824.0f)));
@@ -49,17 +49,17 @@ LB_INLINE void lb_quads_finish_s8(const int bare, const int rows, const int wide
     const int whole = c->width == 16 * wide, each = 4 / wide;
     int8_t *out = (int8_t *)p->out + row * p->out_stride + c->n;
     __m512 m[4];
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int j = 0; j < 4; j++)
         m[j] = _mm512_load_ps(c->m + 16 * (j % wide));
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i += each) {
         __m512i four[4];
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int j = 0; j < 4; j++)
             four[j] = acc[i * wide + j < rows * wide ? i * wide + j : i * wide + j % wide];
         const __m512i bytes = lb_quads_bytes64(bare, four, m, p);
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int j = 0; j < each; j++, out += p->out_stride) {
             if (i + j >= rows)
                 continue;
@@ -92,10 +92,10 @@ LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_pr
             lb_quads_finish_s8(0, rows, wide, p, c, row, acc);
         return;
     }
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++) {
         const __m512 by = _mm512_set1_ps(to == LB_QUADS_ROWS ? p->row_multiplier[row + i] : 1.0f);
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int j = 0; j < wide; j++) {
             const ptrdiff_t at = (row + i) * p->out_stride + c->n + 16 * j, width = c->width - 16 * j;
             const __m512i sum = acc[i * wide + j];

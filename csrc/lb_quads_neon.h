@@ -11,12 +11,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined __clang__
-#define LB_QUADS_UNROLL _Pragma("clang loop unroll(full)") /* loops over registers */
-#else
-#define LB_QUADS_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 enum { LB_ROWS = 2, LB_SIGNED_OVERFLOWS = 1 };
 
 LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
@@ -28,16 +22,16 @@ LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
 LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
                              int32x4_t sums[][4]) {
     int32x4_t c[LB_ROWS][8]; /* columns 0 and 1, 2 and 3, ... */
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < 8; j++)
         c[i][j] = vdupq_n_s32(0);
     for (; quads >= 2; quads -= 2, a += 8, w += 128)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < 4; j++) {
         const int8x16_t u = vld1q_s8(w + 16 * j), v = vld1q_s8(w + 64 + 16 * j);
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++) {
             const int8x16_t x = lb_quad_at(a + i * stride), y = lb_quad_at(a + i * stride + 4);
             int16x8_t low = vmull_s8(vget_low_s8(u), vget_low_s8(x)), high = vmull_high_s8(u, x);
@@ -50,19 +44,19 @@ LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, 
         }
     }
     if (quads)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < 4; j++) {
         const int8x16_t u = vld1q_s8(w + 16 * j);
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++) {
             const int8x16_t x = lb_quad_at(a + i * stride);
             c[i][2 * j] = vpadalq_s16(c[i][2 * j], vmull_s8(vget_low_s8(u), vget_low_s8(x)));
             c[i][2 * j + 1] = vpadalq_s16(c[i][2 * j + 1], vmull_high_s8(u, x));
         }
     }
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < 4; j++)
         sums[i][j] = vpaddq_s32(c[i][2 * j], c[i][2 * j + 1]);
 }

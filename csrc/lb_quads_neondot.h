@@ -10,12 +10,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined __clang__
-#define LB_QUADS_UNROLL _Pragma("clang loop unroll(full)") /* loops over registers */
-#else
-#define LB_QUADS_UNROLL _Pragma("GCC unroll 8")
-#endif
-
 enum { LB_ROWS = 4, LB_SIGNED_OVERFLOWS = 0 };
 
 LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
@@ -26,10 +20,10 @@ LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
 
 /* One quad of every row, which is lane `lane` of x, with 16 columns. */
 #define LB_DOT_LANE(lane)                                                                                                                  \
-    LB_QUADS_UNROLL                                                                                                                        \
+    LB_UNROLL_ALL                                                                                                                          \
     for (int j = 0; j < 4; j++) {                                                                                                          \
         const int8x16_t v = vld1q_s8(w + 64 * lane + 16 * j);                                                                              \
-        LB_QUADS_UNROLL                                                                                                                    \
+        LB_UNROLL_ALL                                                                                                                      \
         for (int i = 0; i < rows; i++)                                                                                                     \
             sums[i][j] = vdotq_laneq_s32(sums[i][j], v, x[i], lane);                                                                       \
     }
@@ -37,14 +31,14 @@ LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
 LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
                              int32x4_t sums[][4]) {
     (void)lowest;
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < 4; j++)
         sums[i][j] = vdupq_n_s32(0);
     for (; quads >= 4; quads -= 4, a += 16, w += 256) {
         int8x16_t x[LB_ROWS];
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++)
             x[i] = vld1q_s8(a + i * stride);
         LB_DOT_LANE(0)
@@ -54,7 +48,7 @@ LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, 
     }
     for (; quads; quads--, a += 4, w += 64) {
         int8x16_t x[LB_ROWS];
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++)
             x[i] = lb_quad_at(a + i * stride);
         LB_DOT_LANE(0)

@@ -6,15 +6,15 @@
 LB_INLINE void lb_quads_into(const int rows, const int wide, const uint8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t second,
                              ptrdiff_t quads, const int32_t *start, int32_t *out, ptrdiff_t out_stride) {
     lb_vec c[LB_ROWS][2];
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
         c[i][j] = lb_vec_load((start ? start : out + i * out_stride) + j * LB_LANES);
     lb_quads_steps(rows, wide, a, stride, w, second, quads, c);
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
         lb_vec_store(out + i * out_stride + j * LB_LANES, c[i][j]);
 }

@@ -9,16 +9,16 @@
 LB_INLINE void lb_quads_tile(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to, const lb_quads_columns *c,
                              ptrdiff_t first, ptrdiff_t row) {
     lb_vec acc[2 * LB_ROWS];
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
         acc[i * wide + j] = lb_vec_load(c->start + j * LB_LANES);
     if (to == LB_QUADS_F32) { /* large, and not near: asked for while products are made */
         const uintptr_t out = (uintptr_t)p->out + 4 * (uintptr_t)((first + row) * p->out_stride + c->n);
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++)
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
         for (int j = 0; j < wide; j++)
             __builtin_prefetch((const void *)(out + 4 * (uintptr_t)(i * p->out_stride + j * LB_LANES)), 1);
     }

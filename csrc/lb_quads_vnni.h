@@ -11,11 +11,6 @@
 #include "lb_unroll.h"
 
 #define LB_QUADS_FLIP 0x80
-#if defined __clang__
-#define LB_QUADS_UNROLL _Pragma("clang loop unroll(full)") /* loops over registers */
-#else
-#define LB_QUADS_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 enum { LB_COLUMNS = 2 * LB_LANES, LB_CHAINS = 4 };
 
@@ -41,18 +36,18 @@ LB_INLINE void lb_quads_dots(const int rows, const int wide, const int across, c
     ptrdiff_t q = 0;
     const uint8_t *lower = a + LB_ROWS / 2 * stride; /* a pointer of its own: registers do not suffice for the distances of all rows */
     __asm__("" : "+r"(lower));
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int h = 0; h < chains; h++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
         s[h][i * wide + j] = h ? lb_vec_all(0) : c[i * across + j];
     for (; q + chains <= quads; q += chains, a += 4 * chains, lower += 4 * chains, w += 64 * chains) {
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int h = 0; h < chains; h++) {
             lb_vec v[4];
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
             for (int j = 0; j < wide; j++) {
                 v[j] = lb_vec_load(w + 64 * h + j * second);
                 lb_keep(v[j]);
@@ -61,24 +56,24 @@ LB_INLINE void lb_quads_dots(const int rows, const int wide, const int across, c
                 __builtin_prefetch((const void *)ahead, 0, 2);
                 ahead += (uintptr_t)fetch->pace;
             }
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
             for (int i = 0; i < rows; i++) {
                 const lb_vec x = lb_quad_at((i < LB_ROWS / 2 ? a + i * stride : lower + (i - LB_ROWS / 2) * stride) + 4 * h);
-                LB_QUADS_UNROLL
+                LB_UNROLL_ALL
                 for (int j = 0; j < wide; j++)
                     s[h][i * wide + j] = lb_vec_dot(s[h][i * wide + j], x, v[j]);
             }
         }
     }
     for (; chains > 1 && q < quads; q++, a += 4, w += 64)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
         s[0][i * wide + j] = lb_vec_dot(s[0][i * wide + j], lb_quad_at(a + i * stride), lb_vec_load(w + j * second));
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < wide; j++) {
         const int at = i * wide + j;
         lb_vec sum = s[0][at];

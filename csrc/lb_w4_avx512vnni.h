@@ -29,7 +29,7 @@ static inline int lb_w4_are_few(const lb_w4_product *p, ptrdiff_t rows) {
 
 /* Where rows are, in a register each: compilers would keep sums of the stride and each offset instead. */
 LB_INLINE void lb_w4_rows_at(const int rows, const lb_w4_scratch *s, ptrdiff_t row, const uint8_t *a[]) {
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++) {
         a[i] = s->a + (row + i) * s->stride;
         __asm__("" : "+r"(a[i]));
@@ -42,40 +42,40 @@ LB_INLINE void lb_w4_nibbles(const int rows, const int chains, const int zero, c
                              __m512i z, __m512i acc[]) {
     const __m512i low = _mm512_set1_epi8(15), high = _mm512_set1_epi8((char)0xF0), none = _mm512_setzero_si512();
     __m512i c[LB_W4_AT_ONCE][2][4], n[2] = {none, none};
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < chains; j++)
         c[i][0][j] = j ? none : acc[i], c[i][1][j] = none;
     for (ptrdiff_t g = 0; g < groups; g++, packed += LB_W4_GROUP_BYTES) {
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int s = 0; s < 4; s++) {
             _mm_prefetch((const char *)((uintptr_t)packed + LB_W4_STREAM + 64 * (uintptr_t)s), _MM_HINT_T0); /* it may lie behind */
             const __m512i v = _mm512_load_si512(packed + 64 * s), w[2] = {_mm512_and_si512(v, low), _mm512_and_si512(v, high)};
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
             for (int i = 0; i < rows; i++)
-                LB_QUADS_UNROLL
+                LB_UNROLL_ALL
             for (int h = 0; h < 2; h++)
                 c[i][h][s % chains] = lb_dpbusd512_at(c[i][h][s % chains], w[h], a[i] + 16 * h + 4 * s);
             if (zero)
                 n[0] = lb_dpbusd512(n[0], w[0], z), n[1] = lb_dpbusd512(n[1], w[1], z);
         }
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++)
             a[i] += LB_W4_GROUP;
     }
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int h = 0; h < 2; h++) {
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int j = chains / 2; j; j /= 2)
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
         for (int t = 0; t < j; t++)
             c[i][h][t] = _mm512_add_epi32(c[i][h][t], c[i][h][t + j]);
     }
     const __m512i off = _mm512_add_epi32(n[0], _mm512_srai_epi32(n[1], 4));
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++) {
         const __m512i sum = _mm512_add_epi32(c[i][0][0], _mm512_srai_epi32(c[i][1][0], 4));
         acc[i] = zero ? _mm512_sub_epi32(sum, off) : sum;
@@ -89,12 +89,12 @@ LB_INLINE void lb_w4_few_sums(const int rows, const int zero, const lb_w4_produc
     const __m512i z = _mm512_set1_epi8((char)p->x_zero);
     __m512i acc[LB_W4_AT_ONCE];
     lb_w4_rows_at(rows, s, row, a);
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
         acc[i] = _mm512_set1_epi32(s->sums[row + i]);
     for (ptrdiff_t left = p->cut.depth / LB_W4_GROUP; left > 0; left -= LB_W4_RUN, packed += LB_W4_RUN * LB_W4_GROUP_BYTES)
         lb_w4_nibbles(rows, rows == 1 ? 4 : rows < 4 ? 2 : 1, zero, a, packed, left < LB_W4_RUN ? left : LB_W4_RUN, z, acc);
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
         _mm512_store_si512(s->acc + LB_W4_TOTALS * (row + i), acc[i]);
 }
@@ -108,11 +108,11 @@ LB_INLINE void lb_w4_few_totals(const int rows, const int zero, const int group,
     __m512i acc[LB_W4_AT_ONCE];
     __m512 total[LB_W4_AT_ONCE];
     lb_w4_rows_at(rows, s, row, a);
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
         total[i] = _mm512_setzero_ps();
     for (int32_t g = 0; g < p->cut.segments; g++, start += LB_W4_FEW, scales += LB_W4_PANEL) {
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++)
             acc[i] = _mm512_set1_epi32(start[i]);
         if (group) {
@@ -126,11 +126,11 @@ LB_INLINE void lb_w4_few_totals(const int rows, const int zero, const int group,
             }
         const __m512 scale = _mm512_loadu_ps(scales);
         _mm_prefetch((const char *)((uintptr_t)scales + LB_W4_STREAM / 4), _MM_HINT_T0);
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++)
             total[i] = _mm512_add_ps(total[i], _mm512_mul_ps(_mm512_cvtepi32_ps(acc[i]), scale));
     }
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
         _mm512_store_ps((float *)(void *)(s->acc + LB_W4_TOTALS * (row + i)), total[i]);
 }
@@ -189,7 +189,7 @@ static __attribute__((noinline)) void lb_w4_unpack(const uint8_t *packed, ptrdif
     const __m512i low = _mm512_set1_epi8(15), eight = _mm512_set1_epi8(8), ones = _mm512_set1_epi8(1);
     __m512i sums = _mm512_setzero_si512();
     for (ptrdiff_t g = 0; g < k; g += LB_W4_GROUP, packed += LB_W4_GROUP_BYTES, panel += 2 * LB_W4_GROUP_BYTES)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int i = 0; i < 4; i++) {
         const __m512i v = _mm512_load_si512(packed + 64 * i);
         const __m512i a = _mm512_sub_epi8(_mm512_and_si512(v, low), eight);
@@ -220,45 +220,45 @@ LB_INLINE void lb_w4_tile(const int rows, const int wide, const int group, const
     const float *scales = r->scales;
     float *out = (float *)(void *)s->acc + LB_W4_TOTALS * row;
     __m512 total[LB_W4_SEGMENTS_TILE][LB_W4_WIDE];
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
         total[i][j] = r->first ? _mm512_load_ps(out + LB_W4_TOTALS * i + 16 * j) : _mm512_setzero_ps();
     for (int32_t g = r->first; g < r->last; g++, start += 16, scales += 16) {
         __m512i c[LB_W4_SEGMENTS_TILE][LB_W4_WIDE];
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++)
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
         for (int j = 0; j < wide; j++)
             c[i][j] = _mm512_load_si512(start + j * r->second_start);
         for (const uint8_t *end = a + (group ? LB_W4_GROUP : lb_w4_segment_depth(&p->cut, g)); a < end;
              a += LB_W4_GROUP, w += 2 * LB_W4_GROUP_BYTES)
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
         for (int q = 0; q < 8; q++) {
             __m512i v[LB_W4_WIDE];
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
             for (int j = 0; j < wide; j++)
                 v[j] = _mm512_load_si512(w + j * r->second + 64 * q);
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
             for (int i = 0; i < rows; i++) {
                 const __m512i x = lb_quad_at(a + i * stride + 4 * q);
-                LB_QUADS_UNROLL
+                LB_UNROLL_ALL
                 for (int j = 0; j < wide; j++)
                     c[i][j] = lb_dpbusd512(c[i][j], x, v[j]);
             }
         }
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int j = 0; j < wide; j++) {
             const __m512 scale = _mm512_loadu_ps(scales + j * r->second_scale);
-            LB_QUADS_UNROLL
+            LB_UNROLL_ALL
             for (int i = 0; i < rows; i++)
                 total[i][j] = _mm512_add_ps(total[i][j], _mm512_mul_ps(_mm512_cvtepi32_ps(c[i][j]), scale));
         }
     }
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
         _mm512_store_ps(out + LB_W4_TOTALS * i + 16 * j, total[i][j]);
 }

@@ -10,13 +10,13 @@ LB_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, con
                          __m256i acc[LB_W4_FEW][2], const int summed, __m256i weights[2]) {
     const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi8(1);
     for (ptrdiff_t g = 0; g < groups; g++, packed += LB_W4_GROUP_BYTES, a += LB_W4_GROUP)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int s = 0; s < 4; s++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int h = 0; h < 2; h++) {
         const __m256i v = _mm256_load_si256((const __m256i *)(const void *)(packed + 64 * s + 32 * h));
         const __m256i w0 = _mm256_and_si256(v, low), w1 = _mm256_and_si256(_mm256_srli_epi16(v, 4), low);
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++) {
             const __m256i a0 = _mm256_set1_epi32(*(const lb_w4_dword *)(const void *)(a + i * stride + 4 * s));
             const __m256i a1 = _mm256_set1_epi32(*(const lb_w4_dword *)(const void *)(a + i * stride + 16 + 4 * s));
@@ -61,16 +61,16 @@ static inline void lb_w4_one_segment(const lb_w4_product *p, const lb_w4_scratch
 LB_INLINE void lb_w4_segment_tile(const int rows, const uint8_t *a, ptrdiff_t stride, const int8_t *panel, ptrdiff_t quads,
                                   const int32_t start[16], const float *scales, float *total) {
     lb_vec c[LB_ROWS][2];
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
     for (int j = 0; j < LB_PANEL_VECS; j++)
         c[i][j] = lb_vec_load(start + j * LB_LANES);
     lb_quads_steps(rows, LB_PANEL_VECS, a, stride, panel, 32, quads, c);
-    LB_QUADS_UNROLL
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++) {
         const __m256 acc[2] = {_mm256_cvtepi32_ps(lb_vec_low(c[i])), _mm256_cvtepi32_ps(lb_vec_high(c[i]))};
-        LB_QUADS_UNROLL
+        LB_UNROLL_ALL
         for (int h = 0; h < 2; h++) {
             const __m256 scale = _mm256_loadu_ps(scales + 8 * h);
             float *to = total + 16 * i + 8 * h;

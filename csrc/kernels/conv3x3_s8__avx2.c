@@ -33,13 +33,13 @@ LB_INLINE void transform_output2(const __m256i *m, ptrdiff_t step, __m256i *o, i
     o[to] = _mm256_sub_epi32(d, _mm256_slli_epi32(m[3 * step], 1));
 }
 
-/* `channels` of one pixel less the zero point, zeros behind them. */
-LB_INLINE __m256i load_pixel(const int8_t *from, int32_t channels, __m256i zero_point) {
+/* `channels` of one pixel, the zero point behind them. */
+LB_INLINE __m256i load_pixel(const int8_t *from, int32_t channels, int32_t zero_point) {
     if (channels >= 16)
-        return _mm256_sub_epi16(_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from)), zero_point);
-    __m128i bytes = _mm256_castsi256_si128(_mm256_packs_epi16(zero_point, zero_point));
+        return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
+    __m128i bytes = _mm_set1_epi8((char)zero_point);
     memcpy(&bytes, from, (size_t)channels);
-    return _mm256_sub_epi16(_mm256_cvtepi8_epi16(bytes), zero_point);
+    return _mm256_cvtepi8_epi16(bytes);
 }
 
 /* out (rows x 16) = `rows` tiles at one point, times the weights of that point, by Winograd's inner product as in lb_gemm_s8_avx2.h: sums
@@ -117,7 +117,7 @@ static int32_t pairs_of(const int16_t *v, ptrdiff_t depth) {
 /* The transformed inputs of one tile: point q at v + q * step, `depth` channels each. `whole`: all of it is in the image. */
 LB_INLINE void transform_tile(const int high, const int whole, const lb_conv3x3_s8_params *p, const int8_t *from, const pixels *seen,
                               ptrdiff_t depth, ptrdiff_t step_of_point, int16_t *v) {
-    const __m256i zero_point = _mm256_set1_epi16((int16_t)p->x_zero);
+    const __m256i seen_at_one = _mm256_set1_epi16((int16_t)((high == 4 ? 36 : -12) * p->x_zero));
     const ptrdiff_t line = (ptrdiff_t)p->in_w * p->in_c;
     for (int32_t c = 0; c < depth; c += 16) {
         const int32_t channels = p->in_c - c < 16 ? p->in_c - c : 16;
@@ -126,9 +126,9 @@ LB_INLINE void transform_tile(const int high, const int whole, const lb_conv3x3_
             LB_UNROLL
             for (int32_t i = 0; i < high + 2; i++) {
                 if (whole)
-                    d[i] = load_pixel(from + i * line + (ptrdiff_t)j * p->in_c + c, 16, zero_point);
+                    d[i] = load_pixel(from + i * line + (ptrdiff_t)j * p->in_c + c, 16, p->x_zero);
                 else
-                    d[i] = load_pixel(seen->at[6 * i + j] + (c & seen->mask[6 * i + j]), channels, zero_point);
+                    d[i] = load_pixel(seen->at[6 * i + j] + (c & seen->mask[6 * i + j]), channels, p->x_zero);
             }
             if (high == 4)
                 lb_winograd_input(d, 1, rows + j, 6);
@@ -138,6 +138,8 @@ LB_INLINE void transform_tile(const int high, const int whole, const lb_conv3x3_
         LB_UNROLL
         for (int32_t i = 0; i < high + 2; i++) {
             lb_winograd_input(rows + 6 * i, 1, o, 1);
+            if (i == 1) /* the only sums that a zero point is part of */
+                o[1] = _mm256_sub_epi16(o[1], seen_at_one);
             LB_UNROLL
             for (int32_t j = 0; j < 6; j++)
                 _mm256_store_si256((__m256i *)(void *)(v + (6 * i + j) * step_of_point + c), o[j]);

@@ -17,8 +17,6 @@ lb_conv3x3_s8_fn lb_conv3x3_s8__avx512vnni;
 
 enum { LANES = 16, ROWS = 14, TAPS = 9, CHANNELS = 128 };
 
-#define UNROLL_ROWS _Pragma("GCC unroll 16")
-
 LB_INLINE __m512i load512(const void *from) {
     return _mm512_load_si512(from);
 }
@@ -78,21 +76,21 @@ LB_INLINE void multiply(const int rows, const int wide, const int16_t *v, ptrdif
                         int more, __m512i *out, ptrdiff_t apart) {
     __m512i c[ROWS][2];
     if (more) {
-        UNROLL_ROWS
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++) {
             c[i][0] = out[i * apart];
             if (wide == 2)
                 c[i][1] = out[i * apart + 1];
         }
     } else {
-        UNROLL_ROWS
+        LB_UNROLL_ALL
         for (int i = 0; i < rows; i++)
             c[i][0] = c[i][1] = _mm512_setzero_si512();
     }
     for (int32_t n = 0; n < chunks; n++, v += chunk - 32)
         for (const int16_t *end = v + 32; v < end; v += 2, u += 6 * 32 * wide) {
             const __m512i w0 = load512(u), w1 = wide == 2 ? load512(u + 32) : w0;
-            UNROLL_ROWS
+            LB_UNROLL_ALL
             for (int i = 0; i < rows; i++) {
                 int32_t pair;
                 memcpy(&pair, v + i * far, 4);
@@ -102,7 +100,7 @@ LB_INLINE void multiply(const int rows, const int wide, const int16_t *v, ptrdif
                     c[i][1] = lb_dpwssd512(c[i][1], a, w1);
             }
         }
-    UNROLL_ROWS
+    LB_UNROLL_ALL
     for (int i = 0; i < rows; i++) {
         out[i * apart] = c[i][0];
         if (wide == 2)
