@@ -87,7 +87,7 @@ class Session:
         self._made = frozenset(self._outputs)
         self._direct: Native | None = None  # of the program that ran last
         if not self._symbols:
-            self._programs[()] = self._compile(graph)
+            self._programs[()] = self._compile(graph, tune)
             self._direct = self._programs[()].direct
 
     @property
@@ -199,29 +199,33 @@ class Session:
         with self._lock:
             found = self._programs.get(key)
             if found is None:
-                found = self._sliced(self._compile(bind(self._real, binding)), binding)
+                found = self._bound(binding)
                 while len(self._programs) >= CACHED_SHAPES:
                     self._programs.pop(next(iter(self._programs)))
                 self._programs[key] = found
         return found
 
-    def _sliced(self, whole: _Program, binding: dict[str, int]) -> _Program:
-        """The program, or one that does the same in slices of the batch, where those stay in caches and the whole does not."""
+    def _bound(self, binding: dict[str, int]) -> _Program:
+        """The program for symbols of these sizes: of the batch, or of slices of it where those stay in caches and the whole does not."""
+        graph = bind(self._real, binding)
+        if self._batch is None:
+            return self._compile(graph, self._tune)
+        whole = self._compile(graph, False, Packed() if self._tune else self._packed)  # what becomes slices is not worth tuning
         only = whole.parts[0] if len(whole.parts) == 1 else None
-        if not isinstance(only, Native) or self._batch is None:
-            return whole
-        batch, plan = binding[self._batch], only.plan
-        rows = rows_at_once(batch, plan.arena_bytes, plan.constant_bytes, self.target.threads)
+        batch = rows = binding[self._batch]
+        if isinstance(only, Native):
+            rows = rows_at_once(batch, only.plan.arena_bytes, only.plan.constant_bytes, self.target.threads)
         if rows == batch:
-            return whole
-        slices = self._compile(bind(self._real, {**binding, self._batch: rows}), batch)
+            return self._compile(graph, True) if self._tune else whole
+        slices = self._compile(bind(self._real, {**binding, self._batch: rows}), self._tune, batch=batch)
         return replace(slices, outputs=whole.outputs)
 
-    def _compile(self, graph: Graph, batch: int | None = None) -> _Program:
+    def _compile(self, graph: Graph, tune: bool, packed: Packed | None = None, batch: int | None = None) -> _Program:
         ready = physical(graph)
-        target = tuned(ready, self.target) if self._tune else self.target
-        parts = segments(ready, target, self._packed)
-        made = tuple(Native(s.graph, target, self._packed, batch) if s.native else Interpreted(s.graph) for s in parts)
+        packed = self._packed if packed is None else packed
+        target = tuned(ready, self.target) if tune else self.target
+        parts = segments(ready, target, packed)
+        made = tuple(Native(s.graph, target, packed, batch) if s.native else Interpreted(s.graph) for s in parts)
         values = tuple(v.name for v in ready.outputs.values())
         constants = {name: ready.constants[name].data for name in values if name in ready.constants}
         only = made[0] if len(made) == 1 else None
@@ -254,10 +258,18 @@ def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> d
         if shares_with_itself(array):
             raise InputError("elements of the array share memory", where=where, hint="an array of its own: np.empty(shape, dtype)")
         for other, before in targets.items():
-            if np.shares_memory(before, array):
+            if share_memory(before, array):
                 raise InputError(f"the array shares memory with that of {other!r}", where=where, hint="an array for each output")
         targets[name] = array
     return targets
+
+
+def share_memory(a: Array, b: Array) -> bool:
+    """Whether two arrays do; taken to be so where it is too hard to tell."""
+    try:
+        return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]  # the stub knows two of its numbers
+    except np.exceptions.TooHardError:
+        return True
 
 
 def shares_with_itself(array: Array) -> bool:
