@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MAX_RANK = 8 };
 
@@ -187,20 +188,41 @@ static int parse_rows(plan_object *self, Py_ssize_t rows) {
     return 0;
 }
 
-/* All steps for all slices; the last one may have rows of the one before, which come out the same. `times` are their sums. */
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* All steps for all slices, without the GIL; the last one may have rows of the one before, which come out the same. `times` are their sums.
+ * A batch may take long: now and then it is asked whether somebody wants it to end. -1 with an exception. */
 static int run_slices(const plan_object *self, void *const *addresses, void **at, int64_t *times, int64_t *once) {
     const int arrays = self->inputs + self->outputs;
+    const double patience = 0.05;
+    double asked = self->rows ? seconds() : 0;
+    PyThreadState *state = PyEval_SaveThread();
     if (times)
         memset(times, 0, sizeof *times * (size_t)self->steps);
     for (Py_ssize_t row = 0; row == 0 || row < self->batch; row += self->rows ? self->rows : 1) {
         const Py_ssize_t first = row < self->batch - self->rows ? row : self->batch - self->rows;
         for (int i = 0; i < arrays; i++)
             at[i] = self->rows ? (char *)addresses[i] + self->specs[i].bytes / self->batch * first : addresses[i];
-        if (lb_plan_run(self->plan, at, at + self->inputs, once) < 0)
+        if (lb_plan_run(self->plan, at, at + self->inputs, once) < 0) {
+            PyEval_RestoreThread(state);
+            PyErr_NoMemory();
             return -1;
+        }
         for (int s = 0; times && s < self->steps; s++)
             times[s] += once[s];
+        if (self->rows && seconds() - asked > patience) {
+            PyEval_RestoreThread(state);
+            if (PyErr_CheckSignals() < 0)
+                return -1;
+            state = PyEval_SaveThread();
+            asked = seconds();
+        }
     }
+    PyEval_RestoreThread(state);
     return 0;
 }
 
@@ -274,20 +296,17 @@ static PyObject *plan_run(PyObject *object, PyObject *arguments) {
         PyMem_Free(times);
         return NULL;
     }
-    if (status == 0) {
-        PyThreadState *state = PyEval_SaveThread();
-        status = run_slices(self, addresses, addresses + pointers, times, times ? times + self->steps : NULL);
-        PyEval_RestoreThread(state);
-    }
-    PyObject *result = NULL;
     if (status < 0)
         PyErr_NoMemory();
-    else if (timed) {
+    else
+        status = run_slices(self, addresses, addresses + pointers, times, times ? times + self->steps : NULL);
+    PyObject *result = NULL;
+    if (status == 0 && timed) {
         result = PyTuple_New(self->steps);
         for (int i = 0; result && i < self->steps; i++)
             if (PyTuple_SetItem(result, i, PyLong_FromLongLong(times[i])) < 0)
                 Py_CLEAR(result);
-    } else
+    } else if (status == 0)
         result = Py_NewRef(Py_None);
     PyMem_Free(addresses);
     PyMem_Free(times);
@@ -314,14 +333,11 @@ static PyObject *plan_on(PyObject *object, PyObject *const *arguments, Py_ssize_
         fits = addresses[i] != NULL;
     }
     fits = fits && !overlapping(self, addresses);
-    if (fits) {
-        PyThreadState *state = PyEval_SaveThread();
+    if (fits)
         status = run_slices(self, addresses, addresses + all, NULL, NULL);
-        PyEval_RestoreThread(state);
-    }
     if (addresses != few)
         PyMem_Free(addresses);
-    return status < 0 ? PyErr_NoMemory() : Py_NewRef(fits ? Py_True : Py_False);
+    return status < 0 ? NULL : Py_NewRef(fits ? Py_True : Py_False);
 }
 
 static PyMethodDef plan_methods[] = {

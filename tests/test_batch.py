@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -191,3 +193,41 @@ def test_compiled_networks_run_large_batches_in_slices() -> None:
     session = lowbit.compile(floats(BATCH), threads=1)
     session(np.zeros((4000, 3, 9, 7), np.float32))
     assert slices(session)[0] > 1 and session.backend == "native"
+
+
+LONG = """
+import signal, time
+import numpy as np
+from lowbit.dims import symbol
+from lowbit.ir.build import Builder
+from lowbit.runtime import session as sessions
+from lowbit.types import TensorType
+
+b = Builder()
+x = b.input("x", TensorType((symbol("batch"), 256), "int8"))
+w = b.constant(np.ones((256, 256), np.int8))
+m = b.constant(np.full(256, 1e-2, np.float32))
+g = b.finish({"y": b.add("q_linear", x, w, m, x_zero=0, y_zero=0, lo=-128, hi=127, to="int8", bound=1 << 24)})
+sessions.rows_at_once = lambda batch, *_: min(batch, 64)
+session = sessions.Session(g, threads=1, isa="ref")
+x, out = np.ones((1 << 16, 256), np.int8), np.zeros((1 << 16, 256), np.int8)
+
+def enough(*_):
+    raise KeyboardInterrupt
+
+session(x[:128], out=out[:128])
+assert out[127].all()
+session.run({"x": x[:256]})
+signal.signal(signal.SIGALRM, enough)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    session(x, out=out)
+except KeyboardInterrupt:
+    assert out[255].all() and not out[-1].any()
+    print("interrupted")
+"""
+
+
+def test_a_long_batch_ends_between_slices_when_it_is_interrupted() -> None:
+    done = subprocess.run([sys.executable, "-c", LONG], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")

@@ -207,3 +207,7 @@ def test_a_wrong_instruction_set_in_the_environment_stops_every_verb_but_doctor(
     monkeypatch.setenv("LOWBIT_THREADS", "foo")
     assert main(["inspect", DEMO]) == 2
     assert "LOWBIT_THREADS=foo is not a number of threads" in capsys.readouterr().err
+    assert main(["doctor"]) == 0
+    said = capsys.readouterr().out
+    assert "measurement   not possible: LOWBIT_THREADS=foo is not a number of threads" in said
+    assert "problems\n  LOWBIT_THREADS=foo is not a number of threads: nothing that uses threads runs\n    Try: 1 to 4,096" in said

@@ -316,7 +316,8 @@ def test_a_call_writes_into_one_array() -> None:
         (as_strided(np.zeros(42, np.int8), (1, 4, 6, 7), (0, 0, 7, 1)), InputError, "out 'y': elements of the array share memory"),
         (as_strided(np.zeros(64, np.int8), (1, 4, 6, 7), (0, 14, 2, 1)), InputError, "out 'y': elements of the array share memory"),
         ([np.zeros(1), np.zeros(1)], InputError, "out= holds 2 arrays, 1 needed.\n  Try: the outputs are y"),
-        ([3.0], InputError, "out 'y': float given, an array is needed"),
+        ([3.0], InputError, "out 'y': float given, a plain array is needed"),
+        (np.ma.zeros((1, 4, 6, 7), np.int8), InputError, "out 'y': MaskedArray given, a plain array is needed"),
         (3.0, InputError, "out= is float, an array is needed, or several"),
     ],
 )
@@ -345,6 +346,16 @@ def test_outputs_of_other_names_are_refused() -> None:
     g, x = one_output()
     with pytest.raises(InputError, match=r"there is no output named 'nobody'\.\n  Try: the outputs are y"):
         Session(g).run({"x": x}, out={"nobody": np.zeros(1)})
+
+
+def test_the_environment_caps_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    g, _ = one_output()
+    monkeypatch.setenv("LOWBIT_THREADS", "2")
+    assert [Session(g, threads=n).target.threads for n in (1, 2, 4)] == [1, 2, 2]
+    for wrong in ("0", "4097", "99999999999999999999", "1.5", "-1", "²"):
+        monkeypatch.setenv("LOWBIT_THREADS", wrong)
+        with pytest.raises(InputError, match=rf"LOWBIT_THREADS={wrong} is not a number of threads\.\n  Try: 1 to 4,096, or leave it out"):
+            Session(g, threads=1)
 
 
 def test_a_graph_without_nodes_gives_copies() -> None:

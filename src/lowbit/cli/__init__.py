@@ -58,7 +58,7 @@ def check_environment() -> None:
     """A UsageError where LOWBIT_ISA or LOWBIT_THREADS is wrong: verbs that measure nothing would else not see it."""
     try:
         native.check_isa(None)
-        threads.count()
+        threads.cap()
     except LowbitError as e:
         raise UsageError(e.message, hint=e.hint) from None
 

@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> None:
     if args.against and importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("ONNX Runtime is not installed", where="--against ort", hint="pip install onnxruntime")
     need_different(args.models)
-    threads, cpus = args.threads or threads_of.count(), Hardware.detect().usable_cpus
+    threads, cpus = threads_of.count(args.threads), Hardware.detect().usable_cpus
     if threads > cpus:
         raise UsageError(
             f"--threads {threads}, and this process may use {cpus} CPUs", hint=f"{cpus} or fewer: more only wait for each other"

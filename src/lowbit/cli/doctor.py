@@ -13,8 +13,9 @@ from typing import Any
 
 from lowbit import __version__
 from lowbit.cli.common import print_json, size, table
+from lowbit.errors import LowbitError
 from lowbit.hardware import Hardware, Measurement
-from lowbit.runtime import native
+from lowbit.runtime import native, threads
 
 HELP = "show what this machine and this installation can do, and what to prefer on it"
 
@@ -34,9 +35,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     hw = Hardware.detect(gpu=args.gpu)
-    cap = os.environ.get("LOWBIT_ISA") or None
-    can_run = cap is None or cap in native.isas()
-    measured = hw.measure(args.seconds) if can_run and not args.quick else None
+    barred = in_the_way()
+    measured = None if barred or args.quick else hw.measure(args.seconds)
     if args.json:
         print_json(diagnose(hw, measured))
         return
@@ -46,7 +46,7 @@ def main(args: argparse.Namespace) -> None:
     if measured is not None:
         show_measurement(measured, args.seconds)
     else:
-        print(f"measurement   {'left out (--quick)' if can_run else f'not possible: LOWBIT_ISA={cap}'}")
+        print(f"measurement   {f'not possible: {barred}' if barred else 'left out (--quick)'}")
     print("\nhints")
     for name, hint in hw.hints(measured):
         if hint.value not in (None, ()):
@@ -57,6 +57,16 @@ def main(args: argparse.Namespace) -> None:
     for problem in problems:
         print(f"  {problem.what}\n    Try: {problem.remedy}")
     print("\nnext   lowbit demo   ·   lowbit inspect YOUR.onnx")
+
+
+def in_the_way() -> str:
+    """What in the environment stops all kernels, if something does."""
+    try:
+        native.check_isa(None)
+        threads.cap()
+    except LowbitError as e:
+        return e.message
+    return ""
 
 
 def diagnose(hw: Hardware, measured: Measurement | None) -> dict[str, Any]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lowbit.errors import InputError
+from lowbit.runtime import threads
+
 if TYPE_CHECKING:
     from lowbit.hardware.machine import Hardware
 
@@ -23,7 +26,15 @@ _ADAPTIVE = frozenset({"intel_pstate", "amd-pstate", "amd-pstate-epp"})
 
 def find_problems(hw: Hardware, isa_cap: str | None) -> tuple[Problem, ...]:
     """The problems of a machine on which LOWBIT_ISA is `isa_cap`."""
-    return tuple([*_kernels(hw, isa_cap), *_share(hw)])
+    return tuple([*_kernels(hw, isa_cap), *_threads(), *_share(hw)])
+
+
+def _threads() -> list[Problem]:
+    try:
+        cap = threads.cap()
+    except InputError as e:
+        return [Problem(f"{e.message}: nothing that uses threads runs", e.hint or "unset LOWBIT_THREADS")]
+    return [] if cap is None else [Problem(f"LOWBIT_THREADS={cap} is set: no session has more threads", "unset LOWBIT_THREADS")]
 
 
 def _kernels(hw: Hardware, isa_cap: str | None) -> list[Problem]:

@@ -29,7 +29,6 @@ from lowbit.runtime.tune import tuned
 from lowbit.types import Array, shape_text
 
 CACHED_SHAPES = 16
-MOST = 4096  # threads
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,11 @@ class Session:
         self, graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False, stored: bool = False
     ) -> None:
         """`stored`: weights that are stored in few bits stay so between runs, as in generated C."""
-        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= MOST):
-            raise InputError(f"threads={shown(threads)} is not a number of threads", hint=f"1 to {MOST:,}, or leave it out")
-        count = threads_of.count() if threads is None else int(threads)
+        if threads is not None and (
+            isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= threads_of.MOST
+        ):
+            raise InputError(f"threads={shown(threads)} is not a number of threads", hint=f"1 to {threads_of.MOST:,}, or leave it out")
+        count = threads_of.count(None if threads is None else int(threads))
         native.check_isa(isa)
         self.graph = need_graph(graph, "compile")
         self._real = graph = graph if stored else real_weights(graph)
@@ -246,8 +247,8 @@ def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> d
         where = f"out {name!r}"
         if name not in outputs:
             raise InputError(f"there is no output named {name!r}", hint=f"the outputs are {', '.join(outputs)}")
-        if not isinstance(array, np.ndarray):
-            raise InputError(f"{type(array).__name__} given, an array is needed", where=where)
+        if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+            raise InputError(f"{type(array).__name__} given, a plain array is needed", where=where)
         need = outputs[name].type
         if array.dtype != need.dtype.numpy:
             raise InputError(f"{array.dtype} given, {need.dtype.numpy} needed", where=where)

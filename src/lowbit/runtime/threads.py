@@ -6,13 +6,20 @@ import os
 
 from lowbit.errors import InputError
 
+MOST = 4096  # of one session
 
-def count() -> int:
-    """The CPUs this process may use, or LOWBIT_THREADS if that is fewer."""
+
+def cap() -> int | None:
+    """LOWBIT_THREADS, where it is set."""
+    text = os.environ.get("LOWBIT_THREADS")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MOST:
+        raise InputError(f"LOWBIT_THREADS={text} is not a number of threads", hint=f"1 to {MOST:,}, or leave it out")
+    return int(text)
+
+
+def count(asked: int | None = None) -> int:
+    """As many as are asked for, or the CPUs this process may use; no more than LOWBIT_THREADS."""
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cap = os.environ.get("LOWBIT_THREADS")
-    if not cap:
-        return cpus
-    if not cap.isdecimal() or int(cap) < 1:
-        raise InputError(f"LOWBIT_THREADS={cap} is not a number of threads", hint="LOWBIT_THREADS=1, or leave it out")
-    return min(cpus, int(cap))
+    return min(cpus if asked is None else asked, cap() or MOST)
