@@ -348,6 +348,13 @@ def test_outputs_of_other_names_are_refused() -> None:
         Session(g).run({"x": x}, out={"nobody": np.zeros(1)})
 
 
+def test_more_work_than_kernels_count_is_refused() -> None:
+    b = Builder()
+    g = b.finish({"y": b.add("relu", b.input("x", TensorType((70_000, 70_000), "float32")))})
+    with pytest.raises(ShapeError, match=r"relu '.*': 4,900,000,000 items of work, kernels count to 2,147,483,647\.\n  Try: smaller"):
+        Session(g, threads=1)
+
+
 def test_the_environment_caps_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     g, _ = one_output()
     monkeypatch.setenv("LOWBIT_THREADS", "2")

@@ -54,12 +54,12 @@ LB_INLINE __m512i row_of_weights(const int high, const int i, const int8_t *w, i
     return i % 2 ? _mm512_add_epi16(even, odd) : _mm512_sub_epi16(even, odd);
 }
 
-/* Asks for the weights at `next` meanwhile, one part for each row of points. */
+/* Asks for the weights at `next` meanwhile, one part for each row of points; a number, since no pointer may lead behind them. */
 LB_INLINE void transform_weights(const int high, const int i, const int8_t *w, const int8_t *next, ptrdiff_t pairs, int16_t *u,
                                  ptrdiff_t step) {
-    next += 64 * i * pairs;
-    for (ptrdiff_t k = 0; k < pairs; k++, w += 32 * TAPS, u += 6 * step) {
-        _mm_prefetch((const char *)next + 64 * k, _MM_HINT_T1);
+    uintptr_t soon = (uintptr_t)next + (uintptr_t)(64 * i * pairs);
+    for (ptrdiff_t k = 0; k < pairs; k++, w += 32 * TAPS, u += 6 * step, soon += 64) {
+        _mm_prefetch((const char *)soon, _MM_HINT_T1);
         __m512i o[6];
         lb_winograd_weights(row_of_weights(high, i, w, 0), row_of_weights(high, i, w, 1), row_of_weights(high, i, w, 2), o, 1);
         LB_UNROLL

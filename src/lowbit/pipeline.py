@@ -354,8 +354,8 @@ def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None,
     threads  how many may work at once; all of the process's CPUs if not given. The result does not depend on it
     isa      no better instruction set than this one ("ref": portable C), as LOWBIT_ISA for all sessions of a process; integers do not
              depend on it either, float sums may in their last bits
-    tune     measures for each layer the ways to compute it on this machine and takes the fastest; remembered in the user's cache
-             (LOWBIT_CACHE, or ~/.cache/lowbit), so that it takes its seconds once
+    tune     measures for each layer the ways to compute it on this machine and takes those by which the network is not slower; remembered
+             in the user's cache (LOWBIT_CACHE, or ~/.cache/lowbit), so that it takes its seconds once for each network and shape
     trust_packed  uses the packed weights of a file that `session.save` wrote. Kernels follow them without checks: only for your own files
     """
     need_graph(graph, "compile")

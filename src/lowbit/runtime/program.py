@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowbit import _native
-from lowbit.errors import InputError
+from lowbit.errors import InputError, ShapeError
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import evaluate
 from lowbit.plan import Packed, Place, Plan, Target, build
@@ -94,6 +94,10 @@ def executable(plan: Plan, threads: int, batch: int | None = None) -> _native.Pl
     """The plan in C, run over slices of a batch if there is one. It keeps the constants alive whose addresses it holds."""
     contracts = native.contracts()
     index = {(k.contract.name, k.isa): k.index for k in native.kernels()}
+    for step in plan.steps:
+        if step.items >= 1 << 31:
+            what = f"{step.items:,} items of work, kernels count to {(1 << 31) - 1:,}"
+            raise ShapeError(what, where=f"{step.op} {step.layer!r}", hint="smaller shapes, or a smaller batch")
     keep = [np.ascontiguousarray(c) for c in plan.constants]
     addresses = [c.ctypes.data for c in keep]
     steps = tuple(

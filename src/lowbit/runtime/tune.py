@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -21,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lowbit.errors import LowbitError
+from lowbit.errors import LowbitError, LowbitWarning
 from lowbit.files import cache_folder, write_whole
 from lowbit.ir.graph import Graph, Node
 from lowbit.ir.interp import last_uses
@@ -242,11 +243,12 @@ def read(path: Path) -> Found:
 
 
 def remember(path: Path, found: Found) -> None:
-    """Adds to the file, which other processes may have written meanwhile. Without a place to write, nothing is remembered."""
+    """Adds to the file, which other processes may have written meanwhile. Without a place to write nothing is remembered, which is said."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         there = read(path)
         rows = {"layers": there.layers | found.layers, "networks": there.networks | found.networks}
         write_whole(path, json.dumps(rows, indent=1, sort_keys=True).encode())
-    except (OSError, LowbitError):
-        return
+    except (OSError, LowbitError) as e:
+        text = f"what tuning measured cannot be kept in {path.parent} ({e}); every process measures anew: LOWBIT_CACHE names a folder"
+        warnings.warn(text, LowbitWarning, stacklevel=2)
