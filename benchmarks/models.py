@@ -140,15 +140,17 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def machine(args: argparse.Namespace) -> dict[str, Any]:
+    import lowbit
     from lowbit.hardware.machine import Hardware
-    from lowbit.runtime import native
+    from lowbit.runtime import native, sources
 
     hw = Hardware.detect()
     versions = {name: PEERS[name].version for name in args.against}
     found: dict[str, Any] = {"cpu": hw.cpu, "cpus": hw.usable_cpus, "isa": native.best("linear_s8").isa, "load": hw.load}
     if "only_avx2" in os.environ.get("LD_PRELOAD", ""):
         found["only"] = "avx2"
-    return found | {"python": platform.python_version(), "peers": versions}
+    own = {"lowbit": lowbit.__version__, "kernels": sources.digest()}
+    return found | own | {"python": platform.python_version(), "peers": versions}
 
 
 def main() -> None:
@@ -186,7 +188,8 @@ def main() -> None:
     show_goals(rows)
     print("".join(f"\n{r}" for r in dict.fromkeys(remarks)))
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine(args), "rows": rows}, indent=1) + "\n")
+        found = {"machine": machine(args), "rows": rows, "remarks": list(dict.fromkeys(remarks))}
+        args.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

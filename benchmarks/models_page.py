@@ -47,8 +47,9 @@ HEAD = """
 Made by `python benchmarks/models.py --threads 1,2 --json run.json` and `python benchmarks/models_page.py run.json`. Whole networks at
 batch 1 (where no other is named), every engine in turns in one process pinned to as many CPUs as it has threads, the least time of all
 runs. Peers quantize the network with their own tools and the fastest of their settings stands here; *right* says whether what it computes
-is what its own file says (no more than 1 dB lost; u8×s8 products saturate on AVX2). lowbit's results are the interpreter's bit for bit.
-Times are of one machine: what counts is the ratio. Single layers stand in [kernels.md](kernels.md).
+is what its own file says (no more than 1 dB lost; u8×s8 products saturate on AVX2). lowbit's integers are the interpreter's bit for bit;
+its floats (fp32, and what stands between integers in the dynamic transformers) are held to what peers are. Times are of one machine: what
+counts is the ratio. Single layers stand in [kernels.md](kernels.md).
 """
 
 AVX2 = """
@@ -82,7 +83,7 @@ def least(rows: list[Row], *, right: bool = False) -> Row | None:
 def cell(row: Row | None, named: bool = False) -> str:
     if row is None:
         return "–"
-    name = f" {row['engine']} {row['variant']}" if named else ""
+    name = f" {row['engine']} {row['variant']}" if named else " **wrong**" if not row["exact"] else ""
     return f"{row['ms_min']:.3g}{name}"
 
 

@@ -25,6 +25,7 @@ LONGEST_CHUNK = 1024  # as deep as a panel in the first-level cache
 MACS_PER_NS = 110.0
 ROWS_IN_CACHE = 384 << 10  # bytes of rows that stay in the second-level cache while the weights pass
 IN_CACHE = 1 << 20  # weights of a network that stay in the second-level cache from run to run, as bytes
+FEW_PIXELS = 64  # with fewer, windows are as fast as Winograd's tiles, whose weights are 24 times as many bytes
 COLD_ROWS = 40  # up to which reading takes longer than taking nibbles apart, where weights come from farther away
 LARGEST_SCALE = 1e20  # beyond it a sum could leave float32: the interpreter's business
 
@@ -272,7 +273,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         and x.shape[1:-1] == node.output.shape[1:-1]
     ):
         return [linear_call(node, ctx, x, pixels, rows)]
-    if in_c < FEW_CHANNELS or (node.attrs["to"] == "int8" and ways_of(node, ctx, g, w4)[0] in TILES):
+    if in_c < FEW_CHANNELS or (pixels >= FEW_PIXELS and node.attrs["to"] == "int8" and ways_of(node, ctx, g, w4)[0] in TILES):
         return None
     return [conv_call(node, ctx, x, g, pixels, rows, in_c)]
 
