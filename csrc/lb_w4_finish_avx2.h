@@ -17,12 +17,11 @@ LB_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, __m256 y[2]
         lb_store_bytes((int8_t *)p->out + at, lb_round16(y[0], y[1], &p->clamp), width);
 }
 
-/* Rows of 16 sums with a multiplier for each channel as bytes, two at a time. */
-static inline void lb_w4_put_channels(const lb_w4_product *p, const int32_t *sums, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t n,
-                                      const int32_t bias[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
+/* Rows of 16 sums with a multiplier for each channel as bytes, two at a time. `bare`: lb_requantize32_bare will do. */
+LB_INLINE void lb_w4_put_rows(const lb_w4_product *p, const int bare, const int32_t *sums, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t n,
+                              const int32_t bias[LB_W4_PANEL], __m256 m0, __m256 m1) {
     const __m256i b0 = _mm256_load_si256((const __m256i *)(const void *)bias),
                   b1 = _mm256_load_si256((const __m256i *)(const void *)(bias + 8));
-    const __m256 m0 = _mm256_load_ps(m), m1 = _mm256_load_ps(m + 8);
     const lb_clamp16 clamp = p->clamp;
     const ptrdiff_t stride = p->out_stride;
     int8_t *out = (int8_t *)p->out + row * stride + n;
@@ -31,10 +30,20 @@ static inline void lb_w4_put_channels(const lb_w4_product *p, const int32_t *sum
         const __m256i *s = (const __m256i *)(const void *)sums, *t = s + 2 * next;
         const __m256i a[2] = {_mm256_add_epi32(_mm256_load_si256(s), b0), _mm256_add_epi32(_mm256_load_si256(s + 1), b1)};
         const __m256i b[2] = {_mm256_add_epi32(_mm256_load_si256(t), b0), _mm256_add_epi32(_mm256_load_si256(t + 1), b1)};
-        const __m256i bytes = lb_requantize32(a, b, m0, m1, &clamp);
+        const __m256i bytes = bare ? lb_requantize32_bare(a, b, m0, m1, clamp.zero_point) : lb_requantize32(a, b, m0, m1, &clamp);
         _mm_storeu_si128((__m128i *)(void *)out, _mm256_castsi256_si128(bytes));
         _mm_storeu_si128((__m128i *)(void *)(out + stride * next), _mm256_extracti128_si256(bytes, 1));
     }
+}
+
+static inline void lb_w4_put_channels(const lb_w4_product *p, const int32_t *sums, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t n,
+                                      const int32_t bias[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
+    const __m256 m0 = _mm256_load_ps(m), m1 = _mm256_load_ps(m + 8);
+    const int large = _mm256_movemask_ps(_mm256_cmp_ps(_mm256_max_ps(m0, m1), _mm256_set1_ps(0.5f), _CMP_GT_OQ));
+    if (!large && p->lo == -128 && p->hi == 127)
+        lb_w4_put_rows(p, 1, sums, row, rows, n, bias, m0, m1);
+    else
+        lb_w4_put_rows(p, 0, sums, row, rows, n, bias, m0, m1);
 }
 
 /* v, or 0 in the place of NaN, as lb_round_clamp has it: sums of scaled segments may be infinities of both signs. */
