@@ -68,8 +68,8 @@ same bits, and are faster only where few rows wait for weights from memory. Of t
 """
 ONLY_AVX2 = """
 This is a CPU with AVX-512-VNNI whose CPUID named nothing beyond AVX2, to every engine (`python benchmarks/only_avx2.py
-benchmarks/models.py --threads 1,2 --json run.json`). From run to run on one and on two threads ResNet-50 takes 0.76 to 0.79 and 0.78 to 0.81, in
-w4a8 0.65 to 0.68 and 0.61 to 0.69, the batch of 64 0.89 to 0.90 and 0.68 to 0.85, the LSTM 0.70 to 0.75 and 0.65 to 0.72. By
+benchmarks/models.py --threads 1,2 --json run.json`). From run to run, on one and on two threads, ResNet-50 takes 0.76 to 0.79 and 0.78 to
+0.81, in w4a8 0.65 to 0.68 and 0.61 to 0.69, the batch of 64 0.89 to 0.90 and 0.68 to 0.85, the LSTM 0.70 to 0.75 and 0.65 to 0.72. By
 `session.profile`, the LSTM's head runs at 106 GMAC/s of the 107 that the chain named near has in registers, the products of its inputs at
 102 and its recurrence at 74. All 326 million at that peak would take 3.05 ms, 0.63 of ONNX Runtime's time, before any gate.
 """
