@@ -33,9 +33,19 @@ Size = tuple[int, int, int, int, str, int]
 
 
 def layer(
-    op: str, size: Size, seed: int = 0, bits: int = 8, lbr: bool = True, lowest: int = -127, inside: bool = False
+    op: str,
+    size: Size,
+    seed: int = 0,
+    bits: int = 8,
+    lbr: bool = True,
+    lowest: int = -127,
+    inside: bool = False,
+    wide_weights: bool = False,
 ) -> tuple[Graph, dict[str, Array]]:
-    """A graph of one recurrent layer with random parameters, and inputs for it; states go in and out, `inside` also what a GRU holds."""
+    """A graph of one recurrent layer with random parameters, and inputs for it; states go in and out, `inside` also what a GRU holds.
+
+    `wide_weights`: those of states are 16 bits at their ends, and so are the first states.
+    """
     time, batch, inputs, hidden, direction, layout = size
     rng = np.random.default_rng(seed)
     kind, rows = op.split("_")[1], op.endswith("_rows")
@@ -61,6 +71,9 @@ def layer(
     state = (batch, d, hidden) if layout else (d, batch, hidden)
     w = rng.integers(lowest, 128, (d, gates * hidden, inputs)).astype(np.int8)
     r = rng.integers(lowest, 128, (d, gates * hidden, hidden)).astype(np.int8)
+    ends = np.array([-32768, 32767], np.int16)
+    if wide_weights:
+        r = rng.choice(ends, r.shape)
     bias = [const(f"b{i}", rng.normal(size=(d, gates * hidden)).astype(np.float32)) for i in range(1 if gates == 4 else 2)]
     x = put("x", ints(*outer, inputs))
     wide = 2.0**15 / top
@@ -74,8 +87,15 @@ def layer(
     else:
         common |= {"x_zero": 5, "h_zero": -9, "lo": -top, "hi": top - 1, "state_bits": int(rng.integers(9, 16))}
         common |= {"h_multiplier": 2.0**-30 * top} if gates == 4 else {"h_scale": 1.0 / top}
-        given = [put("h0", ints(*state)), *([put("c0", rng.integers(-9000, 9000, state).astype(np.int16))] if gates == 4 else [])]
-        scaled = [const("ws", scales(2e-8 * wide / inputs**0.5 * 3e4)), const("r", r), const("rs", scales(6e-4 * wide / hidden**0.5))]
+        given = [
+            put("h0", rng.choice(ends, state) if wide_weights else ints(*state)),
+            *([put("c0", rng.integers(-9000, 9000, state).astype(np.int16))] if gates == 4 else []),
+        ]
+        scaled = [
+            const("ws", scales(2e-8 * wide / inputs**0.5 * 3e4)),
+            const("r", r),
+            const("rs", scales(6e-4 * wide / hidden**0.5 / (256 if wide_weights else 1))),
+        ]
         args = [x, const("w", w), *scaled, const("t", tanh_table()), *given, *bias]
         args += [put("s0", rng.integers(-9000, 9000, state).astype(np.int16))] if inside else []
     outputs = b.add_node(op, *args, **common)
@@ -104,10 +124,12 @@ def test_a_gru_goes_on_with_the_16_bits_inside(lbr: bool, size: Size) -> None:
     assert size[3] > 40 or agrees(*layer("q_gru", size, lbr=lbr, inside=True, bits=16))
 
 
+@pytest.mark.parametrize("size", [*SIZES, (2, 1, 3, 1100, "forward", 0)])
 @pytest.mark.parametrize("op", ["q_lstm", "q_gru"])
-def test_states_of_16_bits(op: str) -> None:
-    assert agrees(*layer(op, SIZES[3], bits=16))
-    assert agrees(*layer(op, SIZES[2], bits=16, lbr=False) if op == "q_gru" else layer(op, SIZES[2], bits=16))
+def test_states_of_16_bits(op: str, size: Size) -> None:
+    assert agrees(*layer(op, size, bits=16))
+    assert agrees(*layer(op, size, bits=16, wide_weights=True))
+    assert op == "q_lstm" or agrees(*layer(op, size, bits=16, lbr=False))
 
 
 @pytest.mark.parametrize("op", ["q_lstm", "q_gru_rows"])

@@ -24,7 +24,7 @@
  * hidden where steps > 1, and where a GRU is not linear_before_reset: an item is then a whole direction.
  *
  * scratch, aligned to 64: batch * 40 * (hidden rounded up to 64) bytes; `ref`, armdsp and mve take none for lstm_s8 and lstm_s16,
- * 2 * hidden for gru_s8 and gru_s16.
+ * 2 * hidden for gru_s8 and gru_s16; avx2 takes as much for 16 bits, whose weights all take as they are.
  *
  * Other instruction sets than those take 8-bit weights in panels, (k / 4, gates, units, 4), where k is hidden rounded up to 16 and the last
  * axis is the input. Directions one behind the other. A GRU that is not linear_before_reset has all panels of the gates z and r, then all
