@@ -68,7 +68,7 @@
     X(group_norm_f32, test_group_norm_f32) \
     X(gru_f32, test_gru_f32) \
     X(gru_rows_s8, test_gru_rows_s8) \
-    X(gru_s16, test_portable) \
+    X(gru_s16, test_gru_s16) \
     X(gru_s8, test_gru_s8) \
     X(gru_x_s8, test_gru_x_s8) \
     X(hardsigmoid_f32, test_unary_f32) \
@@ -99,7 +99,7 @@
     X(logic_b8, test_logic_b8) \
     X(lstm_f32, test_lstm_f32) \
     X(lstm_rows_s8, test_lstm_rows_s8) \
-    X(lstm_s16, test_portable) \
+    X(lstm_s16, test_lstm_s16) \
     X(lstm_s8, test_lstm_s8) \
     X(lstm_x_s8, test_lstm_x_s8) \
     X(matmul_f32, test_matmul_f32) \

@@ -132,16 +132,34 @@ static void run(const lb_kernel *k, lb_lstm_s8_params p, void **args, int first,
     }
 }
 
-static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dynamic) {
+/* 16 bits: weights of all of them in `packed`, and states. */
+static void widen(lb_lstm_s8_params *p, int32_t gates) {
+    const int32_t rows = p->directions * gates * p->hidden;
+    const int extremes = random_int(0, 3) == 0;
+    int16_t *to = (int16_t *)(void *)packed;
+    for (int32_t i = 0; i < rows * p->hidden; i++)
+        to[i] = (int16_t)(extremes ? (random_u32() & 1 ? 32767 : -32768) : random_int(-32768, 32767));
+    for (int32_t i = 0; i < rows; i++)
+        r_scale[i] *= 0x1p-16f;
+    for (int32_t i = 0; extremes && i < STATES; i++)
+        ((int32_t *)states[0])[i] = (int32_t)0x80008000u;
+    p->lo = random_int(-32768, 0), p->hi = random_int(0, 32767), p->h_zero = random_int(0, 1) ? random_int(p->lo, p->hi) : 0;
+    p->h_multiplier *= 256, p->reset_multiplier *= 256, p->state_multiplier *= 0x1p-8f;
+}
+
+static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dynamic, int wide) {
     static _Alignas(64) unsigned char want[1 << 17], got[1 << 17];
     const int plain = strcmp(k->isa->name, "ref") == 0 || strcmp(k->isa->name, "armdsp") == 0 || strcmp(k->isa->name, "mve") == 0;
     for (int round = 0; round < 300; round++) {
-        const lb_lstm_s8_params p = geometry(gates, dynamic);
+        lb_lstm_s8_params p = geometry(gates, dynamic);
         const int together = gates == 3 && !p.linear_before_reset;
-        const size_t element = dynamic ? 4 : 1, state = (size_t)(p.directions * p.batch * p.hidden);
+        const size_t element = dynamic ? 4 : wide ? 2 : 1, state = (size_t)(p.directions * p.batch * p.hidden);
         const size_t bytes[3] = {element * state * (size_t)p.time, element * state, (dynamic ? 4 : 2) * state};
         const int outputs = gates == 3 && dynamic ? 2 : 3;
-        pack(&p, gates, together, strcmp(k->isa->name, "avx512vnni") == 0);
+        if (wide)
+            widen(&p, gates);
+        else
+            pack(&p, gates, together, strcmp(k->isa->name, "avx512vnni") == 0);
         void *args[16];
         int n = 0;
         args[n++] = px;
@@ -159,28 +177,36 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
             args[n++] = states[1];
         for (size_t i = 0; i < sizeof want; i++) /* also the state that a GRU may find */
             want[i] = got[i] = (unsigned char)((i * 40503u + (size_t)round) >> 5);
-        args[r] = weights;
+        args[r] = wide ? (void *)packed : weights;
         run(ref, p, args, n, outputs, bytes, want, 1);
-        args[r] = plain ? (void *)weights : packed;
+        args[r] = plain && !wide ? (void *)weights : packed;
         run(k, p, args, n, outputs, bytes, got, together || round % 2);
         expect_equal(k, want, got, sizeof want, 0);
     }
 }
 
 void test_lstm_s8(const lb_kernel *ref, const lb_kernel *k) {
-    test(ref, k, 4, 0);
+    test(ref, k, 4, 0, 0);
+}
+
+void test_lstm_s16(const lb_kernel *ref, const lb_kernel *k) {
+    test(ref, k, 4, 0, 1);
 }
 
 void test_lstm_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
-    test(ref, k, 4, 1);
+    test(ref, k, 4, 1, 0);
 }
 
 void test_gru_s8(const lb_kernel *ref, const lb_kernel *k) {
-    test(ref, k, 3, 0);
+    test(ref, k, 3, 0, 0);
+}
+
+void test_gru_s16(const lb_kernel *ref, const lb_kernel *k) {
+    test(ref, k, 3, 0, 1);
 }
 
 void test_gru_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
-    test(ref, k, 3, 1);
+    test(ref, k, 3, 1, 0);
 }
 
 /* Inputs, their weights, and px as the contract makes it of them. */
