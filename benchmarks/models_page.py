@@ -1,7 +1,7 @@
 """A page of what models.py measured on one machine: `python benchmarks/models_page.py run.json [more.json …] > docs/speed.md`.
 
 docs/speed.md is of a CPU with AVX2, docs/speed-avx512.md of one with AVX-512-VNNI, docs/speed-only-avx2.md of the latter with all engines
-on AVX2 (only_avx2.py). Runs that pages are made of are kept in results/."""
+on AVX2 (only_avx2.py). results/ keeps the run behind the last of them."""
 
 from __future__ import annotations
 

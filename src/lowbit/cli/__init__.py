@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from lowbit.calibration.run import IGNORE
 from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, search, verify
-from lowbit.cli.common import UsageError, say
+from lowbit.cli.common import UsageError, environment_error, say
 from lowbit.errors import LowbitError, LowbitWarning
-from lowbit.runtime import native, threads
 
 VERBS = {
     "demo": demo,
@@ -56,11 +55,9 @@ def parser() -> argparse.ArgumentParser:
 
 def check_environment() -> None:
     """A UsageError where LOWBIT_ISA or LOWBIT_THREADS is wrong: verbs that measure nothing would else not see it."""
-    try:
-        native.check_isa(None)
-        threads.cap()
-    except LowbitError as e:
-        raise UsageError(e.message, hint=e.hint) from None
+    wrong = environment_error()
+    if wrong is not None:
+        raise UsageError(wrong.message, hint=wrong.hint)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-from lowbit.errors import InputError, ShapeError
+from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.files import check_target
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Shapes
 from lowbit.pipeline import load
 from lowbit.report.text import plain, printable
 from lowbit.report.text import size as size
+from lowbit.runtime import native, threads
 
 
 class UsageError(InputError):
@@ -130,3 +131,13 @@ def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:
 def count(n: int | str) -> str:
     """1234567 as 1,234,567; symbolic numbers as they are; 0 as nothing."""
     return (f"{n:,}" if n else "") if isinstance(n, int) else n
+
+
+def environment_error() -> LowbitError | None:
+    """What is wrong with LOWBIT_ISA or LOWBIT_THREADS, which stops all kernels."""
+    try:
+        native.check_isa(None)
+        threads.cap()
+    except LowbitError as e:
+        return e
+    return None

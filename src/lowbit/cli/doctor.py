@@ -12,10 +12,9 @@ import sys
 from typing import Any
 
 from lowbit import __version__
-from lowbit.cli.common import print_json, size, table
-from lowbit.errors import LowbitError
+from lowbit.cli.common import environment_error, print_json, size, table
 from lowbit.hardware import Hardware, Measurement
-from lowbit.runtime import native, threads
+from lowbit.runtime import native
 
 HELP = "show what this machine and this installation can do, and what to prefer on it"
 
@@ -35,7 +34,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> None:
     hw = Hardware.detect(gpu=args.gpu)
-    barred = in_the_way()
+    wrong = environment_error()
+    barred = wrong.message if wrong else ""
     measured = None if barred or args.quick else hw.measure(args.seconds)
     if args.json:
         print_json(diagnose(hw, measured))
@@ -57,16 +57,6 @@ def main(args: argparse.Namespace) -> None:
     for problem in problems:
         print(f"  {problem.what}\n    Try: {problem.remedy}")
     print("\nnext   lowbit demo   ·   lowbit inspect YOUR.onnx")
-
-
-def in_the_way() -> str:
-    """What in the environment stops all kernels, if something does."""
-    try:
-        native.check_isa(None)
-        threads.cap()
-    except LowbitError as e:
-        return e.message
-    return ""
 
 
 def diagnose(hw: Hardware, measured: Measurement | None) -> dict[str, Any]:
