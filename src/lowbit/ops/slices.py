@@ -14,23 +14,31 @@ Ints = tuple[int, ...]
 Dims = tuple[Dim, ...]
 
 
-def slice_length(size: Dim, start: Dim, end: Dim, step: int) -> Dim:
-    """Elements from `start` up to, not including, `end`, both cut to the axis.
+def slice_range(size: int, start: int, end: int, step: int) -> tuple[int, int]:
+    """The first index and the number of elements of a slice along an axis of `size` elements.
 
-    With a negative step, `end` -1 means that the first element is taken too.
+    `start` and `end` count from the front and may lie outside the axis: they are cut to it as ONNX cuts them, to [0, size] for a positive
+    step; for a negative one `start` to [0, size - 1] and `end` to [-1, size - 1], where -1 means that the first element is taken too.
 
-    >>> slice_length(10, 1, 99, 2), slice_length(10, 8, -1, -3)
-    (5, 3)
+    >>> slice_range(10, 1, 99, 2), slice_range(10, 8, -1, -3), slice_range(6, -4, 6, 1)
+    ((1, 5), (8, 3), (0, 6))
     """
     if step == 0:
         raise ShapeError("a step of 0 goes nowhere")
-    if isinstance(size, int) and isinstance(start, int) and isinstance(end, int):
-        low, high = (0, size) if step > 0 else (-1, size - 1)
-        start, end = min(max(start, low), high), min(max(end, low), high)
-        return max(ceil_div(end - start, step), 0)
+    if step > 0:
+        first, last = min(max(start, 0), size), min(max(end, 0), size)
+    else:
+        first, last = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+    return first, max(ceil_div(last - first, step), 0)
+
+
+def slice_length(size: Dim, start: Dim, end: Dim, step: int) -> Dim:
+    """The number of elements of a slice; see `slice_range`."""
+    if step == 0 or (isinstance(size, int) and isinstance(start, int) and isinstance(end, int)):
+        return slice_range(int(size), int(start), int(end), step)[1]
     if step > 0:
         return larger(ceil_div(smaller(end, size) - larger(start, 0), step), 0)
-    return larger(ceil_div(smaller(start, size - 1) - larger(end, -1), -step), 0)
+    return larger(ceil_div(smaller(larger(start, 0), size - 1) - larger(end, -1), -step), 0)
 
 
 def infer_slice(x: TensorType, *, axes: Ints, starts: Dims, ends: Dims, steps: Ints) -> TensorType:
@@ -46,9 +54,9 @@ def infer_slice(x: TensorType, *, axes: Ints, starts: Dims, ends: Dims, steps: I
 def slice_(x: Array, *, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> Array:
     index = [slice(None)] * x.ndim
     for a, s, e, step in zip(axes, starts, ends, steps, strict=True):
-        low, high = (0, x.shape[a]) if step > 0 else (-1, x.shape[a] - 1)
-        s, e = min(max(s, low), high), min(max(e, low), high)
-        index[a] = slice(max(s, 0), 0 if s < 0 else None if e < 0 else e, step)  # -1 is before the first, not the last
+        first, count = slice_range(x.shape[a], s, e, step)
+        last = first + count * step  # one step after the last element taken; None where that is before the front
+        index[a] = slice(first, last if last >= 0 else None, step) if count else slice(0, 0)
     return x[tuple(index)]
 
 

@@ -43,7 +43,7 @@ def _transpose(editor: Editor, node: Node) -> None:
 
 
 def _slice(editor: Editor, node: Node) -> None:
-    """A slice of a slice, on other axes or with steps of 1, is one slice."""
+    """A slice of a slice, on other axes or with steps of 1, is one slice. It ends where the first one does, at the latest."""
     before = editor.producer(node.inputs[0])
     if before is None or before.op != "slice" or editor.only_user(before.output) is None:
         return
@@ -51,10 +51,10 @@ def _slice(editor: Editor, node: Node) -> None:
     merged = dict(inner)
     for a, start, end, step in _ranges(node):
         if a in inner:
-            first, _, by = inner[a]
-            if by != 1 or step < 1 or not all(isinstance(d, int) for d in (first, start, end)):
+            first, last, by = inner[a]
+            if by != 1 or step < 1 or not all(isinstance(d, int) and d >= 0 for d in (first, last, start, end)):
                 return
-            merged[a] = (first + start, first + end, step)
+            merged[a] = (first + start, min(first + end, last), step)
         else:
             merged[a] = (start, end, step)
     cut = tuple(sorted(merged))

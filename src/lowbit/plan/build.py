@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from lowbit.ir.graph import Graph, Node, Value
+from lowbit.plan.bounds import check_bounds
 from lowbit.plan.kernels import KERNELS, VIEWS, Call, Context, Data, Packed, Scratch
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.memory import Buffer, fullest, least, place
@@ -340,5 +341,6 @@ def build(graph: Graph, target: Target, packed: Packed | None = None, states: Ma
     plan = _Builder(graph, context, states or {}).run(target)
     if target.scratch_in_arena and any(node.op == "concat" for node in graph.nodes):  # where memory counts: a concat is there early
         copied = _Builder(graph, context, states or {}).run(target, join=False)
-        return min(plan, copied, key=lambda p: p.arena_bytes)
+        plan = min(plan, copied, key=lambda p: p.arena_bytes)
+    check_bounds(plan)
     return plan

@@ -154,12 +154,10 @@ class _Layout:
         if move is None or not any(v.name in self.last and v.name not in self.first for v in whole):
             return False
         rank = max(v.type.rank for v in whole)
-        small = [v for v in node.inputs if v is not None and v not in whole and v.type.rank not in (0, rank) and v.type.size != 1]
         if rank < 3 or any(v.type.rank != rank for v in whole):
             return False
-        if node.op == "q_table":  # its table is no operand of that shape
-            small = []
-        if any(v.type.rank > rank for v in small):
+        operands = [v for v in node.inputs if v is not None and v not in whole] if node.op != "q_table" else []  # a table is none
+        if any(v.type.rank > rank for v in operands):  # the result has more axes than the image
             return False
         attrs = move(node.attrs, to_last(rank))
         if attrs is None:

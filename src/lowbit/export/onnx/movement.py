@@ -6,7 +6,8 @@ from typing import cast
 
 import numpy as np
 
-from lowbit.dims import Dim, Sym, product
+from lowbit.assumptions import larger
+from lowbit.dims import Dim, Sym, at_least, product
 from lowbit.export.onnx.writer import Writer, spells
 from lowbit.ir.graph import Node, Value
 from lowbit.types import Shape
@@ -66,14 +67,24 @@ FAR = 2**63 - 1
 
 @spells("slice")
 def slice_(w: Writer, node: Node) -> None:
-    """An end that is the axis' own (symbolic) size, and an end before the first element, are written as far away."""
+    """Our bounds count from the front, ONNX takes a negative one from the end. A bound that is a symbolic size minus a number is written as
+    the negative number, which ONNX cuts to the axis as we do; an end before the first element is written as far away."""
     x = source(node)
     axes, steps = ints(node, "axes"), ints(node, "steps")
-    ends = [
-        -FAR if step < 0 and e == -1 else FAR if isinstance(e, Sym) and e == x.shape[a] else e
-        for e, a, step in zip(dims(node, "ends"), axes, steps, strict=True)
-    ]
-    w.node(node, "Slice", x, w.ints(dims(node, "starts")), w.ints(ends), w.ints(axes), w.ints(steps))
+
+    def bound(d: Dim, axis: int, step: int, end: bool) -> Dim:
+        if isinstance(d, Sym):
+            behind = d - x.shape[axis]  # elements after the end of the axis
+            if isinstance(behind, int):
+                return FAR if behind >= 0 else behind
+            return d if at_least(d, 0, unknown=False) else larger(d, 0)
+        if d < 0:
+            return -FAR if end or step > 0 else 0
+        return d
+
+    starts = [bound(s, a, step, False) for s, a, step in zip(dims(node, "starts"), axes, steps, strict=True)]
+    ends = [bound(e, a, step, True) for e, a, step in zip(dims(node, "ends"), axes, steps, strict=True)]
+    w.node(node, "Slice", x, w.ints(starts), w.ints(ends), w.ints(axes), w.ints(steps))
 
 
 @spells("flip", respelled=True)

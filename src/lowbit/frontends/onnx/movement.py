@@ -121,7 +121,10 @@ def slice_bound(v: Dim, size: Dim, step: int, *, start: bool) -> Dim:
     """A start or end counted from the front and cut to the axis; with a negative step, an end of -1 is before the first element.
 
     On a symbolic axis it is cut when the size is bound. A dim that may be negative is taken not to be, which is noted.
+    An end of INT_MAX means the end of the axis in the direction of the step, as ONNX Runtime reads it.
     """
+    if step < 0 and not start and v in (2**31 - 1, 2**63 - 1):
+        return -1
     low = 0 if step > 0 or start else -1
     high = size if step > 0 else size - 1
     if isinstance(v, int) and isinstance(size, int):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from lowbit.assumptions import larger
 from lowbit.dims import Dim, product
 from lowbit.errors import UnsupportedOp
 from lowbit.frontends.torch.importer import Importer, aten
@@ -109,7 +110,7 @@ def from_front(index: Dim, size: Dim) -> Dim:
     if not isinstance(index, int):
         return index
     if index < 0:
-        return max(index + size, 0) if isinstance(size, int) else size + index
+        return larger(size + index, 0)
     return min(index, size) if isinstance(size, int) else index
 
 

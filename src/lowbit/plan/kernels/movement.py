@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from lowbit.ir.graph import Node, Value
+from lowbit.ops.slices import slice_range
 from lowbit.plan.kernels.call import Call, Context, lowers, views
 from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
@@ -51,29 +52,26 @@ def still(node: Node) -> int | None:
     return 0 if moving == sorted(moving) or 0 in shape else None
 
 
-def slice_start(node: Node) -> tuple[list[int], list[int]] | None:
+def slice_start(node: Node) -> tuple[list[int], list[int]]:
     """First index and step along each axis."""
     x = node.inputs[0]
     assert x is not None
     shape = shape_of(x)
     first, step = [0] * len(shape), [1] * len(shape)
     a: Any = node.attrs
-    for axis, start, stride in zip(a["axes"], a["starts"], a["steps"], strict=True):
+    for axis, start, end, stride in zip(a["axes"], a["starts"], a["ends"], a["steps"], strict=True):
         i = normalize_axis(axis, len(shape))
-        size = shape[i]
-        at = start + size if start < 0 else start
-        first[i], step[i] = (max(0, min(at, size)) if stride > 0 else max(-1, min(at, size - 1))), stride
+        first[i], step[i] = slice_range(shape[i], start, end, stride)[0], stride
     return first, step
 
 
 @views("slice")
 def part(node: Node) -> int | None:
     """A slice whose elements are neighbours: nothing but axes of length 1 before the one that is cut."""
-    x, found = node.inputs[0], slice_start(node)
-    if x is None or found is None:
-        return None
+    x = node.inputs[0]
+    assert x is not None
     shape, out = shape_of(x), shape_of(node.output)
-    first, step = found
+    first, step = slice_start(node)
     cut = [i for i in range(len(shape)) if out[i] != shape[i] or first[i] or step[i] != 1]
     if 0 in out or not cut:
         return 0 if out == shape else None
@@ -123,11 +121,10 @@ def calls(*found: Call | None) -> list[Call] | None:
 
 @lowers("slice")
 def cut(node: Node, ctx: Context) -> list[Call] | None:
-    x, found = node.inputs[0], slice_start(node)
-    if x is None or found is None:
-        return None
+    x = node.inputs[0]
+    assert x is not None
     out, steps = shape_of(node.output), dense(shape_of(x))
-    first, step = found
+    first, step = slice_start(node)
     offset = sum(f * s for f, s in zip(first, steps, strict=True)) if prod(out) else 0
     return calls(copy_call(ctx, x, node.output, out, [s * t for s, t in zip(steps, step, strict=True)], dense(out), offset, 0))
 

@@ -85,10 +85,9 @@ def _split(node: Node, value: Value, x: Strided) -> Strided:
 
 
 def _slice(node: Node, value: Value, x: Strided) -> Strided | None:
-    found = slice_start(node)
-    if found is None or 0 in shape_of(value):
+    if 0 in shape_of(value):
         return None
-    first, step = found
+    first, step = slice_start(node)
     offset = sum(f * s for f, s in zip(first, x.strides, strict=True))
     return Strided(x.base, x.offset + offset, tuple(s * t for s, t in zip(x.strides, step, strict=True)))
 
