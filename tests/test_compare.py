@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import lowbit
-from lowbit.accuracy.smooth import seams, smoothed
+from lowbit.decide.smooth import seams, smoothed
 from lowbit.dims import symbol
 from lowbit.errors import CalibrationError, FormatError, InputError
 from lowbit.ir.build import Builder

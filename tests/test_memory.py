@@ -1,4 +1,4 @@
-"""Loading, calibrating and a guarded quantize hold less than twice the network's own bytes."""
+"""Loading holds the network, calibrating less than 2.2 times its bytes, a quantize with data less than three times."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowbit.accuracy import making
-from lowbit.accuracy.goal import Goal, GuardStep
+from lowbit.decide import candidates
+from lowbit.decide.goal import Goal, Step
 from lowbit.ir.build import Builder
 from lowbit.ir.file import load, save
 from lowbit.ir.graph import Graph
 from lowbit.ops.op import get_op
-from lowbit.pipeline import guarded
+from lowbit.pipeline import decided
 from lowbit.types import TensorType
 
 WIDTH, DEPTH = 2048, 6  # 100 MB of weights
@@ -58,24 +58,26 @@ def test_loading_and_calibrating_hold_less_than_twice_the_network(tmp_path: Path
     save(large(), path)
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(path), str(WIDTH)], capture_output=True, text=True, check=True)
     loaded, calibrated = map(float, done.stdout.split())
-    assert loaded < 1.3 and calibrated < 2.0
+    assert loaded < 1.3 and calibrated < 2.2  # the weights, and the weights as kernels want them
 
 
-def test_a_guarded_quantize_holds_less_than_twice_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(making, "SMALL", 0)  # as many weights as a test has time for are dealt with as if they were hundreds of megabytes
+def test_a_guarded_quantize_holds_less_than_three_times_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        candidates, "SMALL", 0
+    )  # as many weights as a test has time for are dealt with as if they were hundreds of megabytes
     graph = large(512, 36)
     data = [{"x": np.random.default_rng(i).standard_normal((4, 512), np.float32)} for i in range(8)]
-    told: list[GuardStep] = []
+    told: list[Step] = []
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     try:
-        found = guarded(graph, data, goal=Goal(enough=26.5), on_step=told.append)
+        found = decided(graph, data, goal=Goal(enough=26.5), on_step=told.append)
         peak = tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
     kept = " ".join(step.what for step in told if step.kept)
     assert "equalized" in kept and "errors cancel" in kept  # the steps that hold other weights beside the network's
-    assert found.graph.parameter_bytes < peak < graph.parameter_bytes  # and the network itself, which the caller holds
+    assert found.graph.parameter_bytes < peak < 2 * graph.parameter_bytes  # and the network itself, which the caller holds
 
 
 def test_weights_are_made_real_without_a_second_copy() -> None:

@@ -14,7 +14,7 @@ from test_native_session import ISAS, same
 from test_native_zoo import agrees
 
 import lowbit
-from lowbit.accuracy.widths import Widths, multiplies, rule_for
+from lowbit.decide.widths import Widths, multiplies, rule_for
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run

@@ -39,7 +39,7 @@ LAYERS = [
         "codegen",
         "frames",
     },
-    {"accuracy"},  # tries the stages in turn and keeps what helps
+    {"decide"},  # tries the stages in turn and keeps what helps
     {"pipeline"},
     {"mixed"},  # walks the road for many networks, and keeps the best
     {"torch"},  # walks the road for a module, and writes what it found into it
@@ -53,6 +53,7 @@ ALLOWED = {
     ("auto", "qarray"): "gives a QArray",
     ("qarray", "matmul"): "`@` runs an integer kernel",
     ("matmul", "runtime"): "the cpu backend calls the compiled kernels",
+    ("calibration", "runtime"): "taps are observed while kernels run",
     ("quantization", "calibration"): "brackets take their parameters from the calibration record",
     ("report", "lower"): "tells what each layer became, and runs the integers",
     ("report", "runtime"): "verifies the sessions",

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import lowbit
-from lowbit.accuracy.brackets import outputs
+from lowbit.decide.brackets import outputs
 from lowbit.ir.graph import Graph
 from lowbit.numerics import dequantize_with, quantize_with
 from lowbit.passes.common_subexpressions import common_subexpressions

@@ -133,7 +133,7 @@ def test_a_plan_that_reads_outside_its_argument_is_refused() -> None:
     (step,) = plan.steps
     check_bounds(plan)
     for change in ({"x_offset": 3}, {"x_offset": -1}, {"out_offset": 1}, {"out_offset": -1}):
-        with pytest.raises(GraphError, match="copy_b32__.* would touch memory outside its argument"):
+        with pytest.raises(GraphError, match=r"copy_b32__.* would touch memory outside its argument"):
             check_bounds(replace(plan, steps=(replace(step, params={**step.params, **change}),)))
     far = replace(step.args[0], offset=4)
     with pytest.raises(GraphError, match=r"bytes 4 to 132 of 128 \(input\)"):

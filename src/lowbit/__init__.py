@@ -29,8 +29,8 @@ _PUBLIC = {
         "lowbit.quantization.rules",
     ),
     **dict.fromkeys(["load_rules", "save_rules"], "lowbit.quantization.rules_file"),
-    **dict.fromkeys(["search"], "lowbit.mixed.search"),
-    **dict.fromkeys(["SearchResult"], "lowbit.mixed.result"),
+    **dict.fromkeys(["search"], "lowbit.decide.search.walk"),
+    **dict.fromkeys(["SearchResult"], "lowbit.decide.search.result"),
     **dict.fromkeys(["QuantizationTransform", "insert_q_dq"], "lowbit.quantization.transform"),
     **dict.fromkeys(
         [
@@ -95,6 +95,8 @@ if TYPE_CHECKING:
     from lowbit.calibration.observers import PercentileObserver as PercentileObserver
     from lowbit.calibration.record import CalibrationEntry as CalibrationEntry
     from lowbit.calibration.record import CalibrationRecord as CalibrationRecord
+    from lowbit.decide.search.result import SearchResult as SearchResult
+    from lowbit.decide.search.walk import search as search
     from lowbit.errors import CalibrationError as CalibrationError
     from lowbit.errors import DTypeError as DTypeError
     from lowbit.errors import FormatError as FormatError
@@ -116,8 +118,6 @@ if TYPE_CHECKING:
     from lowbit.metrics import max_error as max_error
     from lowbit.metrics import mse as mse
     from lowbit.metrics import sqnr_db as sqnr_db
-    from lowbit.mixed.result import SearchResult as SearchResult
-    from lowbit.mixed.search import search as search
     from lowbit.ops.op import Op as Op
     from lowbit.ops.op import register as register
     from lowbit.pipeline import calibrate as calibrate

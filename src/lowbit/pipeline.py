@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from lowbit.arguments import flag, shown
 from lowbit.calibration.record import CalibrationRecord
+from lowbit.decide.checks import need_executor, need_float
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning, QuantError
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
-from lowbit.ir.graph import Graph, need_graph, need_outputs
+from lowbit.ir.graph import Graph, need_graph
 from lowbit.ir.samples import as_samples, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.lower import lower
@@ -26,17 +27,14 @@ from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.runtime.session import Session
-from lowbit.runtime.timing import NOTICEABLE
 
 if TYPE_CHECKING:
-    from lowbit.accuracy.goal import Times
-    from lowbit.accuracy.guard import Goal, Guarded, GuardStep
     from lowbit.codegen import EmittedC
+    from lowbit.decide.engine import Decision
+    from lowbit.decide.goal import Goal, Prefer, Step
 
 DEFAULT = "int8"
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
-LITTLE = 0.02  # milliseconds that 16 bits may cost before a warning tells of them
-SMALL = 64 << 20  # bytes of samples that are held in memory for any network; beyond a quarter of a larger one's own they go to a file
 
 
 def load(
@@ -163,21 +161,27 @@ def quantize(
     method: str = "minmax",
     executor: Executor | None = None,
     strict: bool = False,
+    prefer: Prefer = "balanced",
+    metric: Callable[[Session], Any] | None = None,
+    max_drop: float | None = None,
     guard: bool = True,
     wide: bool = True,
-    on_step: Callable[[GuardStep], None] | None = None,
+    on_step: Callable[[Step], None] | None = None,
 ) -> Graph:
     """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one.
 
     recipe   a named list of rules (int8 if neither it nor rules are given)
     rules    the first that matches a layer decides; beside recipe= they match before its own
     strict   rules that decide nothing are an error, not a warning
-    guard    with data and a static 8-bit recipe: part of the data is held back, every layer and the outputs are measured with it, and what
-             is not good enough is mended (see `lowbit.accuracy.guard`); layers that your rules decide before the recipe's are left alone.
-             False leaves the recipe's rules as they are. Where it is off, for that reason or because of a record, a note says so
-    wide     False: the guard gives no layer 16 bits. A function of 16 bits (sigmoid, gelu) is a table of 128 KB, much for a chip's flash,
-             and depthwise layers take longer in 16 bits than in float: where the whole network does, a warning says so
-    on_step  is told each thing the guard tried
+    prefer   what a network that cannot have everything shall have: "balanced" is never slower than the float network, "accuracy" may be,
+             "speed" and "size" are content with a little less accuracy
+    metric   metric(session) gives a number, higher is better: it decides in the place of the outputs' noise. It brings its own data
+    max_drop with a metric: how far the score may be below the float network's (0.005)
+    guard    with data and a static 8-bit or 4-bit recipe: part of the data is held back, the integers that run are measured with it, and
+             what is not good enough is repaired (see `lowbit.decide.engine`); layers that your rules decide before the recipe's are left
+             alone. False leaves the recipe's rules as they are. Where it is off, for that reason or because of a record, a note says so
+    wide     False: no layer gets 16 bits. A function of 16 bits (sigmoid, gelu) is a table of 128 KB, much for a chip's flash
+    on_step  is told each thing that was tried
     """
     need_float(graph, "quantize")
     need_executor(executor)
@@ -190,13 +194,13 @@ def quantize(
         need_narrow(graph, recipe, chosen)
     named = guarded_recipe(chosen)
     if guard and named is not None and calibration is not None and not isinstance(calibration, CalibrationRecord):
-        from lowbit.accuracy.goal import Goal
+        from lowbit.decide.goal import Goal
 
         first = chosen[: -len(rules_of(named))]
-        goal = None if wide else Goal(bits16=False)
-        return guarded(
-            graph, calibration, recipe=named, rules=first, method=method, goal=goal, on_step=on_step, executor=executor, strict=strict
-        ).graph
+        return decided(
+            graph, calibration, recipe=named, rules=first, method=method, goal=Goal.of(prefer, bits16=wide), metric=metric,
+            max_drop=max_drop, on_step=on_step, executor=executor, strict=strict,
+        ).graph  # fmt: skip
     record = calibration
     if calibration is None:
         needed = QuantizationTransform(chosen).taps(graph).required
@@ -260,24 +264,7 @@ def guarded_recipe(rules: Sequence[QuantRule]) -> str | None:
     return next((name for name in GUARDED if list(rules[-len(rules_of(name)) :]) == rules_of(name)), None)
 
 
-def need_float(graph: Graph, call: str) -> None:
-    """An error unless it is a graph that can be quantized: one that is quantized already has lost what new ranges would need."""
-    made = quantized_nodes(need_outputs(need_graph(graph, call)))
-    if made:
-        raise QuantError(
-            f"the network is quantized already ({len(made)} of {len(graph.nodes)} nodes, the first is {made[0].where})",
-            where=graph.name,
-            hint="the float network that it was made from; lowbit.compile runs this one as it is",
-        )
-
-
-def need_executor(executor: object) -> None:
-    if executor is not None and not callable(getattr(executor, "submit", None)):
-        hint = "concurrent.futures.ProcessPoolExecutor(4), or client.get_executor() of Dask"
-        raise InputError(f"executor={shown(executor)} cannot take work", hint=hint)
-
-
-def guarded(
+def decided(
     graph: Graph,
     data: Iterable[Any],
     *,
@@ -285,17 +272,21 @@ def guarded(
     rules: Iterable[QuantRule] = (),
     method: str = "minmax",
     goal: Goal | None = None,
-    on_step: Callable[[GuardStep], None] | None = None,
+    metric: Callable[[Session], Any] | None = None,
+    max_drop: float | None = None,
+    on_step: Callable[[Step], None] | None = None,
     executor: Executor | None = None,
     strict: bool = False,
-) -> Guarded:
-    """`quantize` with its guard: the graph, the steps that were tried, and the outputs' signal to noise ratio before and after.
+) -> Decision:
+    """`quantize` with data: the graph, what was tried, and what is true of the network that is returned.
 
     `rules` match before those of the recipe; the layers that they decide are left as they say.
     """
-    from lowbit.accuracy.guard import guard
-    from lowbit.accuracy.held import Kept
     from lowbit.calibration.run import finite_inputs
+    from lowbit.decide.engine import decide
+    from lowbit.decide.samples import SMALL, StoredSamples
+    from lowbit.decide.scores import scored
+    from lowbit.decide.verdict import notes_of
 
     first = as_rules(rules)
     transform = QuantizationTransform([*first, *rules_of(recipe)])
@@ -305,39 +296,22 @@ def guarded(
         warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=3)
     observed = transform.taps(graph).observed
     looked_at = [v.name for v in graph.inputs if v.name in observed]
-    samples = Kept(finite_inputs(as_samples(graph, data), looked_at), max(SMALL, graph.parameter_bytes // 4))
+    samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), max(SMALL, graph.parameter_bytes // 4))
     if not len(samples):
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
-    found = guard(
-        graph, samples, rules_of(recipe), goal=goal, method=method, islands=float_layers, on_step=on_step, executor=executor, first=first
-    )
+    (rule,) = rules_of(recipe)
+    found = decide(
+        graph, samples, rule, goal=goal, method=method, on_step=on_step, executor=executor, first=first,
+        metric=None if metric is None else (lambda made: scored(metric, compile(made))), max_drop=0.005 if max_drop is None else max_drop,
+    )  # fmt: skip
     if not any(says_something(graph, sample) for sample in samples):
         warn_of_zeros(2)
     if len(samples) == 1:
-        found = replace(found, alone=True)
-        text = "there is one batch, to calibrate and to measure with: the guard cannot see what others would lose; data in several helps"
+        text = "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen; data in several helps"
         warnings.warn(text, LowbitWarning, stacklevel=2)
-    found = replace(found, times=wide_times(graph, found.graph, samples[0]))
-    if found.times is not None and found.times.made > max(NOTICEABLE * found.times.float, found.times.float + LITTLE):
-        times = f"{found.times.made:.3g} ms, and in the float network {found.times.float:.3g} ms"
-        text = f"the guard gave layers 16 bits: a batch takes {times} (measured here); wide=False (--no-wide) does without them"
-        warnings.warn(text, LowbitWarning, stacklevel=3)
-    return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **found.told}))
-
-
-def wide_times(graph: Graph, made: Graph, sample: Mapping[str, Any]) -> Times | None:
-    """How long both networks take, if one of them has values of 16 bits: they cost time.
-
-    No part of its notes, as the same data gives the same file.
-    None for large networks, as sessions would take more memory than the guard did: `lowbit bench` tells.
-    """
-    from lowbit.accuracy.goal import Times
-    from lowbit.runtime.beside import LARGE, beside
-
-    wide = any(n.op == "quantize_linear" and n.output.type.dtype.bits == 16 for n in made.nodes)
-    if not wide or graph.parameter_bytes > LARGE:
-        return None
-    return Times(*(run.ms for run in beside((lower(made).graph, graph), sample)))
+    if not found.met:
+        warnings.warn(f"the goal is not met: {found.unmet}", LowbitWarning, stacklevel=3)
+    return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **notes_of(graph, found)}))
 
 
 def float_layers(graph: Graph) -> frozenset[str]:

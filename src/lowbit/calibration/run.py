@@ -14,9 +14,11 @@ from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.spread import spread
 from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph, Node, Value
-from lowbit.ir.interp import inner_name, run
+from lowbit.ir.interp import inner_name
+from lowbit.ir.interp import run as interpret
 from lowbit.ir.samples import as_samples, count, says_something, warn_of_zeros
 from lowbit.progress import progress
+from lowbit.runtime.replay import NativeRun
 from lowbit.types import Array
 
 Sample = Mapping[str, Array]
@@ -38,8 +40,8 @@ def calibrate(
     """What the taps (default: every float value that a node computes, and the float inputs) held while running over `data`.
 
     `executor` spreads the samples over processes or machines; the record is the same, bit for bit, as without one, on CPUs
-    of one kind: NumPy sums floats in an order that depends on the CPU. `numbers` are what errors call the samples, where they are some
-    of the user's; 0, 1, 2 … if not given.
+    of one kind: float kernels sum in an order that depends on the instruction set. `numbers` are what errors call the samples, where they
+    are some of the user's; 0, 1, 2 … if not given.
     """
     with one_thread():
         return _calibrate(graph, data, taps, method, executor, numbers, options)
@@ -118,7 +120,7 @@ def observe(
 ) -> CalibrationRecord:
     """The record of some samples; errors call them by their numbers."""
     observers: dict[str, Observer] = {n: make_observer(method, **options) for n in names}
-    inside = any(n not in graph.values for n in names)
+    run = NativeRun(graph, names)
 
     def see(name: str, array: Array) -> None:
         observer = observers.get(name)
@@ -134,7 +136,7 @@ def observe(
         try:
             for v in graph.inputs:
                 see(v.name, sample[v.name])
-            made = run(graph, sample, on_value=lambda value, array: see(value.name, array), on_inner=see if inside else None)
+            made = run(sample, lambda value, array: see(value.name, array), see)
             if not options.get("ignore_nonfinite"):
                 need_finite(graph, sample, made)
         except LowbitError as e:
@@ -195,7 +197,7 @@ def need_finite(graph: Graph, sample: Sample, made: Mapping[str, Array]) -> None
                 first.append(node.where)
             bad.add(value.name)
 
-    run(graph, sample, on_value=look)
+    interpret(graph, sample, on_value=look)
     raise CalibrationError(
         f"output {wrong[0]!r} holds {what}, which begin here",
         where=first[0] if first else None,

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.accuracy.held import split
 from lowbit.cli.calibrate import add_calibration_arguments, workers
 from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size, table, whole
 from lowbit.cli.data import UNREADABLE, FileData, add_data_arguments, data_from
+from lowbit.decide.samples import split
+from lowbit.decide.scores import Metric, top1
+from lowbit.decide.search.given import MAX_DROP
+from lowbit.decide.search.result import Point, SearchResult
+from lowbit.decide.search.units import FLOAT, WIDTHS
+from lowbit.decide.search.walk import COSTS, MINUTES, TRIALS, search
 from lowbit.errors import FormatError, InputError
 from lowbit.files import unreadable
 from lowbit.ir.graph import Graph
-from lowbit.mixed.given import MAX_DROP
-from lowbit.mixed.result import Point, SearchResult
-from lowbit.mixed.scores import Metric, top1
-from lowbit.mixed.search import COSTS, MINUTES, TRIALS, search
-from lowbit.mixed.units import FLOAT, WIDTHS
 from lowbit.types import Array
 
 HELP = "find a width for each layer: the cheapest network whose accuracy holds; Ctrl-C keeps the best so far"
@@ -144,10 +144,10 @@ def samples(args: argparse.Namespace, graph: Graph) -> Given:
             raise InputError(
                 "there is one batch: none can be held back to measure with", where=", ".join(args.data), hint="--test, or --batch"
             )
-        rest, held = split([x for x, _ in parts], len(parts))
-        kept = [parts[i] for i in held.numbers]
+        cut = split([x for x, _ in parts], len(parts), len(parts))
+        kept = [parts[i] for i in cut.held.numbers]
         said = f"top-1 on {sum(len(y) for _, y in kept):,} rows held back from calibration"
-        return _labelled([parts[i][0] for i in rest.numbers], kept, said)
+        return _labelled([parts[i][0] for i in cut.fit.numbers], kept, said)
     return _labelled(data, parts, f"top-1 on {test.rows:,} rows of --test")
 
 

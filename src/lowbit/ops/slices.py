@@ -29,7 +29,7 @@ def slice_range(size: int, start: int, end: int, step: int) -> tuple[int, int]:
         first, last = min(max(start, 0), size), min(max(end, 0), size)
     else:
         first, last = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
-    return first, max(ceil_div(last - first, step), 0)
+    return first, max(-((first - last) // step), 0)
 
 
 def slice_length(size: Dim, start: Dim, end: Dim, step: int) -> Dim:

@@ -83,9 +83,18 @@ FOLLOWS: dict[str, Moved] = {
 
 def channels_last(graph: Graph) -> Graph:
     """The graph with the channels of images last, where kernels want them; the same function of the same inputs, bit for bit."""
+    return laid_out(graph)[0]
+
+
+def laid_out(graph: Graph) -> tuple[Graph, frozenset[str]]:
+    """The graph with the channels of images last, and the values of the old graph that are found in it with their channels last.
+
+    Every value that a node makes keeps its name in the order in which it is made.
+    """
     if not any(map(has_twin, graph.nodes)):
-        return graph
-    return _Layout(graph).run()
+        return graph, frozenset()
+    layout = _Layout(graph)
+    return layout.run(), frozenset(old for old, new in layout.last.items() if new.name == old)
 
 
 def has_twin(node: Node) -> bool:

@@ -90,8 +90,11 @@ def verify(x: Array, check: Check) -> None:
         raise InputError(f"index {bad} is outside an axis of {check.size} elements", where=check.where)
 
 
-def executable(plan: Plan, threads: int, batch: int | None = None) -> _native.Plan:
-    """The plan in C, run over slices of a batch if there is one. It keeps the constants alive whose addresses it holds."""
+Record = tuple[Any, ...]  # a step as C takes it
+
+
+def records(plan: Plan) -> tuple[tuple[Record, ...], list[Array]]:
+    """The steps as C takes them, and the constants whose addresses they hold."""
     contracts = native.contracts()
     index = {(k.contract.name, k.isa): k.index for k in native.kernels()}
     for step in plan.steps:
@@ -118,6 +121,17 @@ def executable(plan: Plan, threads: int, batch: int | None = None) -> _native.Pl
         )
         for step in plan.steps
     )
+    return steps, keep
+
+
+def executable(
+    plan: Plan, threads: int, batch: int | None = None, made: tuple[tuple[Record, ...], list[Array]] | None = None
+) -> _native.Plan:
+    """The plan in C, run over slices of a batch if there is one. It keeps the constants alive whose addresses it holds.
+
+    `made`: what `records` gives, or some of its last steps.
+    """
+    steps, keep = records(plan) if made is None else made
     inputs, outputs = (tuple(spec(v, batch) for v in values) for values in (plan.inputs, plan.outputs.values()))
     rows = 0 if batch is None else int(plan.inputs[0].shape[0])
     return _native.Plan(steps, inputs, outputs, plan.arena_bytes, plan.scratch_bytes, threads, rows, np.ndarray, keep)

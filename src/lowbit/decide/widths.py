@@ -16,19 +16,32 @@ RECURRENT = ("lstm", "gru", "rnn")  # what they hand on to themselves is read as
 
 @dataclass(frozen=True)
 class Widths:
-    """What is widened, by names of values: `taps` are kept in 16 bits, `layers` also multiply 16-bit inputs, `weights` have 16 bits."""
+    """What is wider than the recipe says, by names of values.
 
-    taps: frozenset[str] = frozenset()  # one name out of each group that shares its parameters
-    layers: frozenset[str] = frozenset()  # by first output
+    taps     are kept in 16 bits; one name out of each group that shares its parameters
+    layers   multiply 16-bit inputs; by first output, as the rest
+    weights  have 16-bit weights
+    floats   stay float
+    eights   have 8-bit weights where the recipe has fewer
+    rows     quantize their inputs at run time, each row by a scale of its own; their results are float
+    """
+
+    taps: frozenset[str] = frozenset()
+    layers: frozenset[str] = frozenset()
     weights: frozenset[str] = frozenset()
     floats: frozenset[str] = frozenset()
+    eights: frozenset[str] = frozenset()
+    rows: frozenset[str] = frozenset()
 
     def __sub__(self, other: Widths) -> frozenset[str]:
         """The names of what is wider here than there."""
-        return (self.taps - other.taps) | (self.layers - other.layers) | (self.weights - other.weights) | (self.floats - other.floats)
+        return frozenset().union(*(a - b for a, b in zip(self._sets(), other._sets(), strict=True)))
 
     def __or__(self, other: Widths) -> Widths:
-        return Widths(self.taps | other.taps, self.layers | other.layers, self.weights | other.weights, self.floats | other.floats)
+        return Widths(*(a | b for a, b in zip(self._sets(), other._sets(), strict=True)))
+
+    def _sets(self) -> tuple[frozenset[str], ...]:
+        return self.taps, self.layers, self.weights, self.floats, self.eights, self.rows
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,8 @@ class WidthsRule(QuantRule):
         decided, choice = self.base.create_quant_node(node), self.choices[node.output.name]
         if choice.get("mode") == "float":
             return replace(decided, mode="float", activation=None, weight=None, because=self.because)
+        if choice.get("mode") == "dynamic":
+            return replace(decided, mode="dynamic", because=self.because)
         activation = dtype(choice["activation"])
         return replace(
             decided,
@@ -73,15 +88,29 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: fro
         if key in widths.floats:
             choices[key] = {"mode": "float"}
             continue
+        if key in widths.rows:
+            choices[key] = {"mode": "dynamic"}
+            continue
         reads = {v.name for v in node.inputs if v is not None}
         wide = key in widths.layers or (not multiplies(node) and bool(reads & raised))
         kept = wide if node.op in RECURRENT else bool(raised & {o.name for o in node.outputs})
         choice = {"activation": "int16" if wide else base.dtype, "output": "int16" if kept else base.dtype}
         if key in widths.weights:
             choice["weight"] = "int16"
+        elif key in widths.eights:
+            choice["weight"] = "int8"
         if choice != {"activation": base.dtype, "output": base.dtype}:
             choices[key] = choice
-    return WidthsRule(base=base, choices=choices, because="guard") if choices else None
+    return WidthsRule(base=base, choices=choices, because="8 bits lose too much here") if choices else None
+
+
+def by_rows(graph: Graph, own: frozenset[str] = frozenset()) -> frozenset[str]:
+    """The layers (by first output) that can quantize their inputs by rows at run time: linear layers and products with a constant."""
+    return frozenset(
+        n.output.name
+        for n in graph.nodes
+        if n.op in ("linear", "matmul") and n.output.name not in own and graph.constant(n.input(1)) is not None
+    )
 
 
 def inputs_of(graph: Graph, taps: Taps, keys: Iterable[str]) -> frozenset[str]:

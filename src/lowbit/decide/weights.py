@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowbit.accuracy.brackets import source_name
+from lowbit.decide.brackets import source_name
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ops.quant import QUANTIZABLE
 from lowbit.ops.window import output_size, windows

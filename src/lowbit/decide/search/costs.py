@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lowbit.accuracy.brackets import BRACKETS, Bracket, Pair, Sample
-from lowbit.accuracy.costs import mac_counts
+from lowbit.decide.brackets import BRACKETS, Bracket
+from lowbit.decide.effort import mac_counts
+from lowbit.decide.samples import Sample
+from lowbit.decide.search.units import WIDTHS, Unit
 from lowbit.dims import substitute
 from lowbit.ir.graph import Graph
-from lowbit.mixed.units import WIDTHS, Unit
 from lowbit.runtime.profile import Profile
+from lowbit.runtime.replay import bound_to
 
 
 def node_work(graph: Graph, sample: Sample) -> dict[str, tuple[int, int]]:
     """Of each node, by first output: multiplications, and elements of its results, at the sizes of a sample."""
     macs = mac_counts(graph, sample)
-    nodes = Pair.bound(graph, graph, sample).float.nodes
+    nodes = bound_to(graph, sample).nodes
     sizes = {n.output.name: sum(int(substitute(o.type.size, {})) for o in n.outputs) for n in nodes}
     return {name: (macs.get(name, 0), size) for name, size in sizes.items()}
 
@@ -70,14 +72,12 @@ def unit_ms(units: Sequence[Unit], profile: Profile, work: Mapping[str, tuple[in
     return found
 
 
-def heard(quantized: Graph, brackets: Mapping[str, Bracket], unit: Unit) -> tuple[str, ...]:
-    """The roundings that a unit hears: of what its layers read and of their weights, by the name of the dequantized value."""
-    found: dict[str, None] = {}
+def heard(quantized: Graph, brackets: Mapping[str, Bracket], unit: Unit) -> dict[str, tuple[str, ...]]:
+    """The roundings that each layer of a unit hears: of what it reads and of its weights, by the name of the dequantized value."""
+    found: dict[str, tuple[str, ...]] = {}
     for node in unit.nodes:
         now = quantized.producers.get(node.output.name)
-        for v in now.inputs if now is not None else ():
-            name = v.name if v is not None else ""
-            while name in brackets and name not in found:  # a bracket behind a bracket: both round
-                found[name] = None
-                name = brackets[name].of
-    return tuple(found)
+        read = tuple(v.name for v in now.inputs if v is not None and v.name in brackets) if now is not None else ()
+        if read:
+            found[f"layer {node.output.name}"] = read
+    return found

@@ -22,23 +22,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from lowbit.accuracy.brackets import Pair, decibels, noise_shares
-from lowbit.accuracy.costs import Effort
 from lowbit.arguments import is_real, shown, whole
 from lowbit.blas import one_thread
 from lowbit.calibration.observers import make_observer
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.run import calibrate
+from lowbit.decide.brackets import Pair
+from lowbit.decide.checks import need_executor, need_float
+from lowbit.decide.effort import Effort
+from lowbit.decide.points import find_points
+from lowbit.decide.quality import decibels
+from lowbit.decide.scores import Metric, fastest, outputs_db, scored
+from lowbit.decide.search.costs import heard, node_work, unit_bits, unit_bytes, unit_ms, weight_bytes
+from lowbit.decide.search.given import Samples, given_as, need_goal
+from lowbit.decide.search.order import Move, Option, after, moves
+from lowbit.decide.search.result import Point, SearchResult, cost_of, front, layers_of, mix
+from lowbit.decide.search.rules import rules_for
+from lowbit.decide.search.units import FLOAT, WIDTHS, Choice, find_units, uniform
+from lowbit.decide.sensitivity import noise_shares
 from lowbit.errors import InputError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
-from lowbit.mixed.costs import heard, node_work, unit_bits, unit_bytes, unit_ms, weight_bytes
-from lowbit.mixed.given import Samples, given_as, need_goal
-from lowbit.mixed.order import Move, Option, after, moves
-from lowbit.mixed.result import Point, SearchResult, cost_of, front, layers_of, mix
-from lowbit.mixed.rules import rules_for
-from lowbit.mixed.scores import Metric, fastest, outputs_db, scored
-from lowbit.mixed.units import FLOAT, WIDTHS, Choice, find_units, uniform
-from lowbit.pipeline import compile, need_executor, need_float
+from lowbit.lower import lower
 from lowbit.progress import progress
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import FloatRule, QuantRule
@@ -57,6 +61,10 @@ CALM, ATTEMPTS = 1.1, 3  # a machine on which the float network takes longer tha
 
 
 ROUNDING = 1e-12  # of scores: 0.912 - 0.005 is not quite 0.907
+
+
+def compile(graph: Graph, threads: int | None) -> Session:
+    return Session(lower(graph).graph, threads=threads)
 
 
 class _Over(Exception):
@@ -291,14 +299,19 @@ class _Search:
             next(steps, None)
             self.need_time()
 
+        points = find_points(self.graph)
         with one_thread():
             for width, made in self.uniform.items():
                 brackets = Pair(self.graph, made).brackets
                 rounds = {u.name: heard(made, brackets, u) for u in self.units}
-                shares = noise_shares(self.graph, made, held, {k: v for k, v in rounds.items() if v}, each, self.executor)
+                layers = {k: v for by_layer in rounds.values() for k, v in by_layer.items()}
+                noise = dict.fromkeys(layers, 0.0)
+                for sample in held:
+                    for layer, share in noise_shares(Pair.bound(self.graph, made, sample), sample, layers, points, each).items():
+                        noise[layer] += share / len(held)
                 for unit in self.units:
                     if width != "int4" or unit.weighted:
-                        found[unit.name][width] = shares.get(unit.name, 0.0)
+                        found[unit.name][width] = sum(noise[layer] for layer in rounds[unit.name])
         self.noise = found
         self.sizes = {w: unit_bytes(made, self.units) for w, made in self.uniform.items()}
         self.sizes[FLOAT] = unit_bytes(self.graph, self.units)

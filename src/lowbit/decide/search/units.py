@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lowbit.accuracy.widths import RECURRENT, multiplies
+from lowbit.decide.widths import RECURRENT, multiplies
 from lowbit.dtypes import dtype
 from lowbit.ir.graph import Graph, Node
 from lowbit.ops.quant import QUANTIZABLE, is_clamp

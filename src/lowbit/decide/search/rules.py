@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from lowbit.decide.search.units import FLOAT, WIDTHS, Choice, Unit, results
 from lowbit.ir.graph import Graph, Node
-from lowbit.mixed.units import FLOAT, WIDTHS, Choice, Unit, results
 from lowbit.quantization.rules import CalibratedQuantRule, FloatRule, QuantRule
 
 

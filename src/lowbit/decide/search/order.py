@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lowbit.mixed.units import FLOAT
+from lowbit.decide.search.units import FLOAT
 
 Cost = float
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.accuracy.brackets import Both, Env, Sample
-from lowbit.accuracy.layers import COLUMNS, Layer, columns, rows, unrows, weighted_layers
+from lowbit.decide.brackets import Both, Env
+from lowbit.decide.samples import Sample
+from lowbit.decide.weights import COLUMNS, Layer, columns, rows, unrows, weighted_layers
 from lowbit.ir.graph import Constant, Graph, freeze
 from lowbit.ir.interp import run_node
 from lowbit.ops.quant import QUANTIZABLE

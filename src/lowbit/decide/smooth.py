@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lowbit.accuracy.brackets import Sample
+from lowbit.decide.samples import Sample
 from lowbit.ir.graph import SCALED, Constant, Graph, Node, Value, freeze
 from lowbit.ir.interp import run
 from lowbit.types import Array

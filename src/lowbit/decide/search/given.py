@@ -8,22 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from lowbit.accuracy.brackets import Sample
-from lowbit.accuracy.costs import Effort
-from lowbit.accuracy.goal import Goal
-from lowbit.accuracy.held import Kept, split
 from lowbit.arguments import is_real, shown
 from lowbit.calibration.run import IGNORE, finite_inputs
+from lowbit.decide.effort import Effort
+from lowbit.decide.samples import SMALL, Sample, StoredSamples, split
+from lowbit.decide.search.costs import node_work
 from lowbit.errors import CalibrationError, InputError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.ir.samples import as_samples
-from lowbit.mixed.costs import node_work
-from lowbit.pipeline import SMALL
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.report.text import counted
 
 MAX_DROP = 0.005
+LEAST_DB = 30.0
 
 
 def need_goal(has_metric: bool, max_drop: Any, least_db: Any) -> tuple[float, float]:
@@ -36,7 +34,7 @@ def need_goal(has_metric: bool, max_drop: Any, least_db: Any) -> tuple[float, fl
         raise InputError(f"max_drop={shown(max_drop)}, 0 or more is needed", hint="max_drop=0.005")
     if least_db is not None and not is_real(least_db):
         raise InputError(f"least_db={shown(least_db)}, a number is needed", hint="least_db=30")
-    return MAX_DROP if max_drop is None else float(max_drop), Goal().floor if least_db is None else float(least_db)
+    return MAX_DROP if max_drop is None else float(max_drop), LEAST_DB if least_db is None else float(least_db)
 
 
 @contextmanager
@@ -66,17 +64,19 @@ class Samples:
         observed = QuantizationTransform(recipe("int8")).taps(graph).observed
         looked_at = [v.name for v in graph.inputs if v.name in observed]
         with given_as("data"):
-            samples = Kept(finite_inputs(as_samples(graph, data), looked_at), room)
+            samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), room)
         if not len(samples):
             raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
         if test is not None:
             with given_as("test"):
-                held = Kept(finite_inputs(as_samples(graph, test), looked_at), room)
+                held = StoredSamples(finite_inputs(as_samples(graph, test), looked_at), room)
             if not len(held):
                 raise CalibrationError("test= has no samples to measure with", hint="an iterable of {input name: array}, or no test=")
             return Samples(samples, range(len(samples)), held, f"{counted(len(held), 'batch')} of test samples", "test")
         macs = sum(m for m, _ in node_work(graph, samples[0]).values())
-        rest, kept = split(samples, Effort.of(macs).measured)
+        effort = Effort.of(macs)
+        parts = split(samples, effort.decided, effort.decided)
+        rest, kept = parts.fit, parts.held
         if len(samples) == 1:
             text = "there is one batch, to calibrate and to measure with: what others would lose is not seen; data in several helps"
             warnings.warn(text, LowbitWarning, stacklevel=3)

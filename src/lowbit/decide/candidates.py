@@ -1,0 +1,145 @@
+"""A candidate is a way to quantize a network; the maker turns it into a Q/DQ graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+
+from lowbit.calibration.run import calibrate
+from lowbit.decide.brackets import Pair
+from lowbit.decide.effort import Effort, mac_counts
+from lowbit.decide.ranges import ClippedRecord
+from lowbit.decide.rounding import better_weights
+from lowbit.decide.samples import Picked, Sample
+from lowbit.decide.smooth import solid
+from lowbit.decide.weights import weighted_layers
+from lowbit.decide.widths import Widths, rule_for
+from lowbit.errors import LowbitWarning
+from lowbit.ir.graph import Graph
+from lowbit.ops.quant import QUANTIZABLE
+from lowbit.quantization.rules import QuantRule, RuleMatcher
+from lowbit.quantization.transform import QuantizationTransform
+
+SMALL = 64 << 20  # bytes of weights: of networks up to this size the Q/DQ graph of the best candidate is kept
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Everything that a Q/DQ graph is made of."""
+
+    graph: Graph  # the float network, or one with channels scaled between its layers
+    method: str  # of the observers
+    clipped: frozenset[str] = frozenset()  # taps with the observers' ranges; the others have all that was seen
+    widths: Widths = field(default_factory=Widths)
+    biases: bool = False  # stored biases take up the mean error
+    rounding: bool = False  # weights are rounded so that their errors cancel
+    clip: bool = False  # weights' scales may clip the largest
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip
+
+
+class CandidateMaker:
+    """Makes candidates of one network.
+
+    `recipe` is the rule whose layers are decided about; `first` are the user's rules, which match before it: what they decide stays so.
+    `own` are the values that those layers make.
+    """
+
+    def __init__(self, graph: Graph, fit: Picked, recipe: QuantRule, executor: Executor | None, first: Sequence[QuantRule] = ()) -> None:
+        self.source, self.recipe, self.first, self.executor, self.fit = graph, recipe, list(first), executor, fit
+        self.rules = [*first, recipe]
+        decides = RuleMatcher(first).rule_for
+        self.own = frozenset(o.name for n in graph.nodes if n.op in QUANTIZABLE and decides(n) is not None for o in n.outputs)
+        self.macs = mac_counts(graph, fit[0])
+        self.all_macs = max(1, sum(self.macs.values()))
+        self.effort = Effort.of(self.all_macs)
+        self._records: dict[tuple[int, str], ClippedRecord] = {}
+        self._alive: dict[int, Graph] = {}  # candidates are known by the ids of their float graphs
+        self._made: dict[tuple[object, ...], Graph] = {}
+        self.best: Candidate | None = None  # its graph is kept
+
+    def compact(self, graph: Graph) -> Graph:
+        """The graph with its scaled constants computed once, if there is room for a second network."""
+        return solid(graph) if graph.parameter_bytes <= SMALL else graph
+
+    def transform(self, candidate: Candidate) -> QuantizationTransform:
+        plain = QuantizationTransform(self.rules)
+        rule = rule_for(candidate.graph, plain.taps(candidate.graph), candidate.widths, self.recipe, self.own)
+        return QuantizationTransform([*self.first, rule, self.recipe]) if rule is not None else plain
+
+    def record(self, candidate: Candidate) -> ClippedRecord:
+        self._alive[id(candidate.graph)] = candidate.graph
+        key = id(candidate.graph), candidate.method
+        if key not in self._records:
+            best = self.best and (id(self.best.graph), self.best.method)
+            self._records = {k: v for k, v in self._records.items() if k == best}
+            taps = QuantizationTransform(self.rules).every_tap(candidate.graph)
+            numbers = self.fit.numbers
+            seen = calibrate(candidate.graph, self.fit, taps, method=candidate.method, executor=self.executor, numbers=numbers)
+            self._records[key] = ClippedRecord(seen.taps)
+        return self._records[key].at(candidate.clipped)
+
+    def forget(self, graph: Graph) -> None:
+        """Lets go of a float graph whose candidates are not tried any more: it is as large as the network."""
+        self._alive.pop(id(graph), None)
+        self._records = {k: v for k, v in self._records.items() if k[0] != id(graph)}
+        self._made = {k: v for k, v in self._made.items() if k[0] != id(graph)}
+
+    def make(self, candidate: Candidate) -> Graph:
+        """The Q/DQ graph. Those of the last candidate and of the best one are kept."""
+        key = candidate.key
+        if key not in self._made:
+            small = self.source.parameter_bytes <= SMALL
+            self._made = {k: v for k, v in self._made.items() if small and self.best is not None and k == self.best.key}
+            quantized = self._plain(candidate)
+            if candidate.biases or candidate.rounding:
+                quantized = better_weights(
+                    candidate.graph, quantized, self._side_by_side(),
+                    rounding=candidate.rounding, clip=candidate.clip, biases=candidate.biases, leave=self.own,
+                )  # fmt: skip
+            self._made[key] = quantized
+        return self._made[key]
+
+    def _plain(self, candidate: Candidate) -> Graph:
+        with warnings.catch_warnings():  # the widths' rule may leave nothing to the recipe's, and that is as it should be
+            warnings.simplefilter("ignore", LowbitWarning)
+            made = self.transform(candidate).apply(candidate.graph, self.record(candidate))
+        theirs, remarks = (t.matcher.remarks(candidate.graph) for t in (self.transform(candidate), QuantizationTransform(self.rules)))
+        return solid(replace(made, notes={**{k: v for k, v in made.notes.items() if k not in theirs}, **remarks}))
+
+    def _side_by_side(self) -> list[Sample]:
+        """Batches that weights are rounded for."""
+        count = max(1, min(len(self.fit), self.effort.rounded))
+        return [self.fit[int(i * len(self.fit) / count)] for i in range(count)]
+
+    def wide_share(self, candidate: Candidate) -> float:
+        """The share of the multiplications that read 16 bits."""
+        return sum(self.macs.get(k, 0) for k in candidate.widths.layers | candidate.widths.weights) / self.all_macs
+
+    def float_share(self, candidate: Candidate) -> float:
+        return sum(self.macs.get(k, 0) for k in candidate.widths.floats) / self.all_macs
+
+    def units(self, candidate: Candidate, wide: bool = False) -> dict[str, tuple[str, ...]]:
+        """The roundings of a candidate that can be made better one by one (see `sensitivity`); with `wide` those to 16 bits too."""
+        graph, quantized = candidate.graph, self.make(candidate)
+        taps = self.transform(candidate).taps(graph)
+        pair = Pair(graph, quantized)
+        units: dict[str, tuple[str, ...]] = {}
+        chained = {b.real for b in pair.brackets.values() if b.of in pair.brackets}  # a second bracket: 16 bits read as 8
+        for real, bracket in pair.brackets.items():
+            if bracket.constant or (bracket.dtype == "int16" and not wide):
+                continue
+            if real in chained:
+                for user in (u for u in quantized.users.get(real, ()) if u.output.name in graph.producers):
+                    units[f"layer {user.output.name}"] = (*units.get(f"layer {user.output.name}", ()), real)
+            elif bracket.of in taps.groups:
+                root = taps.groups[bracket.of][0]
+                units[f"tap {root}"] = (*units.get(f"tap {root}", ()), real)
+        for layer in weighted_layers(graph, quantized):
+            if quantized.constants[layer.stored].value.type.dtype.bits <= 8 and layer.node.output.name in graph.producers:
+                units[f"weights {layer.node.output.name}"] = (layer.weight.output.name,)
+        return units

@@ -1,0 +1,85 @@
+"""What candidates cost: measured milliseconds of whole sessions, and of each layer by the profile of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from lowbit.decide.samples import Sample
+from lowbit.ir.graph import Graph
+from lowbit.lower import lower
+from lowbit.runtime.beside import LARGE
+from lowbit.runtime.profile import Profile
+from lowbit.runtime.session import Session
+from lowbit.runtime.timing import least_in_turns
+
+REPEATS = 5  # runs of a profile
+
+
+@dataclass(frozen=True)
+class Times:
+    """Least milliseconds of a batch on one thread, measured in turns: of a candidate, and of the float network."""
+
+    made: float
+    reference: float
+
+    @property
+    def ratio(self) -> float:
+        return self.made / self.reference
+
+
+class Stopwatch:
+    """Times candidates beside the float network. One thread: what a layer costs there does not depend on what else the machine does."""
+
+    def __init__(self, graph: Graph, sample: Sample) -> None:
+        self.graph, self.sample = graph, dict(sample)
+        self._kept = Session(graph, threads=1) if graph.parameter_bytes <= LARGE else None
+        self._order = [v.name for v in graph.inputs]
+
+    @property
+    def reference(self) -> Session:
+        """The float network; of a large one no second copy of the weights is held between measurements."""
+        return self._kept or Session(self.graph, threads=1)
+
+    def times(self, quantized: Graph) -> Times:
+        sessions = Session(lower(quantized).graph, threads=1), self.reference
+        return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions]))
+
+    def layers(self, quantized: Graph | None = None) -> dict[str, float]:
+        """Milliseconds by layer, of a Q/DQ graph or of the float network."""
+        session = self.reference if quantized is None else Session(lower(quantized).graph, threads=1)
+        return by_layer(session.profile(*(self.sample[name] for name in self._order), repeats=REPEATS))
+
+
+def by_layer(profile: Profile) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in profile.rows:
+        name = row.layer.split(":")[0]
+        found[name] = found.get(name, 0.0) + row.ms
+    return found
+
+
+def counted(graph: Graph, macs: Mapping[str, int]) -> LayerCosts:
+    """Costs that no clock decides: multiplications by the bits that they read. For whoever asks for accuracy at any time."""
+    work: dict[str, float] = {}
+    for node in graph.nodes:
+        name = node.name or node.output.name
+        work[name] = work.get(name, 0.0) + 1e-6 * macs.get(node.output.name, 0) + 1e-9
+    times = {bits: {name: bits * w for name, w in work.items()} for bits in (8, 12, 16, 32)}
+    return LayerCosts(times[32], times[8], times[16], times[12])
+
+
+@dataclass(frozen=True)
+class LayerCosts:
+    """Milliseconds of each layer, by its name: in float, in int8, with 16-bit inputs, and with inputs quantized by rows."""
+
+    real: Mapping[str, float]
+    int8: Mapping[str, float]
+    int16: Mapping[str, float]
+    rows: Mapping[str, float]
+
+    def more(self, layer: str, width: str) -> float:
+        """What a layer takes longer in another width than in int8; it may be less than nothing."""
+        wide = {"float": self.real, "int16": self.int16, "rows": self.rows}[width]
+        return wide.get(layer, 0.0) - self.int8.get(layer, 0.0)

@@ -1,0 +1,471 @@
+"""The engine that decides how a network is quantized: by measured quality and measured time, on the integers that run.
+
+    plain rules       the recipe as it is, with the ranges that were seen
+    free repairs      ranges by least squared error, biases that take up the mean error, channels scaled between layers, weights rounded
+                      so that their errors cancel: they cost no time when the network runs
+    broken layers     a layer below LAYER dB is mended, whatever the outputs show
+    costly repairs    float for a few operations, 16 bits, float: in the order of noise taken away for each millisecond
+    float for speed   layers that take longer in integers than in float, conversions included, stay float
+
+Each candidate is measured on samples that nothing was fitted to, and kept only if it is better. A balanced network never takes longer than
+FASTER of the float one's time where the plain rules take less, and never longer than the float one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from lowbit.blas import one_thread
+from lowbit.calibration.observers import make_observer
+from lowbit.decide.brackets import Pair
+from lowbit.decide.candidates import Candidate, CandidateMaker
+from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
+from lowbit.decide.effort import Effort, mac_counts, with_clamps
+from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step
+from lowbit.decide.quality import Quality, Ruler, layer_decibels
+from lowbit.decide.repairs import Repair, find_repairs, pick, together
+from lowbit.decide.samples import Sample, Split, split
+from lowbit.decide.sensitivity import noise_shares
+from lowbit.decide.smooth import channel_peaks, seams, smoothed
+from lowbit.decide.widths import Widths, by_rows, multiplies
+from lowbit.errors import LowbitError
+from lowbit.ir.graph import Graph
+from lowbit.ops.quant import QUANTIZABLE, is_clamp
+from lowbit.progress import progress
+from lowbit.quantization.rules import QuantRule
+from lowbit.quantization.transform import QuantizationTransform
+
+GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
+FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
+SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
+HALF = 0.5  # of the multiplications that must be in linear layers for a network to be taken for one of them
+MATTERS = 0.1  # of the noise that weights must make to be rounded with care
+Attempt = tuple[str, str, Candidate]
+Metric = Callable[[Graph], float]  # of a Q/DQ graph or a float one: higher is better
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The network that was chosen, and what is true of it.
+
+    quality   on the samples of the report: nothing was fitted to them or chosen by them
+    plain     of the plain rules, on the samples that decided
+    times     of a batch on one thread; None where nothing was timed
+    met       whether the goal and the limits are met; `unmet` says what is not
+    """
+
+    graph: Graph
+    quality: Quality
+    plain: Quality
+    times: Times | None
+    steps: tuple[Step, ...]
+    widths: Widths
+    macs: Mapping[str, int]
+    measured_on: str
+    score: float | None = None
+    float_score: float | None = None
+    unmet: str = ""
+
+    @property
+    def met(self) -> bool:
+        return not self.unmet
+
+    def share(self, names: frozenset[str]) -> float:
+        """The share of the multiplications in these layers."""
+        return sum(self.macs.get(k, 0) for k in names) / max(1, sum(self.macs.values()))
+
+
+@dataclass
+class _Trial:
+    """A candidate and what was measured of it."""
+
+    candidate: Candidate
+    quality: Quality
+    score: float | None = None
+    times: Times | None = field(default=None)
+
+
+def decide(
+    graph: Graph,
+    samples: Sequence[Sample],
+    recipe: QuantRule,
+    *,
+    goal: Goal | None = None,
+    method: str = "minmax",
+    metric: Metric | None = None,
+    max_drop: float = 0.005,
+    on_step: Callable[[Step], None] | None = None,
+    executor: Executor | None = None,
+    first: Sequence[QuantRule] = (),
+) -> Decision:
+    """The graph quantized by a recipe's rule, repaired until the goal is reached or nothing helps within the time it may take.
+
+    `first` are rules that match before the recipe's: the layers that they decide are left as they say. `metric` decides in the place of
+    the outputs' noise, if there is one: the score may fall by `max_drop`.
+    """
+    with one_thread():
+        effort = Effort.of(sum(mac_counts(graph, samples[0]).values()))
+        parts = split(samples, effort.decided, effort.reported)
+        maker = CandidateMaker(graph, parts.fit, recipe, executor, first)
+        return _Engine(maker, parts, goal or Goal(), method, metric, max_drop, on_step).run()
+
+
+class _Engine:
+    def __init__(
+        self, maker: CandidateMaker, parts: Split, goal: Goal, method: str, metric: Metric | None, max_drop: float,
+        on_step: Callable[[Step], None] | None,
+    ) -> None:  # fmt: skip
+        self.maker, self.parts, self.goal, self.method, self.metric, self.on_step = maker, parts, goal, method, metric, on_step
+        make_observer(method)  # an error where there is none, before the long part
+        self.steps: list[Step] = []
+        self._shares: tuple[object, dict[str, float]] = None, {}
+        self.few_bits = maker.recipe.weights in ("int4", "binary")
+        self.ruler = Ruler(maker.source, list(parts.decide), parts.decide.numbers)
+        self.float_score = None if metric is None else metric(maker.source)
+        self.least_score = None if self.float_score is None else self.float_score - max_drop
+
+    # -- the road ------------------------------------------------------------------------------------------------------------
+
+    def run(self) -> Decision:
+        source = self.maker.source
+        everywhere = frozenset(QuantizationTransform(self.maker.rules).taps(source).observed)
+        given = self.method != "minmax"
+        start = Candidate(source, self.method if given else "mse", everywhere if given else frozenset())
+        self.maker.best = start
+        self.best = self.measure(start)
+        plain = self.best.quality
+        self.plain_times = self.times(self.best)
+        for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
+            self.attempt(what, where, tried)
+        self.by_rows()
+        self.mend_layers()
+        self.costly_repairs()
+        self.float_for_speed()
+        return self.decision(plain)
+
+    def decision(self, plain: Quality) -> Decision:
+        made = self.maker.make(self.best.candidate)
+        report = Ruler(self.maker.source, list(self.parts.report), self.parts.report.numbers)
+        quality = report.measure(made, self.best.candidate.graph)
+        layers = layer_decibels(self.best.candidate.graph, made, list(self.parts.report)[: self.maker.effort.shares])
+        quality = replace(quality, layers=layers)
+        times = self.times(self.best)
+        unmet = []
+        if self.least_score is not None and self.best.score is not None and self.best.score < self.least_score:
+            unmet.append(f"the score is {self.best.score:.6g}, {self.least_score:.6g} is the least")
+        if self.metric is None and not self.goal.good(self.best.quality):
+            wanted = self.goal.least(self.best.quality)
+            unmet.append(f"the outputs have {self.best.quality.worst_db:.1f} dB on the worst tenth, {wanted:g} are wanted")
+        return Decision(
+            made, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.parts.said,
+            self.best.score, self.float_score, "; ".join(unmet),
+        )  # fmt: skip
+
+    # -- measuring -----------------------------------------------------------------------------------------------------------
+
+    def measure(self, candidate: Candidate) -> _Trial:
+        made = self.maker.make(candidate)
+        score = None if self.metric is None else self.metric(made)
+        return _Trial(candidate, self.ruler.measure(made, candidate.graph), score)
+
+    @cached_property
+    def stopwatch(self) -> Stopwatch:
+        return Stopwatch(self.maker.source, self.parts.decide[0])
+
+    def times(self, trial: _Trial) -> Times:
+        if trial.times is None:
+            trial.times = self.stopwatch.times(self.maker.make(trial.candidate))
+        return trial.times
+
+    @property
+    def good(self) -> bool:
+        if self.least_score is not None and self.best.score is not None:
+            return self.best.score >= self.least_score
+        return self.goal.good(self.best.quality)
+
+    @property
+    def cap(self) -> float:
+        """The largest share of the float network's time that a repair may lead to."""
+        if self.goal.slower:
+            return math.inf
+        return FASTER if self.plain_times.ratio < FASTER else 1.0
+
+    def better(self, tried: _Trial, gain: float = GAIN) -> bool:
+        if self.metric is not None and tried.score is not None and self.best.score is not None and tried.score != self.best.score:
+            return tried.score > self.best.score
+        return tried.quality.worst_db >= self.best.quality.worst_db + gain
+
+    def attempt(self, what: str, where: str, candidate: Candidate, cap: float | None = None) -> bool:
+        """Measures a candidate, tells of it, and goes on from it if it is better.
+
+        `cap`: where it costs time, the share of the float network's that it may take.
+        """
+        try:
+            tried = self.measure(candidate)
+        except LowbitError as e:
+            self.tell(Step(f"{what}: {e.message}", where, self.best.quality.worst_db, -math.inf, False))
+            return False
+        kept = self.better(tried)
+        ratio = None
+        if kept and cap is not None and not math.isinf(cap):
+            ratio = self.times(tried).ratio
+            kept = ratio <= max(cap, self.times(self.best).ratio)
+        self.tell(Step(what, where, self.best.quality.worst_db, tried.quality.worst_db, kept, ratio, tried.score))
+        if kept:
+            self.best, self.maker.best = tried, candidate
+        return kept
+
+    def tell(self, step: Step) -> None:
+        self.steps.append(step)
+        if self.on_step is not None:
+            self.on_step(step)
+
+    # -- repairs that cost nothing -------------------------------------------------------------------------------------------
+
+    def free_repairs(self, everywhere: frozenset[str]) -> Iterator[Attempt]:
+        """What to try next, given what was kept so far; ends when the outputs have enough."""
+        for make in (self.few_bit_rounding, self.clipping(everywhere), self.biases, self.smoothing, self.rounding):
+            for attempt in make():
+                if self.best.quality.worst_db >= self.goal.enough:
+                    return
+                yield attempt
+
+    def few_bit_rounding(self) -> Iterator[Attempt]:
+        if self.few_bits:
+            tried = replace(self.best.candidate, rounding=True, clip=True, biases=True)
+            yield "weights clipped and rounded so that their errors cancel", "all layers", tried
+
+    def clipping(self, everywhere: frozenset[str]) -> Callable[[], Iterator[Attempt]]:
+        def attempts() -> Iterator[Attempt]:
+            if self.best.candidate.clipped:
+                return  # the user named a method
+            yield "ranges by least squared error", "all values", replace(self.best.candidate, clipped=everywhere)
+            if not self.best.candidate.clipped:
+                yield "ranges by percentile", "all values", replace(self.best.candidate, method="percentile", clipped=everywhere)
+
+        return attempts
+
+    def biases(self) -> Iterator[Attempt]:
+        if not self.best.candidate.biases:
+            yield "biases take up the mean error", "all layers", replace(self.best.candidate, biases=True)
+
+    def smoothing(self) -> Iterator[Attempt]:
+        if self.best.quality.worst_db >= self.goal.wanted and self.good:
+            return
+        source = self.maker.source
+        found = seams(source, self.maker.own)
+        if not found:
+            return
+        peaks = channel_peaks(source, list(self.parts.fit)[: self.maker.effort.rounded], found)
+        for alpha in (0.5, 0.75):
+            if self.best.candidate.graph is source:
+                graph = self.maker.compact(smoothed(source, peaks, found, alpha))
+                what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
+                yield what, f"{len(found)} places", replace(self.best.candidate, graph=graph)
+                if self.best.candidate.graph is not graph:
+                    self.maker.forget(graph)
+
+    def rounding(self) -> Iterator[Attempt]:
+        if self.few_bits or (self.best.quality.worst_db >= self.goal.wanted and self.good) or not self.weights_matter():
+            return
+        yield "weights rounded so that their errors cancel", "all layers", replace(self.best.candidate, rounding=True)
+
+    def weights_matter(self) -> bool:
+        shares = self.shares()
+        weights = sum(noise for unit, noise in shares.items() if unit.startswith("weights "))
+        return weights >= MATTERS * sum(shares.values())
+
+    # -- where the noise comes from, and what its repair costs ---------------------------------------------------------------
+
+    def shares(self) -> dict[str, float]:
+        """The noise of each rounding of the best candidate, alone."""
+        candidate = self.best.candidate
+        if self._shares[0] == candidate.key:
+            return self._shares[1]
+        quantized = self.maker.make(candidate)
+        units = self.maker.units(candidate)
+        samples = list(self.parts.decide)[: self.maker.effort.shares]
+        total = dict.fromkeys(units, 0.0)
+        steps = iter(progress(range(len(units) * len(samples)), "where the noise comes from"))
+
+        def each(_: str) -> None:
+            next(steps, None)
+
+        for sample in samples:
+            pair = Pair.bound(candidate.graph, quantized, sample)
+            for unit, noise in noise_shares(pair, sample, units, self.ruler.points, each).items():
+                total[unit] += noise / len(samples)
+        self._shares = candidate.key, total
+        return total
+
+    @cached_property
+    def costs(self) -> LayerCosts:
+        """Milliseconds of every layer in each width, from the profiles of networks that have it everywhere."""
+        if self.goal.slower:
+            return counted(self.maker.source, self.maker.macs)
+        plain = Candidate(self.maker.source, self.best.candidate.method)
+        int8 = self.stopwatch.layers(self.maker.make(plain))
+        graph, layers = plain.graph, frozenset(n.output.name for n in plain.graph.nodes if multiplies(n)) - self.maker.own
+        taps = self.maker.transform(plain).taps(graph)
+        every = Widths(taps=frozenset(taps.taps), layers=layers)
+        try:
+            int16 = self.stopwatch.layers(self.maker.make(replace(plain, widths=every)))
+        except LowbitError:
+            int16 = {name: 2 * ms for name, ms in int8.items()}
+        rows = self.dynamic_widths()
+        by_rows = self.stopwatch.layers(self.maker.make(replace(plain, widths=rows))) if rows is not None else {}
+        return LayerCosts(self.stopwatch.layers(), int8, int16, by_rows)
+
+    @property
+    def free_ms(self) -> float:
+        """Milliseconds below which a repair costs nothing."""
+        return FREE * (sum(self.costs.real.values()) if self.goal.slower else self.times(self.best).reference)
+
+    def dynamic_widths(self) -> Widths | None:
+        """Every linear layer by rows and everything else float; None where the network has no such layer."""
+        graph = self.maker.source
+        rows = by_rows(graph, self.maker.own)
+        others = frozenset(n.output.name for n in graph.nodes if n.op in QUANTIZABLE) - rows - self.maker.own
+        return Widths(rows=rows, floats=others) if rows else None
+
+    def by_rows(self) -> None:
+        """Where static ranges do not do, linear layers may quantize what they read by rows: the usual way for transformers."""
+        widths = self.dynamic_widths()
+        if self.good or widths is None or self.few_bits:
+            return
+        share = sum(self.maker.macs.get(k, 0) for k in widths.rows) / self.maker.all_macs
+        if share > HALF:
+            plain = Candidate(self.maker.source, self.best.candidate.method, widths=widths)
+            kept = self.attempt("linear layers quantize what they read by rows", f"{len(widths.rows)} layers", plain, self.cap)
+            if kept and not self.good:
+                rounded = replace(plain, rounding=True)
+                self.attempt("weights rounded so that their errors cancel", "all layers", rounded)
+
+    # -- repairs that cost time ----------------------------------------------------------------------------------------------
+
+    def mend_layers(self) -> None:
+        """Float or 16 bits, whichever costs less, where a layer is broken: first those whose inputs are not, then those after them."""
+        tried: set[str] = set()
+        sample = list(self.parts.decide)[:1]
+        for _ in range(self.maker.effort.rounds):
+            candidate = self.best.candidate
+            graph = candidate.graph
+            found = layer_decibels(graph, self.maker.make(candidate), sample)
+            broken = self.broken(graph, found, tried)
+            if not broken:
+                return
+            tried |= broken
+            makers = frozenset(self.maker_of(graph, k) for k in broken)
+            shares = {f"layer {k}": 1.0 for k in makers}
+            repairs = find_repairs(self.maker, candidate, shares, self.costs, (), self.goal.bits16)
+            budget = self.budget(self.cap)
+            chosen = pick(repairs, math.inf, 0.0, budget, self.free_ms)
+            if not chosen:
+                return
+            changed = replace(candidate, widths=candidate.widths | together(chosen))
+            trial = self.measure(changed)
+            after = layer_decibels(graph, self.maker.make(changed), sample)
+            mended = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
+            kept = self.better(trial) or (mended and trial.quality.worst_db >= min(self.best.quality.worst_db, self.goal.enough) - 1)
+            if kept and not math.isinf(self.cap):
+                kept = self.times(trial).ratio <= max(self.cap, self.times(self.best).ratio)
+            what = f"layers below {LAYER:g} dB: {self.said(chosen)}"
+            ratio = None if trial.times is None else trial.times.ratio
+            self.tell(Step(what, self.names(chosen), self.best.quality.worst_db, trial.quality.worst_db, kept, ratio))
+            if kept:
+                self.best, self.maker.best = trial, changed
+
+    def maker_of(self, graph: Graph, key: str) -> str:
+        """The layer itself, or the one before it that takes it in: a clamp is part of the layer whose result it cuts."""
+        node = graph.producers[key]
+        before = graph.producers.get(node.inputs[0].name) if node.inputs[0] is not None else None
+        return before.output.name if is_clamp(node.op) and before is not None and multiplies(before) else key
+
+    def broken(self, graph: Graph, found: Mapping[str, float], tried: set[str]) -> frozenset[str]:
+        """Layers below LAYER dB that read nothing that is below it."""
+        weak = {name for name, db in found.items() if db < LAYER}
+        made = {o: n.output.name for n in graph.nodes for o in (v.name for v in n.outputs) if o in weak}
+        return frozenset(
+            key
+            for name, key in made.items()
+            if key not in tried
+            and key not in self.maker.own
+            and not any(v is not None and v.name in weak for v in graph.producers[name].inputs)
+        )
+
+    def costly_repairs(self) -> None:
+        """Repairs in the order of noise taken away for each millisecond, until the outputs are good.
+
+        A round that does not help is not kept, but the next one is built on it: noises that hid each other have to go together.
+        """
+        for target, cap in ((self.goal.least(self.best.quality), self.cap), (self.goal.wanted, min(self.cap, CHEAP))):
+            banned: set[str] = set()
+            for _ in range(self.maker.effort.rounds):
+                if self.best.quality.worst_db >= target and self.good:
+                    break
+                chosen = self.next_repairs(banned, target, cap)
+                if not chosen:
+                    break
+                candidate = replace(self.best.candidate, widths=self.best.candidate.widths | together(chosen))
+                kept = self.attempt(self.said(chosen), self.names(chosen), candidate, cap)
+                banned |= {r.unit for r in chosen} if not kept else set()
+
+    def next_repairs(self, banned: set[str], target: float, cap: float) -> list[Repair]:
+        """The cheapest repairs that should bring the worst tenth to the target, within a share of the float network's time."""
+        shares = self.shares()
+        every = sum(shares.values())
+        if every <= 0:
+            return []
+        repairs = find_repairs(self.maker, self.best.candidate, shares, self.costs, banned, self.goal.bits16 and not self.few_bits)
+        now = 10 ** (-self.best.quality.worst_db / 10)  # the shares are of other samples: only their proportions count
+        allowed = every * min(SAFETY * 10 ** (-target / 10) / max(now, 1e-30), 0.9)
+        return pick(repairs, every, allowed, self.budget(cap), self.free_ms)
+
+    def budget(self, cap: float) -> float:
+        """Milliseconds until the network takes a share of the float one's time."""
+        times = self.times(self.best)
+        return math.inf if math.isinf(cap) else max(0.0, cap * times.reference - times.made)
+
+    def said(self, chosen: Sequence[Repair]) -> str:
+        kinds: dict[str, int] = {}
+        for r in chosen:
+            kinds[r.what] = kinds.get(r.what, 0) + 1
+        return ", ".join(f"{what} ({count})" for what, count in kinds.items())
+
+    def names(self, chosen: Sequence[Repair]) -> str:
+        graph = self.best.candidate.graph
+        found = dict.fromkeys(r.unit.split(" ", 1)[1] for r in chosen)
+        shown = list(dict.fromkeys((graph.producers[n].name or n) if n in graph.producers else n for n in found))
+        return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
+
+    # -- float where it is faster --------------------------------------------------------------------------------------------
+
+    def float_for_speed(self) -> None:
+        """Layers that take longer in integers than in float stay float, where the whole network is faster for it."""
+        if self.few_bits or self.goal.slower or self.times(self.best).ratio <= FASTER:
+            return
+        candidate = self.best.candidate
+        graph = candidate.graph
+        slower = sorted(
+            (self.costs.more(n.name or n.output.name, "float"), n.output.name)
+            for n in graph.nodes
+            if n.output.name not in candidate.widths.floats | self.maker.own
+        )
+        gains = [(ms, key) for ms, key in slower if ms < 0]
+        for share in (1.0, 0.5):
+            some = frozenset(key for _, key in gains[: max(1, int(len(gains) * share))]) if gains else frozenset[str]()
+            if not some:
+                return
+            changed = replace(candidate, widths=candidate.widths | Widths(floats=with_clamps(graph, some)))
+            trial = self.measure(changed)
+            ratio = self.times(trial).ratio
+            before = self.best.quality.worst_db
+            kept = ratio < 0.97 * self.times(self.best).ratio and trial.quality.worst_db >= min(before, self.goal.worst) - GAIN
+            self.tell(Step("float where it is faster", f"{len(some)} operations", before, trial.quality.worst_db, kept, ratio))
+            if kept:
+                self.best, self.maker.best = trial, changed
+                return

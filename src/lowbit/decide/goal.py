@@ -1,0 +1,98 @@
+"""What a network shall be like: how good, how fast, how small; and what is told of the way there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lowbit.arguments import is_real, shown
+from lowbit.decide.cost import Times
+from lowbit.decide.quality import Quality
+from lowbit.errors import InputError
+
+Prefer = Literal["balanced", "speed", "accuracy", "size"]
+LAYER = 10.0  # dB that every layer must have: one below it is broken, whatever the outputs show on a few samples
+CHEAP = 0.5  # of the float network's time
+FASTER = 0.9  # of the float network's time: the most that a balanced network takes, where the plain rules take less
+
+
+@dataclass(frozen=True)
+class Goal:
+    """worst   dB of the worst tenth of the samples that are wanted of numbers, at up to FASTER of the float network's time
+    answers the same of outputs that are classes: there the answer counts, which is compared as well
+    wanted  dB that are wanted as long as the network takes no more than CHEAP of that time
+    enough  dB of the worst tenth from which on nothing is tried at all
+    other   the share of the answers that may be other ones than the float network's
+    slower  whether repairs may make the network slower than FASTER of the float one
+    bits16  whether layers may have 16 bits
+    """
+
+    worst: float = 25.0
+    answers: float = 20.0
+    wanted: float = 30.0
+    enough: float = 35.0
+    other: float = 0.005
+    slower: bool = False
+    bits16: bool = True
+
+    @staticmethod
+    def of(prefer: Prefer, bits16: bool = True) -> Goal:
+        """Balanced: 25 dB (noise of 6 % on the worst tenth), within the time. Accuracy: 35 dB at any time. Speed and size: 20 dB."""
+        if prefer not in get_args(Prefer):
+            raise InputError(f"prefer={shown(prefer)} is none", hint=f"one of {', '.join(get_args(Prefer))}")
+        if prefer == "accuracy":
+            return Goal(35.0, 35.0, 40.0, 45.0, 0.002, True, bits16)
+        if prefer in ("speed", "size"):
+            return Goal(20.0, 17.0, 20.0, 30.0, 0.01, False, bits16)
+        return Goal(bits16=bits16)
+
+    def good(self, quality: Quality) -> bool:
+        """Whether the outputs need no repair that costs time. One answer in a few may be another: a tie says nothing."""
+        others = quality.answers - quality.same
+        return quality.worst_db >= self.least(quality) and others <= max(1, self.other * quality.answers)
+
+    def least(self, quality: Quality) -> float:
+        """The dB of the worst tenth below which repairs may cost time."""
+        return self.answers if quality.classes else self.worst
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the user asked for beside the network: None where it was not.
+
+    metric   the score may fall by max_drop at the most
+    ms       of a batch, on one thread
+    bytes    of the parameters
+    ram      bytes of activations at the fullest moment
+    """
+
+    ms: float | None = None
+    bytes: int | None = None
+    ram: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("ms", "bytes", "ram"):
+            value = getattr(self, name)
+            if value is not None and (not is_real(value) or value <= 0):
+                raise InputError(f"max_{name}={shown(value)}, a positive number is needed")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was tried, where, the dB of the worst tenth and the time before and after, and whether it was kept."""
+
+    what: str
+    where: str
+    before: float
+    after: float
+    kept: bool
+    ratio: float | None = None  # of the float network's time, where it was measured
+    score: float | None = None  # of the user's metric
+
+    def __str__(self) -> str:
+        """The step without its time: the same data gives the same notes."""
+        score = "" if self.score is None else f", score {self.score:.6g}"
+        return f"{self.what} ({self.where}): {self.before:.1f} → {self.after:.1f} dB{score}, {'kept' if self.kept else 'not kept'}"
+
+
+__all__ = ["CHEAP", "FASTER", "LAYER", "Goal", "Limits", "Prefer", "Step", "Times"]

@@ -1,0 +1,97 @@
+"""Where a network is measured: at its outputs, or before the function that makes answers of them.
+
+A softmax, a sigmoid or a logarithm at the end hides what happened before it: a sharp softmax gives 1, 0, 0 … for noisy logits too. So
+the noise is measured at what goes into it. Where the outputs are classes, the answer itself is compared as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from lowbit.ir.graph import Graph
+from lowbit.types import Array, normalize_axis
+
+Kind = Literal["classes", "yes or no", "numbers", "integers"]
+PASSED = ("reshape", "identity", "transpose", "cast")  # between the function and the output
+PRODUCTS = ("linear", "matmul")
+QUIET = 0.25  # of the mean signal of all rows: the least that a row's noise is compared with. Silence has no signal of its own
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is measured for an output: `value` is its name in the float graph; classes lie along `axis`."""
+
+    output: str
+    value: str
+    kind: Kind
+    axis: int = -1
+
+    @property
+    def answers(self) -> bool:
+        """Whether it gives an answer that can be the same or another one."""
+        return self.kind != "numbers"
+
+
+def find_points(graph: Graph) -> tuple[Point, ...]:
+    """A point for each output. Outputs of integers count only where there is nothing else."""
+    found = [_point(graph, name, v.name) for name, v in graph.outputs.items()]
+    floats = tuple(p for p in found if p.kind != "integers")
+    return floats or tuple(found)
+
+
+def _point(graph: Graph, output: str, value: str) -> Point:
+    own = graph.values[value].type
+    if not own.dtype.is_float:
+        return Point(output, value, "integers")
+    at = value
+    while (node := graph.producers.get(at)) is not None and node.inputs[0] is not None:
+        x = node.inputs[0]
+        if node.op in ("softmax", "log_softmax"):
+            axis = normalize_axis(node.attrs["axis"], x.type.rank)  # type: ignore[arg-type]
+            return Point(output, x.name, "classes", axis)
+        if node.op == "sigmoid":
+            return Point(output, x.name, "yes or no")
+        if node.op not in (*PASSED, "log") or not x.type.dtype.is_float:
+            break
+        at = x.name
+    node = graph.producers.get(value)
+    while node is not None and node.op == "add" and len(node.inputs) == 2:  # a bias of its own
+        node = next((p for v in node.inputs if v is not None and (p := graph.producers.get(v.name)) is not None), None)
+    if node is not None and node.op in PRODUCTS and own.rank == 2 and own.shape[1] != 1:
+        return Point(output, value, "classes", 1)
+    return Point(output, value, "numbers")
+
+
+def rows_of(point: Point, x: Array, rows: int) -> Array:
+    """The value as (rows, elements): a row for each sample of a batch, where the first axis is that; classes without their mean.
+
+    A softmax gives the same for logits that are all larger by one number, so that number is neither signal nor noise.
+    """
+    x = x.astype(np.float64)
+    if point.kind == "classes":
+        x = x - x.mean(axis=point.axis, keepdims=True)
+    return x.reshape(rows if x.ndim and x.shape[0] == rows else 1, -1)
+
+
+def answers_of(point: Point, x: Array, rows: int) -> Array:
+    """The answers, (rows, answers)."""
+    if point.kind == "classes":
+        found = x.argmax(axis=point.axis)
+    elif point.kind == "yes or no":
+        found = x > 0
+    else:
+        found = x
+    return found.reshape(rows if found.ndim and found.shape[0] == rows and x.shape[0] == rows else 1, -1)
+
+
+def noise_of_rows(reference: Array, got: Array) -> tuple[Array, Array]:
+    """Σ reference² and Σ (reference − got)² of each row. Where one is not finite and the other differs, the error counts as the signal."""
+    with np.errstate(all="ignore"):
+        off = np.where(reference == got, 0.0, reference - got)
+        finite = np.isfinite(reference)
+        signal = np.where(finite, reference, 0.0)
+        off = np.where(np.isfinite(off), off, np.where(finite, np.abs(signal), 1.0))
+    return np.einsum("ij,ij->i", signal, signal), np.einsum("ij,ij->i", off, off)

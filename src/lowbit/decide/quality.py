@@ -1,0 +1,202 @@
+"""How good a quantized network is, measured on the integers that run.
+
+Every figure here comes from the kernels of a session (`runtime/replay.py` runs them and keeps what is between them), on samples that the
+candidate was not fitted to. Noise is counted sample by sample: the worst tenth of them decides, not the sum over all, which a few easy
+samples with large outputs would rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from lowbit.calibration.run import need_finite
+from lowbit.decide.points import QUIET, Point, answers_of, find_points, noise_of_rows, rows_of
+from lowbit.errors import LowbitError
+from lowbit.ir.graph import Graph
+from lowbit.ir.rewrite import Editor
+from lowbit.lower import lower
+from lowbit.lower.signed import signed
+from lowbit.report.coverage import Seen, find_values
+from lowbit.runtime.replay import Replay, bound_to
+from lowbit.types import Array
+
+Sample = Mapping[str, Array]
+WORST = 0.1  # of the rows: those with the most noise
+FEW = 20  # rows: fewer of them say little about others
+
+
+def decibels(relative: float) -> float:
+    """−10·log₁₀ of noise ÷ signal; +inf where nothing differs."""
+    return float("inf") if relative <= 0 else -10 * float(np.log10(relative))
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What was measured on some rows of data.
+
+    noise      noise ÷ signal of each row, of its worst output
+    pooled     noise ÷ signal over all rows together, of the worst output
+    same       answers that are those of the float network, of `answers`; 0 of 0 where the outputs are no answers
+    layers     dB of what each layer gives, by the name of the value; empty where they were not looked at
+    """
+
+    noise: tuple[float, ...]
+    pooled: float
+    same: int = 0
+    answers: int = 0
+    classes: bool = False  # whether every output is one of some classes
+    layers: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def db(self) -> float:
+        """The signal to noise ratio of the worst output over all rows."""
+        return decibels(self.pooled)
+
+    @property
+    def worst_db(self) -> float:
+        """That of the worst tenth of the rows (the worst row at the least)."""
+        worst = sorted(self.noise, reverse=True)[: max(1, int(len(self.noise) * WORST))]
+        return decibels(float(np.mean(worst))) if worst else float("inf")
+
+    @property
+    def agreement(self) -> float | None:
+        """The share of the answers that are those of the float network."""
+        return self.same / self.answers if self.answers else None
+
+    @property
+    def weakest(self) -> tuple[str, float]:
+        """The value with the least dB, and its dB."""
+        return min(self.layers.items(), key=lambda item: (item[1], item[0]), default=("", float("inf")))
+
+    @property
+    def few(self) -> bool:
+        return len(self.noise) < FEW
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """What the float network gives for a sample at the points."""
+
+    sample: Sample
+    rows: int
+    values: Mapping[str, Array]  # by output
+
+
+def shapes_of(sample: Sample) -> tuple[tuple[int, ...], ...]:
+    return tuple(x.shape for x in sample.values())
+
+
+class Ruler:
+    """Measures quantized forms of one float network on some samples, whose float outputs are computed once."""
+
+    def __init__(self, graph: Graph, samples: Sequence[Sample], numbers: Iterable[int] | None = None) -> None:
+        """`numbers` are what errors call the samples."""
+        self.graph = graph
+        self.points = find_points(graph)
+        self.samples = samples
+        self._truths: list[_Truth] = []
+        called = list(numbers) if numbers is not None else list(range(len(samples)))
+        keep = [p.value for p in self.points]
+        for number, sample, replay in _replays(graph, samples, keep, called):
+            made = replay.run(sample)
+            try:
+                need_finite(replay.graph, sample, made)
+            except LowbitError as e:
+                raise e.at(f"batch {number}") from None
+            values = {p.output: np.array(replay.real_order(p.value)) for p in self.points}
+            self._truths.append(_Truth(sample, _rows(graph, sample), values))
+
+    def measure(self, quantized: Graph, source: Graph | None = None) -> Quality:
+        """The integers of a Q/DQ graph against the float network. `source` is the float graph it was made of, if that was changed."""
+        made = signed(quantized)
+        lowered = lower(made).graph
+        seen = find_values(source or self.graph, Editor(made), lowered)
+        keep = [seen[p.value].name for p in self.points if p.value in seen]
+        signal: dict[str, list[Array]] = {p.output: [] for p in self.points}
+        noise: dict[str, list[Array]] = {p.output: [] for p in self.points}
+        same = answers = 0
+        for k, _, replay in _replays(lowered, [t.sample for t in self._truths], keep, range(len(self._truths))):
+            truth = self._truths[k]
+            outputs = replay.run(truth.sample)
+            for p in self.points:
+                want = truth.values[p.output]
+                got = self._seen(replay, seen, p, outputs, want)
+                if got is None:  # nothing of the kind is there: the output itself tells
+                    point = replace(p, kind="numbers")
+                    want, got = self._ends(truth.sample, p.output), outputs[p.output]
+                else:
+                    point = p
+                s, n = noise_of_rows(rows_of(point, want, truth.rows), rows_of(point, got, truth.rows))
+                signal[p.output].append(s)
+                noise[p.output].append(n)
+                if point.answers:
+                    equal = answers_of(point, want, truth.rows) == answers_of(point, got, truth.rows)
+                    same, answers = same + int(equal.sum()), answers + equal.size
+        return replace(_summed(signal, noise, same, answers), classes=all(p.kind == "classes" for p in self.points))
+
+    def _seen(self, replay: Replay, seen: Mapping[str, Seen], p: Point, outputs: Mapping[str, Array], want: Array) -> Array | None:
+        place = seen.get(p.value)
+        if place is None or not replay.has(place.name):
+            return None
+        got = place.real(replay.real_order(place.name))
+        return got if got.shape == want.shape else None
+
+    def _ends(self, sample: Sample, output: str) -> Array:
+        found = Replay(bound_to(self.graph, sample)).run(sample)
+        return np.array(found[output])
+
+
+def _rows(graph: Graph, sample: Sample) -> int:
+    """Samples of a batch: the first axis, if all inputs that have one agree."""
+    sizes = {sample[v.name].shape[0] for v in graph.inputs if sample[v.name].ndim}
+    return sizes.pop() if len(sizes) == 1 else 1
+
+
+def _replays(graph: Graph, samples: Sequence[Sample], keep: Sequence[str], numbers: Sequence[int]) -> Iterable[tuple[int, Sample, Replay]]:
+    """Each sample with its number and a replay for its shapes; samples of the same shapes follow each other and share one."""
+    order = sorted(range(len(samples)), key=lambda i: shapes_of(samples[i]))
+    last: tuple[object, Replay] | None = None
+    for i in order:
+        shapes = shapes_of(samples[i])
+        if last is None or last[0] != shapes:
+            last = None  # before there is another one: it holds every value
+            last = shapes, Replay(bound_to(graph, samples[i]), keep)
+        yield numbers[i], samples[i], last[1]
+
+
+def _summed(signal: Mapping[str, list[Array]], noise: Mapping[str, list[Array]], same: int, answers: int) -> Quality:
+    worst: Array | None = None
+    pooled = 0.0
+    for name in signal:
+        s, n = np.concatenate(signal[name]), np.concatenate(noise[name])
+        total = float(s.sum())
+        pooled = max(pooled, float(n.sum()) / max(total, 1e-300))
+        rows = n / np.maximum(s, max(QUIET * total / max(len(s), 1), 1e-300))
+        worst = rows if worst is None or len(worst) != len(rows) else np.maximum(worst, rows)
+    return Quality(tuple(map(float, worst)) if worst is not None else (), pooled, same, answers)
+
+
+def layer_decibels(graph: Graph, quantized: Graph, samples: Sequence[Sample]) -> dict[str, float]:
+    """dB of what each layer gives, by the name of the float graph's value: the integers that run against the float network."""
+    made = signed(quantized)
+    lowered = lower(made).graph
+    seen = find_values(graph, Editor(made), lowered)
+    names = [n for n, v in graph.values.items() if n in graph.producers and n in seen and v.type.dtype.is_float]
+    total: dict[str, tuple[float, float]] = {}
+    for sample in samples:
+        mine = Replay(bound_to(lowered, sample), {seen[n].name for n in names})
+        mine.run(sample)
+        real = Replay(bound_to(graph, sample), names)
+        real.run(sample)
+        for name in names:
+            if not (real.has(name) and mine.has(seen[name].name)):
+                continue
+            want, got = real.real_order(name), seen[name].real(mine.real_order(seen[name].name))
+            if want.shape == got.shape:
+                s, n = noise_of_rows(want.astype(np.float64).reshape(1, -1), got.astype(np.float64).reshape(1, -1))
+                before = total.get(name, (0.0, 0.0))
+                total[name] = before[0] + float(s[0]), before[1] + float(n[0])
+    return {name: decibels(n / s) for name, (s, n) in total.items() if s > 0}

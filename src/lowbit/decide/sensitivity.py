@@ -1,0 +1,135 @@
+"""Which roundings make the noise: each is made alone in the float network, and what it does to the outputs is measured.
+
+The float network runs once with every value kept (`runtime/replay.py`). Then, from its end to its beginning, one value after another is
+rounded where it stands, and only what comes after it is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lowbit.decide.brackets import Pair
+from lowbit.decide.points import Point, noise_of_rows, rows_of
+from lowbit.decide.quality import Sample
+from lowbit.ir.graph import Node
+from lowbit.ir.interp import run_node
+from lowbit.ops.nhwc import to_last
+from lowbit.runtime.nodes import NodeRunner
+from lowbit.runtime.replay import Replay
+from lowbit.types import Array
+
+Unit = tuple[str, ...]  # brackets, by the name of their dequantized value, that round together
+
+
+def noise_shares(
+    pair: Pair, sample: Sample, units: Mapping[str, Unit], points: Sequence[Point], each: Callable[[str], None] | None = None
+) -> dict[str, float]:
+    """For each unit the noise at the points, relative to their signal, if it alone rounds and all the rest is float.
+
+    Units are named "tap NAME" (a value that everybody reads rounded), "layer NAME" (one layer reads its input rounded) and "weights NAME"
+    (a layer has rounded weights). `pair` is bound to the sample's shapes.
+    """
+    graph = pair.float
+    keep = {b.of for b in pair.brackets.values() if not b.constant}
+    keep |= {name.split(" ", 1)[1] for name in units if not name.startswith("tap ")}
+    replay = Replay(graph, [*keep, *(p.value for p in points)])
+    replay.run(sample)
+    truth = {p.output: np.array(replay.array(p.value)) for p in points}
+    places = {name: _place(replay, pair, name, members) for name, members in units.items()}
+    runner, found = NodeRunner(), dict.fromkeys(units, 0.0)
+    for name in sorted(units, key=lambda n: places[n], reverse=True):
+        kind, what = name.split(" ", 1)
+        if each is not None:
+            each(name)
+        if kind == "tap":
+            for real in units[name]:
+                found[name] += _tap(replay, pair, real, points, truth)
+        else:
+            found[name] += _layer(replay, pair, graph.producers[what], units[name], runner, points, truth)
+    return found
+
+
+def _place(replay: Replay, pair: Pair, name: str, members: Unit) -> tuple[int, int]:
+    kind, what = name.split(" ", 1)
+    changed = [pair.brackets[m].of for m in members] if kind == "tap" else [what]
+    return min((replay.position(v) for v in changed if replay.has(v)), default=(0, 0))
+
+
+def _tap(replay: Replay, pair: Pair, real: str, points: Sequence[Point], truth: Mapping[str, Array]) -> float:
+    of = pair.brackets[real].of
+    if not replay.has(of):
+        return 0.0
+    memory = replay.memory(of)
+    before = memory.copy()
+    np.copyto(memory, _rounded(pair, real, before, of in replay.last))
+    return _noise(replay, of, memory, before, points, truth)
+
+
+def _layer(
+    replay: Replay, pair: Pair, node: Node, members: Unit, runner: NodeRunner, points: Sequence[Point], truth: Mapping[str, Array]
+) -> float:
+    """The layer computed alone, with rounded weights or a rounded input, and everything after it."""
+    now = pair.quantized.producers.get(node.output.name)
+    if now is None or not replay.has(node.output.name):
+        return 0.0
+    inputs: list[Array | None] = []
+    for v, w in zip(node.inputs, now.inputs, strict=False):
+        if v is None:
+            inputs.append(None)
+            continue
+        x = np.ascontiguousarray(replay.real_order(v.name)) if v.name not in pair.float.constants else pair.float.constants[v.name].data
+        inputs.append(_rounded(pair, w.name, x, False) if w is not None and w.name in members else x)
+    fixed = [i for i, v in enumerate(node.inputs) if v is not None and v.name in pair.float.constants]
+    made = runner(node, inputs, fixed=fixed)[0]
+    runner.clear()  # packed weights of one layer at a time
+    memory = replay.memory(node.output.name)
+    before = memory.copy()
+    if node.output.name in replay.last:
+        made = made.transpose(to_last(made.ndim))
+    np.copyto(memory, made.reshape(memory.shape))
+    return _noise(replay, node.output.name, memory, before, points, truth)
+
+
+def _rounded(pair: Pair, real: str, x: Array, last: bool) -> Array:
+    """What a bracket makes of a value: its quantize and its dequantize, or for a constant the dequantize of what is stored."""
+    bracket = pair.brackets[real]
+    node = pair.quantized.producers[real]
+    constants = pair.quantized.constants
+
+    def data(v: object) -> Array | None:
+        return None if v is None else constants[v.name].data  # type: ignore[attr-defined]
+
+    if bracket.constant:
+        return run_node(node, [data(v) for v in node.inputs])[0]
+    stored = node.inputs[0]
+    assert stored is not None
+    first = pair.quantized.producers[stored.name]
+    shape = [int(d) for d in stored.shape]
+    order = tuple(to_last(len(shape))) if last else tuple(range(len(shape)))
+    plain = x.reshape([shape[p] for p in order]).transpose(np.argsort(order))
+    ints = run_node(first, [np.ascontiguousarray(plain), *(data(v) for v in first.inputs[1:])])[0]
+    back = run_node(node, [ints, *(data(v) for v in node.inputs[1:])])[0]
+    return back.transpose(order).reshape(x.shape)
+
+
+def _noise(replay: Replay, changed: str, memory: Array, before: Array, points: Sequence[Point], truth: Mapping[str, Array]) -> float:
+    """Noise ÷ signal at the worst point with a value changed; the value is put back."""
+    replay.rerun([changed])
+    worst = 0.0
+    for p in points:
+        want, got = truth[p.output], replay.array(p.value)
+        signal, noise = noise_of_rows(*(rows_of(_turned(p, replay), x, 1).reshape(1, -1) for x in (want, got)))
+        worst = max(worst, float(noise[0]) / max(float(signal[0]), 1e-300))
+    np.copyto(memory, before)
+    return worst
+
+
+def _turned(p: Point, replay: Replay) -> Point:
+    """The point for a value whose channels are last in memory."""
+    if p.value not in replay.last or p.kind != "classes":
+        return p
+    rank = len(replay.types[p.value].shape)
+    return replace(p, axis=list(to_last(rank)).index(p.axis))

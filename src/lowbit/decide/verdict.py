@@ -1,0 +1,59 @@
+"""What is told of a decision: one line for everybody, and notes that travel with the network."""
+
+from __future__ import annotations
+
+from lowbit.decide.engine import Decision
+from lowbit.ir.graph import Graph
+
+SHOWN = 4  # layers that are named
+
+
+def verdict(graph: Graph, found: Decision) -> str:
+    """The score or the agreement, times faster, times smaller, and what stayed float or has 16 bits."""
+    parts = [quality_text(found)]
+    if found.times is not None:
+        parts.append(f"{found.times.reference / found.times.made:.2f}× as fast as float ({found.times.made:.3g} ms, one thread)")
+    if found.graph.parameter_bytes:
+        parts.append(f"{graph.parameter_bytes / found.graph.parameter_bytes:.1f}× smaller")
+    parts += [*kept_wide(graph, found)]
+    text = "; ".join(parts)
+    return text if found.met else f"{text}; NOT MET: {found.unmet}"
+
+
+def quality_text(found: Decision) -> str:
+    q = found.quality
+    score = "" if found.score is None else f"score {found.score:.6g} (float {found.float_score:.6g}), "
+    same = "" if q.agreement is None else f"{100 * q.agreement:.4g} % of {q.answers:,} answers as in float, "
+    rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
+    few = f" (only {rows}: other data may differ)" if q.few else f" on {rows}"
+    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{few}"
+
+
+def kept_wide(graph: Graph, found: Decision) -> list[str]:
+    """What is not in the recipe's bits, and why."""
+    said = []
+    w = found.widths
+    for what, names in (("float", w.floats), ("16-bit inputs", w.layers), ("16-bit weights", w.weights), ("8-bit weights", w.eights)):
+        if names:
+            share = found.share(names)
+            of = f" ({share:.0%} of the multiplications)" if share >= 0.005 else ""
+            said.append(f"{what}{of}: {named(graph, names)}")
+    return said
+
+
+def named(graph: Graph, names: frozenset[str]) -> str:
+    layers = list(dict.fromkeys(n.name or n.output.name for n in graph.nodes if n.output.name in names))
+    return ", ".join(layers[:SHOWN]) + (f" and {len(layers) - SHOWN} more" if len(layers) > SHOWN else "")
+
+
+def notes_of(graph: Graph, found: Decision) -> dict[str, str]:
+    """What the report says: each step, and the result. Times are left out: the same data gives the same notes."""
+    said = {f"decided {i + 1}": str(step) for i, step in enumerate(found.steps)}
+    weakest = sorted(found.quality.layers.items(), key=lambda item: (item[1], item[0]))[:3]
+    names = {o.name: n.name or n.output.name for n in graph.nodes for o in n.outputs}
+    shown = ", ".join(f"{names.get(name, name)} {db:.1f} dB" for name, db in weakest if db < float("inf"))
+    result = f"{quality_text(found)}, measured on {found.measured_on}"
+    for part in kept_wide(graph, found):
+        result += f"; {part}"
+    result += f"; weakest layers: {shown}" if shown else ""
+    return {**said, "decided": result, **({"not met": found.unmet} if found.unmet else {})}

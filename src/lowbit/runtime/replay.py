@@ -1,0 +1,248 @@
+"""A network run natively with every value kept, and run again from any value on.
+
+A session frees memory as soon as it can and fuses what it can, so only its outputs are seen. Here every value has memory of its own.
+So each can be looked at, and when one of them is changed, only the steps after it are run again. The kernels are those of a session, one
+after another: integers have its bits, float sums may differ from the interpreter's in their last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lowbit import _native
+from lowbit.errors import LowbitError, ShapeError
+from lowbit.ir.bind import bind, binding_for
+from lowbit.ir.graph import Graph
+from lowbit.ir.interp import OnInner, OnValue, check_inputs, inner_name, run_node
+from lowbit.ops.nhwc import to_first
+from lowbit.plan import Packed, Plan, Target, build, real_weights, segments
+from lowbit.plan.build import view_offset
+from lowbit.plan.fuse import fuse
+from lowbit.plan.layout import laid_out
+from lowbit.plan.nibbles import in_bytes
+from lowbit.plan.plan import Place
+from lowbit.plan.tables import join_tables
+from lowbit.runtime import native
+from lowbit.runtime import threads as threads_of
+from lowbit.runtime.program import Record, address, executable, records, verify
+from lowbit.types import Array
+
+
+@dataclass(frozen=True)
+class _Native:
+    """The plan of a part of the graph; `starts` has for each value the first step that reads it."""
+
+    plan: Plan
+    starts: Mapping[str, int]
+    made: tuple[tuple[Record, ...], list[Array]]
+    suffixes: dict[int, _native.Plan]
+
+
+class Replay:
+    """One network for inputs of one set of shapes.
+
+    `keep` are values that must be seen or changed; values between them may be taken into the kernel before them.
+    """
+
+    def __init__(self, graph: Graph, keep: Collection[str] = (), *, threads: int | None = None, packed: Packed | None = None) -> None:
+        """`graph` has no symbols. `packed` keeps packed weights, if several networks with equal constants are replayed."""
+        self.graph = graph
+        target = Target(None, threads_of.count(threads))
+        ready, self.last = laid_out(in_bytes(real_weights(graph)))
+        seen = {name: ready.values[name] for name in keep if name in ready.values and name not in ready.constants}
+        ends = {f"output {name}": v for name, v in ready.outputs.items()}
+        ready = fuse(join_tables(replace(ready, outputs={**ends, **seen})))
+        self._ends = {name.removeprefix("output "): v.name for name, v in ready.outputs.items() if name in ends}
+        made = {o.name: o for n in ready.nodes if view_offset(n) is None for o in n.outputs}
+        self.views = {n.output.name: n for n in ready.nodes if view_offset(n) is not None}
+        every = replace(ready, outputs={name: v for name, v in made.items()})
+        self.constants = {name: c.data for name, c in ready.constants.items()}
+        self.types = dict(ready.values)
+        self._parts: list[_Native | Graph] = []
+        self._of: dict[str, int] = {}  # value → the part that makes it
+        packed = packed if packed is not None else Packed()
+        for part in segments(_with_views_read(every, self.views), target, packed):
+            for node in part.graph.nodes:
+                self._of.update((o.name, len(self._parts)) for o in node.outputs)
+            self._parts.append(_planned(part.graph, target, packed) if part.native else part.graph)
+        self.threads = target.threads
+        self.values: dict[str, Array] = {}
+
+    # -- looking -----------------------------------------------------------------------------------------------------------
+
+    def outputs(self) -> dict[str, Array]:
+        return {name: self.array(held) for name, held in self._ends.items()}
+
+    def has(self, name: str) -> bool:
+        return name in self.types
+
+    def array(self, name: str) -> Array:
+        """The value as it stands in memory. Images have their channels last where kernels want them so: `real_order` turns them back."""
+        if name in self.values:
+            return self.values[name]
+        if name in self.constants:
+            return self.constants[name]
+        node = self.views[name]
+        (found,) = run_node(node, [None if v is None else self.array(v.name) for v in node.inputs])
+        return found
+
+    def real_order(self, name: str, array: Array | None = None) -> Array:
+        """The value with its axes as the graph has them."""
+        x = self.array(name) if array is None else array
+        return x.transpose(to_first(x.ndim)) if name in self.last else x
+
+    def memory(self, name: str) -> Array:
+        """The array that holds the elements of a value, in the order in which they are stored: what is written there is read by all."""
+        while name in self.views:
+            before = self.views[name].inputs[0]
+            assert before is not None
+            name = before.name
+        return self.values[name]
+
+    # -- running -----------------------------------------------------------------------------------------------------------
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs everything; the outputs by name. They are overwritten by the next run."""
+        for name, x in check_inputs(self.graph, inputs).items():
+            self.values[name] = np.require(x, requirements=("C", "ALIGNED"))
+        for i in range(len(self._parts)):
+            self._run(i, 0)
+        return self.outputs()
+
+    def rerun(self, changed: Iterable[str]) -> dict[str, Array]:
+        """Runs what comes after the first of some values, which were changed where they stand (`memory`)."""
+        begins = [self._first_reader(name) for name in changed]
+        part, step = min(begins)
+        for i in range(part, len(self._parts)):
+            self._run(i, step if i == part else 0)
+        return self.outputs()
+
+    def position(self, name: str) -> tuple[int, int]:
+        """Where the readers of a value begin: larger is later. Values changed in falling order leave those before them as they were."""
+        return self._first_reader(name)
+
+    def _first_reader(self, name: str) -> tuple[int, int]:
+        aliases = {name}
+        while name in self.views:
+            before = self.views[name].inputs[0]
+            assert before is not None
+            name = before.name
+            aliases.add(name)
+        for v, node in self.views.items():  # nodes are in order: views of views are found
+            if node.inputs[0] is not None and node.inputs[0].name in aliases:
+                aliases.add(v)
+        found = []
+        for i, part in enumerate(self._parts):
+            if isinstance(part, _Native):
+                steps = [part.starts[a] for a in aliases if a in part.starts]
+                found += [(i, min(steps))] if steps else []
+            elif any(v is not None and v.name in aliases for n in part.nodes for v in n.inputs):
+                found.append((i, 0))
+        return min(found, default=(len(self._parts), 0))
+
+    def _run(self, i: int, first: int) -> None:
+        part = self._parts[i]
+        if not isinstance(part, _Native):
+            for node in part.nodes:
+                if node.output.name in self.views:
+                    continue
+                read = [None if v is None else self.array(v.name) for v in node.inputs]
+                for o, x in zip(node.outputs, run_node(node, read), strict=True):
+                    self._store(o.name, x)
+            return
+        if first not in part.suffixes:
+            steps, keep = part.made
+            part.suffixes[first] = executable(part.plan, self.threads, made=(steps[first:], keep))
+        plan = part.plan
+        for v in plan.outputs.values():
+            if v.name not in self.values:
+                self.values[v.name] = np.empty([int(d) for d in v.shape], v.type.dtype.numpy)
+        inputs = [np.require(self.array(v.name), requirements=("C", "ALIGNED")) for v in plan.inputs]
+        if not first:
+            for check in plan.checks:
+                verify(inputs[check.index], check)
+        outputs = [self.values[v.name] for v in plan.outputs.values()]
+        try:
+            part.suffixes[first].run(tuple(map(address, inputs)), tuple(map(address, outputs)), False)
+        except MemoryError:
+            raise LowbitError(f"no memory for an arena of {plan.arena_bytes:,} bytes") from None
+
+    def _store(self, name: str, x: Array) -> None:
+        if name in self.values:
+            np.copyto(self.values[name], x)
+        else:
+            self.values[name] = np.array(x, order="C")
+
+
+def _with_views_read(graph: Graph, views: Mapping[str, Any]) -> Graph:
+    """The graph whose views that nobody reads are left out: a plan has no use for them."""
+    wanted = {v.name for v in graph.outputs.values()}
+    kept: list[Any] = []
+    read: set[str] = set(wanted)
+    for node in reversed(graph.nodes):
+        if node.output.name not in views or node.output.name in read:
+            kept.append(node)
+            read.update(v.name for v in node.inputs if v is not None)
+    return replace(graph, nodes=tuple(reversed(kept)))
+
+
+def _planned(graph: Graph, target: Target, packed: Packed) -> _Native:
+    plan = build(graph, target, packed)
+    plan = replace(plan, steps=tuple(replace(s, piece=0) for s in plan.steps))
+    inputs, outputs = [v.name for v in plan.inputs], [v.name for v in plan.outputs.values()]
+    contracts, starts = native.contracts(), dict[str, int]()
+    for i, step in enumerate(plan.steps):
+        for argument, slot in zip(contracts[step.contract].args, step.args, strict=True):
+            if argument.is_input and slot.place in (Place.INPUT, Place.OUTPUT):
+                starts.setdefault((inputs if slot.place is Place.INPUT else outputs)[slot.index], i)
+    return _Native(plan, starts, records(plan), {})
+
+
+class NativeRun:
+    """`interp.run` by kernels: `on_value` sees the values named in `keep`, in graph order, as they stand in memory.
+
+    Images have their channels last there, which an observer of a whole tensor does not mind. `on_inner` sees what happens inside nodes by
+    the interpreter, which alone can tell.
+    """
+
+    def __init__(self, graph: Graph, keep: Collection[str]) -> None:
+        self.graph = graph
+        wanted = set(keep)
+        self.keep = [v for name, v in graph.values.items() if name in wanted and name in graph.producers]
+        self.inside = [n for n in graph.nodes if any(inner_name(n, what) in wanted for what in n.definition.inside)]
+        self._last: tuple[object, Replay] | None = None
+
+    def __call__(self, inputs: Mapping[str, Array], on_value: OnValue, on_inner: OnInner) -> dict[str, Array]:
+        arrays = check_inputs(self.graph, inputs)
+        shapes = tuple(x.shape for x in arrays.values())
+        if self._last is None or self._last[0] != shapes:
+            self._last = None  # it holds every value: gone before there is another
+            read = [v.name for n in self.inside for v in n.inputs if v is not None]
+            self._last = shapes, Replay(bound_to(self.graph, arrays), [*(v.name for v in self.keep), *read])
+        replay = self._last[1]
+        outputs = replay.run(arrays)
+        for v in self.keep:
+            if replay.has(v.name):
+                on_value(v, replay.array(v.name))
+        for node in self.inside:
+            bound = replay.graph.producers[node.output.name]
+            run_node(bound, [None if v is None else replay.real_order(v.name) for v in node.inputs], on_inner)
+        return outputs
+
+
+def bound_to(graph: Graph, sample: Mapping[str, Array]) -> Graph:
+    """The graph at the sizes of a sample."""
+    arrays, binding = check_inputs(graph, sample), dict[str, int]()
+    for v in graph.inputs:
+        try:
+            binding_for(v.type, arrays[v.name].shape, binding)
+        except LowbitError as e:
+            raise e.at(f"input {v.name!r}") from None
+    bound = bind(graph, binding)
+    if bound.symbols:
+        raise ShapeError(f"dimensions {', '.join(bound.symbols)} are not given by any input's shape")
+    return bound
