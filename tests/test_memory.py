@@ -1,4 +1,4 @@
-"""Loading holds the network, calibrating less than 2.2 times its bytes, a quantize with data less than three times."""
+"""Loading holds the network, calibrating less than 2.2 times its bytes, a quantize with data less than 4.5 times."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_loading_and_calibrating_hold_less_than_twice_the_network(tmp_path: Path
     assert loaded < 1.3 and calibrated < 2.2  # the weights, and the weights as kernels want them
 
 
-def test_a_guarded_quantize_holds_less_than_three_times_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guarded_quantize_holds_less_than_four_and_a_half_times_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         candidates, "SMALL", 0
     )  # as many weights as a test has time for are dealt with as if they were hundreds of megabytes
@@ -77,7 +77,7 @@ def test_a_guarded_quantize_holds_less_than_three_times_the_network(monkeypatch:
         tracemalloc.stop()
     kept = " ".join(step.what for step in told if step.kept)
     assert "equalized" in kept and "errors cancel" in kept  # the steps that hold other weights beside the network's
-    assert found.graph.parameter_bytes < peak < 2 * graph.parameter_bytes  # and the network itself, which the caller holds
+    assert found.graph.parameter_bytes < peak < 3.5 * graph.parameter_bytes  # and the network itself, which the caller holds
 
 
 def test_weights_are_made_real_without_a_second_copy() -> None:

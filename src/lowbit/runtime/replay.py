@@ -60,7 +60,6 @@ class Replay:
         made = {o.name: o for n in ready.nodes if view_offset(n) is None for o in n.outputs}
         self.views = {n.output.name: n for n in ready.nodes if view_offset(n) is not None}
         every = replace(ready, outputs={name: v for name, v in made.items()})
-        self.constants = {name: c.data for name, c in ready.constants.items()}
         self.types = dict(ready.values)
         self._parts: list[_Native | Graph] = []
         self._of: dict[str, int] = {}  # value → the part that makes it
@@ -69,6 +68,7 @@ class Replay:
             for node in part.graph.nodes:
                 self._of.update((o.name, len(self._parts)) for o in node.outputs)
             self._parts.append(_planned(part.graph, target, packed) if part.native else part.graph)
+        self.constants = {name: c.data for name, c in ready.constants.items()}
         self.threads = target.threads
         self.values: dict[str, Array] = {}
 
