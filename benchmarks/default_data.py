@@ -140,3 +140,110 @@ def tones(count: int, length: int, seed: int, rate: int = RATE) -> Iterator[tupl
 def batches(rows: NDArray[Any], size: int, name: str) -> list[dict[str, NDArray[Any]]]:
     """Samples of `size` rows each for the input `name`; rows that fill no batch are left out."""
     return [{name: np.ascontiguousarray(rows[i : i + size])} for i in range(0, len(rows) - size + 1, size)]
+
+
+def mel(x: NDArray[np.float32], bands: int = 40, size: int = 400, hop: int = 160) -> NDArray[np.float32]:
+    """Powers in mel bands (Slaney's, of equal area) of Hann windows centred on every `hop` samples at 16 kHz: (frames, bands)."""
+    padded = np.pad(x, size // 2)
+    frames = np.lib.stride_tricks.sliding_window_view(padded, size)[::hop] * np.hanning(size + 1)[:-1]
+    power = np.abs(np.fft.rfft(frames)) ** 2
+
+    def hertz(m: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(m < 15, m * 200 / 3, 1000 * np.exp((m - 15) * np.log(6.4) / 27))
+
+    top = 15 + 27 * np.log(RATE / 2 / 1000) / np.log(6.4)
+    edges, bins = hertz(np.linspace(0, top, bands + 2)), np.fft.rfftfreq(size, 1 / RATE)
+    up = (bins - edges[:-2, None]) / np.diff(edges)[:-1, None]
+    down = (edges[2:, None] - bins) / np.diff(edges)[1:, None]
+    filters = np.maximum(0, np.minimum(up, down)) * (2 / (edges[2:] - edges[:-2]))[:, None]
+    return (power @ filters.T).astype(np.float32)
+
+
+class Spectra:
+    """Spectra of noisy speech at 48 kHz as DeepFilterNet2 reads them, and the enhanced spectrum that its outputs make of them."""
+
+    def __init__(self, bands: NDArray[np.float32], count: int, frames: int, seed: int, half: int) -> None:
+        """`bands` (481, 32) are the network's, each of sum 1."""
+        self.inverse = (bands > 0).astype(np.float64).T
+        self.spectra: list[NDArray[np.complex128]] = []  # (T, 481)
+        self.samples: list[dict[str, NDArray[np.float32]]] = []
+        from scipy.signal import resample_poly
+
+        window = np.sin(np.pi / 2 * np.sin(np.pi * (np.arange(960) + 0.5) / 960) ** 2)  # Vorbis'
+        rng = np.random.default_rng(seed)
+        for _, x in clips(count, frames * RATE // 100 + RATE, seed, half):
+            sound = resample_poly(x, 3, 1)
+            colour = np.cumsum(rng.standard_normal(len(sound))) if rng.random() < 0.3 else rng.standard_normal(len(sound))
+            colour = colour - np.convolve(colour, np.ones(481) / 481, "same")  # no drift
+            sound = sound + 10 ** (-rng.uniform(0, 25) / 20) * sound.std() * colour / colour.std()
+            pieces = np.lib.stride_tricks.sliding_window_view(sound, 960)[::480]
+            spectrum = np.fft.rfft(pieces * window) / 960
+            erb, spec = self.features(spectrum, bands)
+            self.spectra.append(spectrum[100 : 100 + frames])  # the running means have settled
+            spec = spec[100 : 100 + frames]
+            both = np.stack([spec.real, spec.imag])[None].astype(np.float32)
+            self.samples.append({"erb": erb[None, None, 100 : 100 + frames].astype(np.float32), "spec": both})
+
+    @staticmethod
+    def features(spectrum: NDArray[np.complex128], bands: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.complex128]]:
+        """Decibels of the bands without their running mean, and the lowest 96 bins by the root of their running mean."""
+        erb = 10 * np.log10(np.abs(spectrum) ** 2 @ bands + 1e-10)
+        spec = spectrum[:, :96].copy()
+        mean, size, keep = np.linspace(-60, -90, 32), np.linspace(1e-3, 1e-4, 96), 0.99
+        for t in range(len(erb)):
+            mean = (1 - keep) * erb[t] + keep * mean
+            size = (1 - keep) * np.abs(spec[t]) + keep * size
+            erb[t] = (erb[t] - mean) / 40
+            spec[t] /= np.sqrt(size)
+        return erb, spec
+
+    def enhanced(self, at: int, mask: NDArray[Any], filters: NDArray[Any]) -> NDArray[np.complex128]:
+        """Sample `at` by the outputs for it: bands are dimmed, then the lowest 96 bins filtered over five frames, two of them ahead."""
+        y = self.spectra[at] * (mask[0, 0] @ self.inverse)
+        low = np.pad(y[:, :96], ((2, 2), (0, 0)))
+        coefs = filters[0, ..., 0] + 1j * filters[0, ..., 1]  # (5, T, 96)
+        y[:, :96] = sum(low[k : k + len(y)] * coefs[k] for k in range(5))
+        return y
+
+
+def music(count: int, length: int, rate: int, seed: int) -> Iterator[NDArray[np.float32]]:
+    """Melodies and chords of harmonic, fading notes, (length,) in -1 … 1."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        x, at = np.zeros(length), 0
+        while at < length:
+            size = int(rate * rng.uniform(0.12, 0.6))
+            t = np.arange(min(2 * size, length - at)) / rate
+            for key in rng.integers(36, 84, int(rng.integers(1, 4))):
+                pitch, bright = 440 * 2 ** ((int(key) - 69) / 12), rng.uniform(0.5, 1.8)
+                for k in range(1, 9):
+                    if k * pitch < 0.45 * rate:
+                        fade = np.minimum(t / 0.01, 1) * np.exp(-t * rng.uniform(1, 6))
+                        x[at : at + len(t)] += k**-bright * fade * np.sin(2 * np.pi * k * pitch * t)
+            at += size
+        x *= rng.uniform(0.1, 0.9) / max(float(np.abs(x).max()), 1e-9)
+        yield (x + 10 ** rng.uniform(-5, -2.5) * rng.standard_normal(length)).astype(np.float32)
+
+
+def pages(count: int, size: int, seed: int) -> Iterator[tuple[int, Image]]:
+    """Pages of print turned by k quarters to the left: k, and (3, size, size) in 0 … 1."""
+    import PIL.Image
+    from PIL import ImageDraw, ImageFont
+
+    rng, faces = np.random.default_rng(seed), typefaces()
+    text = " ".join(words(60, 400, seed)).split()
+    for _ in range(count):
+        wide, high = int(rng.integers(350, 600)), int(rng.integers(350, 600))
+        paper, ink = tuple(int(v) for v in rng.integers(200, 256, 3)), tuple(int(v) for v in rng.integers(0, 90, 3))
+        page = PIL.Image.new("RGB", (wide, high), paper)
+        draw, pt = ImageDraw.Draw(page), int(rng.integers(16, 34))
+        font = ImageFont.truetype(str(faces[int(rng.integers(len(faces)))]), pt)
+        at = int(rng.integers(0, len(text) - 400))
+        for top in range(15, high - pt - 10, int(pt * rng.uniform(1.2, 1.8))):
+            line = ""
+            while font.getlength(line + " " + text[at]) < wide - 40:
+                line, at = f"{line} {text[at]}", at + 1
+            draw.text((20, top), line, ink, font)
+        turns = int(rng.integers(4))
+        x = np.rot90(np.asarray(page.resize((size, size), PIL.Image.Resampling.BILINEAR), np.float32) / 255, turns)
+        yield turns, np.ascontiguousarray(x.transpose(2, 0, 1))
