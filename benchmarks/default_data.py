@@ -171,7 +171,7 @@ class Spectra:
 
         window = np.sin(np.pi / 2 * np.sin(np.pi * (np.arange(960) + 0.5) / 960) ** 2)  # Vorbis'
         rng = np.random.default_rng(seed)
-        for _, x in clips(count, frames * RATE // 100 + RATE, seed, half):
+        for _, x in clips(count, (frames + 101) * RATE // 100, seed, half):
             sound = resample_poly(x, 3, 1)
             colour = np.cumsum(rng.standard_normal(len(sound))) if rng.random() < 0.3 else rng.standard_normal(len(sound))
             colour = colour - np.convolve(colour, np.ones(481) / 481, "same")  # no drift

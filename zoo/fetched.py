@@ -137,6 +137,11 @@ class DeepFilterNet2(nn.Module):
         return net.erb_dec(emb, e3, e2, e1, e0), coefs
 
 
+def _grouped_linear(self: Any, x: Tensor) -> Tensor:
+    """The einsum as later releases of DeepFilterNet spell it: ONNX knows no `...` that stands for nothing in one of the factors."""
+    return torch.einsum("btgi,gih->btgh", x.unflatten(-1, (self.groups, self.ws)), self.weight).flatten(2, 3)
+
+
 def deepfilternet2() -> DeepFilterNet2:
     """Takes noise out of speech at 48 kHz: convolutions and GRUs on spectra. MIT or Apache-2.0."""
     root = pypi("DeepFilterNet", "0.2.4")
@@ -156,7 +161,9 @@ def deepfilternet2() -> DeepFilterNet2:
 
             config.load(str(folder / "config.ini"), allow_reload=True)
             from df.deepfilternet2 import DfNet
+            from df.modules import GroupedLinearEinsum
 
+            GroupedLinearEinsum.forward = _grouped_linear
             inverse = next(v for k, v in weights.items() if k.endswith("erb_inv_fb"))
             net = DfNet(weights["erb_fb"], inverse)
     finally:

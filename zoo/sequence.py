@@ -94,7 +94,8 @@ class GPT(nn.Module):
 class BidirectionalStack(nn.Module):
     """Frames of features -> classes of each frame: an instance norm over time, bidirectional LSTMs, a linear layer; as diarization has it.
 
-    The weights of the LSTMs are larger than PyTorch's initial ones: with those a state forgets its inputs within few steps.
+    The weights of the LSTMs are larger than PyTorch's initial ones: with those a state forgets its inputs within few steps. The head has
+    no bias at first, so that all classes are met.
     """
 
     def __init__(self, features: int, hidden: int, layers: int, classes: int, gain: float = 2.0) -> None:
@@ -106,6 +107,9 @@ class BidirectionalStack(nn.Module):
             for name, p in self.rnn.named_parameters():
                 if name.startswith("weight"):
                     p.mul_(gain)
+            for name, p in self.head.named_parameters():
+                if name.endswith("bias"):
+                    p.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, features, T) -> (N, T, classes)."""
