@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import subprocess
 import sys
 import tempfile
@@ -34,8 +33,8 @@ from accuracy_cases import Case
 from accuracy_ort import DYNAMIC, Setting, files, words
 from accuracy_ort import session as in_onnxruntime
 from default_cases import CASES, HOLDOUT
-from default_page import KEEPS, criteria, page
-from default_scores import Outputs, Results
+from default_page import criteria, page
+from default_scores import Noise, Outputs, Results, said_decibels
 from numpy.typing import NDArray
 
 import lowbit
@@ -47,45 +46,6 @@ Row = dict[str, Any]
 HERE = Path(__file__).resolve().parent
 SETTINGS = [*(Setting("MinMax", types) for types in ("u8s8", "u8u8", "s8s8")), DYNAMIC]
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOWBIT_THREADS")}
-TENTH = 10  # per cent of the rows that may have fewer decibels than what is reported as those of the worst tenth
-
-
-class Noise:
-    """Decibels of every float output against a reference, over all rows together and by rows."""
-
-    def __init__(self) -> None:
-        self.rows: list[list[tuple[float, float]]] = []  # by row, by output: signal and noise
-
-    def add(self, real: Outputs, got: Outputs, rows: int) -> None:
-        """A sample of `rows` rows; outputs that do not have as many count as one row."""
-        pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(real, got, strict=True) if a.dtype.kind == "f"]
-        parts = rows if all(a.shape[:1] == (rows,) for a, _ in pairs) else 1
-        split = [(a.reshape(parts, -1), b.reshape(parts, -1)) for a, b in pairs]
-        each = [(np.sum(a * a, 1), np.sum((a - b) ** 2, 1)) for a, b in split]
-        self.rows += [[(float(signal[i]), float(noise[i])) for signal, noise in each] for i in range(parts)]
-
-    def pooled(self) -> float:
-        """Of the worst output."""
-        sums = np.sum(np.array(self.rows), 0)
-        return min(decibels(signal, noise) for signal, noise in sums)
-
-    def worst_tenth(self) -> float:
-        """What nine tenths of the rows reach, each in its worst output."""
-        each = [min(decibels(signal, noise) for signal, noise in row) for row in self.rows]
-        return float(np.sort(each)[len(each) * TENTH // 100])
-
-
-def decibels(signal: float, noise: float) -> float:
-    """10·log10(signal ÷ noise), cut at 200."""
-    if not np.isfinite(noise):
-        return -200.0
-    return float(np.clip(10 * np.log10(max(signal, 1e-30) / max(noise, 1e-30)), -200, 200))
-
-
-def said_decibels(notes: Mapping[str, str]) -> float | None:
-    """The decibels of the outputs that `quantize` reports; None where it has not measured them."""
-    found = re.search(r"→ (-?[\d.]+|inf) dB", notes.get("guard", ""))
-    return None if found is None else float(found.group(1))
 
 
 def scored(case: Case, real: Results, run: Callable[[Mapping[str, NDArray[Any]]], Outputs]) -> Row:
@@ -290,7 +250,7 @@ def summary(row: Row) -> str:
     return (
         f"{row['model']}: {row['metric']} {ways['ort fp32']['score']:.2f} -> {mine['score']:.2f}, {mine['db']:.1f} dB "
         f"(worst tenth {mine['db_worst_tenth']:.1f}, said {row['said_db']}), {mine['ms']:.3g} ms (fp32 {floats['ms']:.3g}), "
-        f"integers {row['integer_macs']:.1%}, {row['seconds']:.1f} s, {row['native']}; ONNX Runtime {ort}; keeps: {KEEPS} points"
+        f"integers {row['integer_macs']:.1%}, {row['seconds']:.1f} s, {row['native']}; ONNX Runtime {ort}"
     )
 
 

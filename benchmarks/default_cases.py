@@ -117,8 +117,9 @@ def crepe_cents(y: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def nudenet() -> Case:
-    pictures = [*data.stamped(48, 320, 320, 8, 0), *data.stamped(160, 320, 320, 9, 1)]
-    return of_file("nudenet", fetched.nudenet(), [{"images": x[None]} for x in pictures], 48, score=scores.boxes_matched())
+    counts = 64, 200
+    pictures = [x for half in (0, 1) for x in data.stamped(counts[half], 320, 320, 8 + half, half, 6 * data.people(half))]
+    return of_file("nudenet", fetched.nudenet(), [{"images": x[None]} for x in pictures], 64, score=scores.boxes_matched())
 
 
 def ocr6_det() -> Case:

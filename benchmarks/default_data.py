@@ -30,14 +30,23 @@ def stamps(folders: tuple[str, ...] = ("animals", "food", "plants", "people", "h
     return [p for f in folders for p in sorted((root / f).rglob("*.png")) if "_mirror" not in p.stem and "_flip" not in p.stem]
 
 
-def stamped(count: int, height: int, width: int, seed: int, half: int) -> Iterator[Image]:
-    """Crops of photographs, most with a stamp on them, (3, H, W) in 0 … 1. Halves 0 and 1 share neither photograph nor stamp."""
+def people(half: int) -> list[NDArray[np.uint8]]:
+    """Portraits from the tests of face_recognition (MIT); halves 0 and 1 share no photograph."""
+    import PIL.Image
+
+    folder = pypi("face_recognition", "1.3.0", sdist=True) / "tests" / "test_images"
+    names = ("biden.jpg", "obama2.jpg", "32bit.png"), ("obama.jpg", "obama3.jpg", "obama_partial_face2.jpg")
+    return [np.asarray(PIL.Image.open(folder / n).convert("RGB"), np.uint8) for n in names[half]]
+
+
+def stamped(count: int, height: int, width: int, seed: int, half: int, more: list[NDArray[np.uint8]] | None = None) -> Iterator[Image]:
+    """Crops of photographs (and of `more`), many with a stamp on them, (3, H, W) in 0 … 1. Halves 0 and 1 share no picture."""
     import PIL.Image
 
     rng, things = np.random.default_rng(seed), stamps()[half::2]
-    for ground in crops(count, height, width, seed, photographs()[half::2]):
+    for ground in crops(count, height, width, seed, [*photographs()[half::2], *(more or ())]):
         x = ground
-        if rng.random() < 0.7:
+        if rng.random() < (0.3 if more else 0.7):
             thing = PIL.Image.open(things[int(rng.integers(len(things)))]).convert("RGBA")
             scale = rng.uniform(0.5, 1.0) * min(height / thing.height, width / thing.width)
             thing = thing.resize((max(8, int(thing.width * scale)), max(8, int(thing.height * scale))), PIL.Image.Resampling.BICUBIC)

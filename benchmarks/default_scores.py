@@ -1,11 +1,12 @@
-"""Scores of the networks in default_cases.py: from outputs on the test set to points in 0 … 100, larger is better.
+"""Scores of the networks in default_cases.py: from outputs on the test set to points in 0 … 100, larger is better; and decibels.
 
 A score with labels compares with them; one without compares with the float network's outputs, which have 100 points by definition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,3 +186,46 @@ def within_cents(pitches: Array, cents: Callable[[Array], Array], least: float =
         return share(np.abs(cents(column(got)) - 1200 * np.log2(pitches / 10)) <= least)
 
     return Score(f"within {least:.0f} cents", of)
+
+
+# --- decibels ---
+
+TENTH = 10  # per cent of the rows that may have fewer decibels than what is reported as those of the worst tenth
+
+
+class Noise:
+    """Decibels of every float output against a reference, over all rows together and by rows."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[tuple[float, float]]] = []  # by row, by output: signal and noise
+
+    def add(self, real: Outputs, got: Outputs, rows: int) -> None:
+        """A sample of `rows` rows; outputs that do not have as many count as one row."""
+        pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(real, got, strict=True) if a.dtype.kind == "f"]
+        parts = rows if all(a.shape[:1] == (rows,) for a, _ in pairs) else 1
+        split = [(a.reshape(parts, -1), b.reshape(parts, -1)) for a, b in pairs]
+        each = [(np.sum(a * a, 1), np.sum((a - b) ** 2, 1)) for a, b in split]
+        self.rows += [[(float(signal[i]), float(noise[i])) for signal, noise in each] for i in range(parts)]
+
+    def pooled(self) -> float:
+        """Of the worst output."""
+        sums = np.sum(np.array(self.rows), 0)
+        return min(decibels(signal, noise) for signal, noise in sums)
+
+    def worst_tenth(self) -> float:
+        """What nine tenths of the rows reach, each in its worst output."""
+        each = [min(decibels(signal, noise) for signal, noise in row) for row in self.rows]
+        return float(np.sort(each)[len(each) * TENTH // 100])
+
+
+def decibels(signal: float, noise: float) -> float:
+    """10·log10(signal ÷ noise), cut at 200."""
+    if not np.isfinite(noise):
+        return -200.0
+    return float(np.clip(10 * np.log10(max(signal, 1e-30) / max(noise, 1e-30)), -200, 200))
+
+
+def said_decibels(notes: Mapping[str, str]) -> float | None:
+    """The decibels of the outputs that `quantize` reports; None where it has not measured them."""
+    found = re.search(r"→ (-?[\d.]+|inf) dB", notes.get("guard", ""))
+    return None if found is None else float(found.group(1))
