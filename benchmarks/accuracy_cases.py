@@ -239,12 +239,12 @@ def ocr_cls(calibration: int = 24, test: int = 24) -> Case:
     return of_file("ocr-cls", fetched.ocr("cls"), [{"x": x} for x in turned], calibration, classifier=True, right=right)
 
 
-def signs(count: int, photos: list[NDArray[np.uint8]] | None = None) -> list[Sample]:
+def signs(count: int, photos: list[NDArray[np.uint8]] | None = None, seed: int = 3) -> list[Sample]:
     """Photographs and plain grounds with up to three lines of print, 1×3×160×160."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     mean, std = np.array([0.485, 0.456, 0.406]).reshape(3, 1, 1), np.array([0.229, 0.224, 0.225]).reshape(3, 1, 1)
     samples = []
-    for x, text in zip(crops(count, 160, 160, 4, photos), words(count, 40, 5), strict=True):
+    for x, text in zip(crops(count, 160, 160, seed + 1, photos), words(count, 40, seed + 2), strict=True):
         page = x.copy() if rng.random() < 0.5 else np.full_like(x, rng.uniform(0.7, 1))
         for i in range(int(rng.integers(1, 4))):
             line = drawn(text[i * 13 : i * 13 + 13], 28, 140, rng)
@@ -254,8 +254,8 @@ def signs(count: int, photos: list[NDArray[np.uint8]] | None = None) -> list[Sam
     return samples
 
 
-def ocr_det(calibration: int = 12, test: int = 12) -> Case:
-    return of_file("ocr-det", fetched.ocr("det"), signs(calibration + test), calibration)
+def ocr_det() -> Case:
+    return of_file("ocr-det", fetched.ocr("det"), signs(24), 12)
 
 
 def mnist_conv(test: int = 200) -> Case:

@@ -45,8 +45,14 @@ def ocr_rec() -> Case:
     return replace(case, score=answers(case, "lines read"))
 
 
+def signs(calibration: int, test: int) -> list[Sample]:
+    """Lines of print on photographs; none of the photographs to calibrate with is among those to test with."""
+    photos = accuracy_cases.photographs()
+    return accuracy_cases.signs(calibration, photos[::2]) + accuracy_cases.signs(test, photos[1::2], seed=30)
+
+
 def ocr_det() -> Case:
-    return replace(accuracy_cases.ocr_det(48, 96), score=scores.above(0.3, "text pixels"))
+    return of_file("ocr-det", fetched.ocr("det"), signs(48, 96), 48, score=scores.above(0.3, "text pixels"))
 
 
 def ocr_cls() -> Case:
@@ -123,8 +129,8 @@ def nudenet() -> Case:
 
 
 def ocr6_det() -> Case:
-    """Signs of four lines, two by two pictures of 160×160."""
-    parts = [s["x"] for s in accuracy_cases.signs(4 * (32 + 48))]
+    """Two by two pictures of 160×160."""
+    parts = [s["x"] for s in signs(4 * 32, 4 * 48)]
     samples = []
     for i in range(0, len(parts), 4):
         a, b, c, d = parts[i : i + 4]
