@@ -190,6 +190,7 @@ def within_cents(pitches: Array, cents: Callable[[Array], Array], least: float =
 
 # --- decibels ---
 
+MOST = 200.0  # decibels: JSON has no infinity
 TENTH = 10  # per cent of the rows that may have fewer decibels than what is reported as those of the worst tenth
 
 
@@ -219,13 +220,13 @@ class Noise:
 
 
 def decibels(signal: float, noise: float) -> float:
-    """10·log10(signal ÷ noise), cut at 200."""
+    """10·log10(signal ÷ noise), cut at ±200."""
     if not np.isfinite(noise):
-        return -200.0
-    return float(np.clip(10 * np.log10(max(signal, 1e-30) / max(noise, 1e-30)), -200, 200))
+        return -MOST
+    return float(np.clip(10 * np.log10(max(signal, 1e-30) / max(noise, 1e-30)), -MOST, MOST))
 
 
 def said_decibels(notes: Mapping[str, str]) -> float | None:
     """The decibels of the outputs that `quantize` reports; None where it has not measured them."""
     found = re.search(r"→ (-?[\d.]+|inf) dB", notes.get("guard", ""))
-    return None if found is None else float(found.group(1))
+    return None if found is None else min(float(found.group(1)), MOST)
