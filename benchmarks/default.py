@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -186,7 +187,13 @@ def in_own_process(name: str, args: argparse.Namespace) -> Row:
         if child.returncode == 0:
             row: Row = json.loads(out.read_text())
             return row
-    return {"error": last if child.returncode > 0 else f"killed by signal {-child.returncode}", "holdout": name in HOLDOUT, "metric": ""}
+    error = without_paths(last) if child.returncode > 0 else f"killed by signal {-child.returncode}"
+    return {"error": error, "holdout": name in HOLDOUT, "metric": ""}
+
+
+def without_paths(text: str) -> str:
+    """The text for a page that others read: of paths, the last name alone."""
+    return re.sub(r"(/[\w.+-]+)+/", "", text)[:200]
 
 
 def kept_rows(path: Path) -> list[Row]:

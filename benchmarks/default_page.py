@@ -72,7 +72,7 @@ def table(rows: Sequence[Row]) -> list[str]:
 def page(rows: Sequence[Row], machine: dict[str, str]) -> str:
     """The document: a table for each recipe, one for the networks held out, and the criteria."""
     lines = [HEAD, f"{machine['cpu']}; ONNX Runtime {machine['onnxruntime']}."]
-    for recipe in dict.fromkeys(r["recipe"] for r in rows):
+    for recipe in sorted({r["recipe"] for r in rows}):
         these = [r for r in rows if r["recipe"] == recipe]
         lines += [f"\n## {recipe}\n", *table([r for r in these if not r["holdout"]])]
         if aside := [r for r in these if r["holdout"]]:

@@ -41,7 +41,9 @@ def _unpacked(key: str, command: list[str]) -> Path:
     cache().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache()) as work:
         print(f"fetching {key}: {' '.join(command)}", file=sys.stderr)
-        subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(command, cwd=work, stdout=subprocess.DEVNULL)
+        if done.returncode:
+            raise OSError(f"{key} could not be fetched")
         (archive,) = Path(work).iterdir()
         out = Path(work) / "unpacked"
         if archive.suffix in (".whl", ".zip"):
