@@ -94,8 +94,8 @@ class GPT(nn.Module):
 class BidirectionalStack(nn.Module):
     """Frames of features -> classes of each frame: an instance norm over time, bidirectional LSTMs, a linear layer; as diarization has it.
 
-    The weights of the LSTMs are larger than PyTorch's initial ones: with those a state forgets its inputs within few steps. The head has
-    no bias at first, so that all classes are met.
+    The weights are larger than PyTorch's initial ones, with which a state forgets its inputs within few steps and all classes are about
+    as likely. The head has no bias at first, so that all classes are met.
     """
 
     def __init__(self, features: int, hidden: int, layers: int, classes: int, gain: float = 2.0) -> None:
@@ -108,8 +108,7 @@ class BidirectionalStack(nn.Module):
                 if name.startswith("weight"):
                     p.mul_(gain)
             for name, p in self.head.named_parameters():
-                if name.endswith("bias"):
-                    p.zero_()
+                p.mul_(0 if name.endswith("bias") else 2 * gain)
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, features, T) -> (N, T, classes)."""
