@@ -87,9 +87,11 @@ def quantized_by_onnxruntime(case: Case, real: Results) -> dict[str, Row]:
     if not made.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         found = {s: f for s, f in files(case, SETTINGS, folder)}
-        write_whole(made, json.dumps({name_of(s): f if isinstance(f, str) else f.name for s, f in found.items()}).encode())
+        told = {name_of(s): {"error": f} if isinstance(f, str) else {"file": f.name} for s, f in found.items()}
+        write_whole(made, json.dumps(told).encode())
     if not points.is_file():
-        rows = {name: scored_file(case, real, folder / file) for name, file in json.loads(made.read_text()).items()}
+        told = json.loads(made.read_text())
+        rows = {name: scored_file(case, real, folder / row["file"]) if "file" in row else row for name, row in told.items()}
         write_whole(points, json.dumps(rows).encode())
     kept: dict[str, Row] = json.loads(points.read_text())
     return kept
@@ -100,8 +102,6 @@ def name_of(setting: Setting) -> str:
 
 
 def scored_file(case: Case, real: Results, path: Path) -> Row:
-    if not path.is_file():
-        return {"error": path.name}  # the words of its quantizer
     try:
         return {**scored(case, real, of_onnxruntime(path)), "file": str(path), "bytes": path.stat().st_size}
     except Exception as e:  # ONNX Runtime's errors have no common base; a file that it made and cannot run is its answer
