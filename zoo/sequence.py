@@ -89,3 +89,28 @@ class GPT(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         x = self.tok(ids) + self.pos(torch.arange(ids.shape[1], device=ids.device))
         return self.head(self.norm(self.blocks(x)))
+
+
+class BidirectionalStack(nn.Module):
+    """Frames of features -> classes of each frame: an instance norm over time, bidirectional LSTMs, a linear layer; as diarization has it.
+
+    The weights are larger than PyTorch's initial ones, with which a state forgets its inputs within few steps and all classes are about
+    as likely. The head has no bias at first, so that all classes are met.
+    """
+
+    def __init__(self, features: int, hidden: int, layers: int, classes: int, gain: float = 2.0) -> None:
+        super().__init__()
+        self.norm = nn.InstanceNorm1d(features, affine=True)
+        self.rnn = nn.LSTM(features, hidden, layers, batch_first=True, bidirectional=True)
+        self.head = nn.Sequential(nn.Linear(2 * hidden, hidden), nn.LeakyReLU(), nn.Linear(hidden, classes))
+        with torch.no_grad():
+            for name, p in self.rnn.named_parameters():
+                if name.startswith("weight"):
+                    p.mul_(gain)
+            for name, p in self.head.named_parameters():
+                p.mul_(0 if name.endswith("bias") else 2 * gain)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, features, T) -> (N, T, classes)."""
+        y, _ = self.rnn(self.norm(x).transpose(1, 2))
+        return self.head(y).log_softmax(-1)
