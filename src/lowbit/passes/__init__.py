@@ -23,6 +23,7 @@ from lowbit.passes.fuse_activations import fuse_activations
 from lowbit.passes.fuse_attention import fuse_attention
 from lowbit.passes.fuse_linear import fuse_linear
 from lowbit.passes.fuse_norms import fuse_norms
+from lowbit.passes.keep_axes import keep_axes
 from lowbit.passes.pass_linear import pass_linear
 from lowbit.passes.shorten_views import shorten_views
 from lowbit.progress import progress
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     fuse_linear,
     fold_constants,
     common_subexpressions,
+    keep_axes,
     fuse_activations,
     fuse_norms,
     fuse_attention,

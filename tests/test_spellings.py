@@ -1,0 +1,207 @@
+"""Networks as exporters spell them: each becomes the ops that it means, keeps its answer, and runs natively in fp32 and int8."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from passes_laws import check, f32, ops
+
+import lowbit
+from lowbit.frontends.onnx import load_onnx
+from lowbit.ir.graph import Graph
+
+INTEGERS = ("quantize_linear", "dequantize_linear", "reshape", "transpose", "slice", "split", "concat", "expand", "dims")
+
+
+class Spelled:
+    """An ONNX graph by calls: m.Mul(a, b), m.ReduceMean(x, axes=[-1]). Numbers and arrays are initializers."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset, self.nodes, self.weights = opset, [], []
+
+    def __getattr__(self, op: str) -> Callable[..., str]:
+        def add(*inputs: Any, **attrs: Any) -> str:
+            out = f"{op}_{len(self.nodes)}"
+            self.nodes.append(helper.make_node(op, [self.name(i) for i in inputs], [out], **attrs))
+            return out
+
+        return add
+
+    def name(self, value: Any) -> str:
+        if isinstance(value, str):
+            return value
+        array = np.asarray(value, np.float32) if isinstance(value, float) else np.asarray(value)
+        self.weights.append(numpy_helper.from_array(array, f"w{len(self.weights)}"))
+        return self.weights[-1].name
+
+    def reduce(self, op: str, x: str, axes: list[int], keepdims: int = 1) -> str:
+        """Axes are an attribute up to opset 17 (12 for sums), an input from then on."""
+        if self.opset >= (13 if op == "ReduceSum" else 18):
+            return getattr(self, op)(x, np.array(axes), keepdims=keepdims)
+        return getattr(self, op)(x, axes=axes, keepdims=keepdims)
+
+    def axes(self, op: str, x: str, axes: list[int]) -> str:
+        return getattr(self, op)(x, np.array(axes)) if self.opset >= 13 else getattr(self, op)(x, axes=axes)
+
+    def model(self, y: str, inputs: dict[str, tuple[list[Any], int]]) -> onnx.ModelProto:
+        given = [helper.make_tensor_value_info(n, t, shape) for n, (shape, t) in inputs.items()]
+        out = helper.make_tensor_value_info(y, TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "g", given, [out], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+
+
+def spelled(build: Callable[[Spelled, str], str], shape: list[Any], opset: int) -> onnx.ModelProto:
+    m = Spelled(opset)
+    return m.model(build(m, "x"), {"x": (shape, TensorProto.FLOAT)})
+
+
+def by_onnxruntime(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+
+
+def kept(model: onnx.ModelProto, feed: dict[str, np.ndarray], tolerance: float = 1e-4) -> Graph:
+    """The simplified graph, after its laws: the interpreter's answer stays, and fp32 is ONNX Runtime's, natively."""
+    after = check(load_onnx(model.SerializeToString()), tolerance=tolerance, feed=feed)
+    session = lowbit.compile(after)
+    got = next(iter(session.run(feed).values()))
+    want = by_onnxruntime(model, feed)
+    np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * max(float(np.abs(want).max()), 1e-3))
+    assert session.backend == "native"
+    return after
+
+
+def integers_only(graph: Graph, feed: dict[str, np.ndarray], snr: float) -> Graph:
+    """The int8 network, after it was seen to run natively, without floats between, within this signal to noise ratio (dB)."""
+    made = lowbit.compile(lowbit.quantize(graph, [feed], guard=False))
+    got, want = (next(iter(s.run(feed).values())).astype(np.float64) for s in (made, lowbit.compile(graph)))
+    assert made.backend == "native"
+    floats = [n.op for n in made.graph.nodes if not n.op.startswith("q_") and n.op not in INTEGERS and n.output.type.dtype.is_float]
+    assert not floats, floats
+    assert 10 * math.log10((want**2).sum() / max(((got - want) ** 2).sum(), 1e-30)) > snr
+    return made.graph
+
+
+# -- layer norm and RMS norm -------------------------------------------------------------------------------------------------
+
+GAMMA, BETA, N = f32(8, low=0.5, high=1.5), f32(8), 8
+
+
+def rsqrt(m: Spelled, v: str, how: str) -> str:
+    if how == "pow":
+        return m.Pow(v, -0.5)
+    return m.Reciprocal(m.Sqrt(v)) if how == "reciprocal" else m.Div(1.0, m.Sqrt(v))
+
+
+def one_pass(m: Spelled, x: str, clamp: bool, kept: bool = True) -> tuple[str, str]:
+    """Mean, and E[x²] - E[x]² (at least 0)."""
+    mean, mean2 = m.reduce("ReduceMean", x, [-1], int(kept)), m.reduce("ReduceMean", m.Mul(x, x), [-1], int(kept))
+    var = m.Sub(mean2, m.Mul(mean, mean))
+    return mean, m.Max(var, 0.0) if clamp else var
+
+
+def flax(m: Spelled, x: str, how: str) -> str:
+    """flax.linen.LayerNorm: statistics without their axis, expanded before they are used."""
+    mean, var = one_pass(m, x, True, kept=False)
+    mean, var = m.axes("Unsqueeze", mean, [-1]), m.axes("Unsqueeze", var, [-1])
+    factor = m.Mul(rsqrt(m, m.Add(var, 1e-6), how), GAMMA.reshape(1, 1, 8))
+    return m.Add(m.Mul(m.Sub(x, mean), factor), BETA.reshape(1, 1, 8))
+
+
+def jax_sums(m: Spelled, x: str, how: str) -> str:
+    """jnp.mean as jax writes it: a sum divided by the count, and broadcast_in_dim as Reshape and Expand."""
+    total, squares = m.reduce("ReduceSum", x, [-1], 0), m.reduce("ReduceSum", m.Mul(x, x), [-1], 0)
+    mean, mean2 = m.Div(total, 8.0), m.Div(squares, 8.0)
+    var = m.Max(m.Sub(mean2, m.Mul(mean, mean)), 0.0)
+    shape, full = np.array([2, 5, 1]), np.array([2, 5, 8])
+    d = m.Sub(x, m.Expand(m.Reshape(mean, shape), full))
+    factor = m.Mul(m.Expand(rsqrt(m, m.Add(m.Reshape(var, shape), 1e-6), how), full), m.Expand(m.Reshape(GAMMA, np.array([1, 1, 8])), full))
+    return m.Add(m.Mul(d, factor), m.Expand(m.Reshape(BETA, np.array([1, 1, 8])), full))
+
+
+def tensorflow(m: Spelled, x: str, how: str, one: bool = False) -> str:
+    """tf.nn.batch_normalization of tf.nn.moments: x * inv + (beta - mean * inv)."""
+    if one:
+        mean, var = one_pass(m, x, True)
+    else:
+        mean = m.reduce("ReduceMean", x, [-1])
+        d = m.Sub(x, mean)
+        var = m.reduce("ReduceMean", m.Mul(d, d), [-1])
+    inv = m.Mul(rsqrt(m, m.Add(var, 1e-3), how), GAMMA)
+    return m.Add(m.Mul(x, inv), m.Sub(BETA, m.Mul(mean, inv)))
+
+
+def keras3(m: Spelled, x: str, how: str) -> str:
+    """keras.layers.LayerNormalization of Keras 3: x * inv + (-mean * inv + beta)."""
+    mean, var = one_pass(m, x, False)
+    inv = m.Mul(rsqrt(m, m.Add(var, 1e-3), how), GAMMA)
+    return m.Add(m.Mul(x, inv), m.Add(m.Mul(m.Neg(mean), inv), BETA))
+
+
+def paddle(m: Spelled, x: str, how: str) -> str:
+    mean = m.reduce("ReduceMean", x, [-1])
+    d = m.Sub(x, mean)
+    var = m.reduce("ReduceMean", m.Pow(d, np.array([2.0], np.float32)), [-1])
+    return m.Add(m.Mul(m.Div(d, m.Sqrt(m.Add(var, np.array([1e-5], np.float32)))), GAMMA), BETA)
+
+
+def torch_by_hand(m: Spelled, x: str, how: str) -> str:
+    """weight * (x - mean) / sqrt(var + eps) + bias, read from the left."""
+    mean = m.reduce("ReduceMean", x, [-1])
+    d = m.Sub(x, mean)
+    var = m.reduce("ReduceMean", m.Mul(d, d), [-1])
+    return m.Add(m.Div(m.Mul(GAMMA, d), m.Sqrt(m.Add(var, 1e-5))), BETA)
+
+
+LAYER_NORMS = {f.__name__: f for f in (flax, jax_sums, tensorflow, keras3, paddle, torch_by_hand)}
+LAYER_NORMS["tensorflow, one pass"] = lambda m, x, how: tensorflow(m, x, how, one=True)
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18])
+@pytest.mark.parametrize("how", ["reciprocal", "div", "pow"])
+@pytest.mark.parametrize("build", LAYER_NORMS.values(), ids=LAYER_NORMS.keys())
+def test_layer_norms_of_exporters_are_one_op_and_integers(build, how, opset):
+    feed = {"x": f32(2, 5, 8)}
+    after = kept(spelled(lambda m, x: build(m, x, how), [2, 5, 8], opset), feed)
+    assert ops(after) == ["layer_norm"] and len(after.nodes[0].inputs) == 3
+    integers_only(after, feed, 30.0)
+
+
+def rms(m: Spelled, x: str, how: str, order: str) -> str:
+    inv = rsqrt(m, m.Add(m.reduce("ReduceMean", m.Mul(x, x), [-1]), 1e-6), how)
+    if order == "llama":
+        return m.Mul(m.Mul(x, inv), GAMMA)
+    return m.Mul(x, m.Mul(inv, GAMMA)) if order == "flax" else m.Mul(m.Mul(x, GAMMA), inv)
+
+
+@pytest.mark.parametrize("how", ["reciprocal", "div", "pow"])
+@pytest.mark.parametrize("order", ["llama", "flax", "scale first"])
+def test_rms_norms_of_exporters_are_one_op_and_integers(order, how):
+    feed = {"x": f32(2, 5, 8)}
+    after = kept(spelled(lambda m, x: rms(m, x, how, order), ["batch", 5, 8], 13), feed)
+    assert ops(after) == ["rms_norm"] and len(after.nodes[0].inputs) == 2
+    integers_only(after, feed, 30.0)
+
+
+def test_the_layer_norm_over_channels_of_images_is_found():
+    """ConvNeXt's LayerNorm2d: the norm goes over axis 1, its weights are (C, 1, 1)."""
+
+    def build(m: Spelled, x: str) -> str:
+        y = m.Conv(x, f32(8, 8, 1, 1))
+        d = m.Sub(y, m.reduce("ReduceMean", y, [1]))
+        n = m.Div(d, m.Sqrt(m.Add(m.reduce("ReduceMean", m.Mul(d, d), [1]), 1e-6)))
+        n = m.Add(m.Mul(n, GAMMA.reshape(8, 1, 1)), BETA.reshape(8, 1, 1))
+        return m.Conv(n, f32(8, 8, 1, 1))
+
+    feed = {"x": f32(2, 8, 5, 6)}
+    after = kept(spelled(build, [2, 8, 5, 6], 13), feed)
+    assert ops(after) == ["conv", "transpose", "layer_norm", "transpose", "conv"]
+    integers_only(after, feed, 25.0)
