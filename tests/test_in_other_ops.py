@@ -1,0 +1,82 @@
+"""Integer ops that are said in the kernels of others give the interpreter's bits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from passes_laws import Net
+
+import lowbit
+from lowbit.ir.interp import run
+
+rng = np.random.default_rng(3)
+SHAPES = [(1,), (7,), (3, 5), (2, 3, 4, 5), (1, 64, 33), (2, 3, 1, 65)]
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max + 1, shape).astype(dtype)
+    x.reshape(-1)[:2] = (info.min, info.max)[: x.size]
+    return x
+
+
+def same(net: Net, y, feed: dict[str, np.ndarray]) -> None:
+    graph = net.graph(y)
+    session = lowbit.compile(graph)
+    got = session.run(feed)["y0"]
+    assert session.backend == "native"
+    np.testing.assert_array_equal(got, run(graph, feed)["y0"])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("sides", ["xn", "nx", "xy", "xc", "constant mask"])
+def test_where(shape, dtype, sides):
+    net = Net()
+    feed = {"x": numbers(shape, dtype), "y": numbers(shape, dtype), "m": numbers(shape, "bool")}
+    x, n, c = net.x(*shape, name="x", dtype=dtype), np.array(-7, dtype), numbers(shape, dtype)
+    m = numbers(shape, "bool") if sides == "constant mask" else net.x(*shape, name="m", dtype="bool")
+    y = net.x(*shape, name="y", dtype=dtype) if sides == "xy" else None
+    a, b = {"xn": (x, n), "nx": (n, x), "xy": (x, y), "xc": (x, c), "constant mask": (n, x)}[sides]
+    out = net("where", m, a, b)
+    same(net, out, {v.name: feed[v.name] for v in net._inputs})
+
+
+def test_where_with_a_mask_that_repeats():
+    for mask in ((5,), (1, 1, 1, 5), (2, 1, 1, 5), (4, 5), (2, 3, 4, 1)):
+        net = Net()
+        x, m = net.x(2, 3, 4, 5, name="x", dtype="int8"), net.x(*mask, name="m", dtype="bool")
+        same(net, net("where", m, np.array(-128, np.int8), x), {"x": numbers((2, 3, 4, 5), "int8"), "m": numbers(mask, "bool")})
+
+
+@pytest.mark.parametrize("op", ["maximum", "minimum"])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_larger_and_the_smaller_of_two(op, dtype, shape):
+    for other in (shape, (), shape[-1:]):
+        net = Net()
+        x, y = net.x(*shape, name="x", dtype=dtype), net.x(*other, name="y", dtype=dtype)
+        same(net, net(op, x, y), {"x": numbers(shape, dtype), "y": numbers((*other, 2), dtype)[..., 0]})
+    net = Net()
+    same(net, net(op, np.array(-5, dtype), net.x(*shape, name="x", dtype=dtype)), {"x": numbers(shape, dtype)})
+
+
+@pytest.mark.parametrize("op", ["reduce_min", "reduce_max"])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize(("axes", "keepdims"), [((1, 2), False), ((2,), True), ((1,), False), ((0, 1, 2), True)])
+def test_the_least_and_the_largest_of_many(op, dtype, axes, keepdims):
+    net = Net()
+    x = net.x(2, 17, 33, name="x", dtype=dtype)
+    same(net, net(op, x, axes=axes, keepdims=keepdims), {"x": numbers((2, 17, 33), dtype)})
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 5, 7), (2, 3, 4), (2, 33)])
+def test_prelu_with_a_slope_for_each_channel(shape):
+    for x_zero, y_zero, slope_zero, ms in ((0, 0, 0, 0.01), (-128, 5, -3, 0.02), (127, -128, 7, 0.004), (11, 127, -128, 0.0005)):
+        net = Net()
+        slope = numbers((shape[1], *[1] * (len(shape) - 2)), "int8")
+        zeros = {"x_zero": x_zero, "y_zero": y_zero, "slope_zero": slope_zero}
+        y = net("q_prelu", net.x(*shape, name="x", dtype="int8"), slope, **zeros, mx=0.7, ms=ms, lo=-100, hi=120, to="int8")
+        same(net, y, {"x": numbers(shape, "int8")})
