@@ -205,3 +205,112 @@ def test_the_layer_norm_over_channels_of_images_is_found():
     after = kept(spelled(build, [2, 8, 5, 6], 13), feed)
     assert ops(after) == ["conv", "transpose", "layer_norm", "transpose", "conv"]
     integers_only(after, feed, 25.0)
+
+
+# -- masks -------------------------------------------------------------------------------------------------------------------
+
+LOWEST = {"-inf": -np.inf, "finfo.min": np.finfo(np.float32).min, "-1e9": -1e9, "-65504": -65504.0, "-10000": -1e4}
+FUTURE = np.triu(np.ones((6, 6), bool), 1)
+PADDED = np.array([[True, True, True, True, False, False], [True] * 6]).reshape(2, 1, 1, 6)
+TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(bool): TensorProto.BOOL, np.dtype(np.int64): TensorProto.INT64}
+
+
+def attended(mask: Callable[[Spelled, str, np.float32], str], low: float, feed: dict[str, np.ndarray]) -> onnx.ModelProto:
+    """softmax(mask(q kᵀ / √8)) v."""
+    m = Spelled(13)
+    scores = m.Mul(m.MatMul("q", m.Transpose("k", perm=[0, 1, 3, 2])), 8**-0.5)
+    y = m.MatMul(m.Softmax(mask(m, scores, np.float32(low)), axis=-1), "v")
+    return m.model(y, {n: (list(a.shape), TYPES[a.dtype]) for n, a in feed.items()})
+
+
+def heads() -> dict[str, np.ndarray]:
+    return {n: f32(2, 2, 6, 8) for n in "qkv"}
+
+
+CAUSAL = {
+    "where": lambda m, s, low: m.Where(FUTURE, low, s),
+    "where it is visible": lambda m, s, low: m.Where(~FUTURE, s, low),
+    "addition": lambda m, s, low: m.Add(s, np.where(FUTURE, low, np.float32(0))),
+}
+
+
+@pytest.mark.parametrize("low", LOWEST.values(), ids=LOWEST.keys())
+@pytest.mark.parametrize("mask", CAUSAL.values(), ids=CAUSAL.keys())
+def test_a_mask_of_the_future_is_causal_attention(mask, low):
+    feed = heads()
+    after = kept(attended(mask, low, feed), feed)
+    assert ops(after) == ["attention"] and after.nodes[0].attrs["causal"] and len(after.nodes[0].inputs) == 3
+    integers_only(after, feed, 35.0)
+
+
+PADDING = {
+    "masked_fill": lambda m, s, low: m.Where(m.Not("m"), low, s),
+    "where": lambda m, s, low: m.Where("m", s, low),
+    "addition of a where": lambda m, s, low: m.Add(s, m.Where("m", np.float32(0), low)),
+    "causal too": lambda m, s, low: m.Where(FUTURE, low, m.Where("m", s, low)),
+    "causal by addition too": lambda m, s, low: m.Add(m.Add(s, np.where(FUTURE, low, np.float32(0))), m.Where("m", np.float32(0), low)),
+}
+
+
+@pytest.mark.parametrize("low", LOWEST.values(), ids=LOWEST.keys())
+@pytest.mark.parametrize("mask", PADDING.values(), ids=PADDING.keys())
+def test_a_mask_of_padding_is_attention_s_and_stays_out_of_ranges(mask, low):
+    feed = {**heads(), "m": PADDED}
+    after = kept(attended(mask, low, feed), feed)
+    node = after.nodes[-1]
+    assert set(ops(after)) <= {"attention", "where", "logical_not"} and len(node.inputs) == 4
+    assert node.attrs["causal"] == any(mask is PADDING[n] for n in ("causal too", "causal by addition too"))
+    made = lowbit.compile(lowbit.quantize(after, [feed], guard=False))
+    got, want = (next(iter(s.run(feed).values())) for s in (made, lowbit.compile(after)))
+    assert made.backend == "native" and made.graph.nodes[-1].op == "q_attention"
+    assert np.abs(got - want).max() < 0.05 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("low", [-1e9, np.finfo(np.float32).min], ids=["-1e9", "finfo.min"])
+def test_the_mask_that_transformers_compute_stays_float(low):
+    """(1 - mask) * low, from a mask of int64."""
+    feed = {**heads(), "m": PADDED[:, 0, 0].astype(np.int64)}
+
+    def mask(m: Spelled, s: str, low: np.float32) -> str:
+        return m.Add(s, m.Mul(m.Sub(1.0, m.Cast(m.Unsqueeze("m", np.array([1, 2])), to=TensorProto.FLOAT)), low))
+
+    after = kept(attended(mask, low, feed), feed)
+    assert ops(after) == ["reshape", "cast", "sub", "mul", "attention"]
+    made = lowbit.compile(lowbit.quantize(after, [feed], guard=False))
+    assert made.backend == "native" and [n.op for n in made.graph.nodes][-3:] == ["sub", "mul", "q_attention"]
+
+
+ALONE = {
+    "where": lambda m, s, low: m.Where("m", s, low),
+    "addition of a where": lambda m, s, low: m.Add(s, m.Where("m", np.float32(0), low)),
+    "addition of a constant": lambda m, s, low: m.Add(s, np.where(FUTURE, low, np.float32(0))),
+    "addition of numbers": lambda m, s, low: m.Add(s, m.Mul(m.Sub(1.0, m.Cast("m", to=TensorProto.FLOAT)), max(low, np.float32(-1e30)))),
+}
+
+
+@pytest.mark.parametrize("low", LOWEST.values(), ids=LOWEST.keys())
+@pytest.mark.parametrize("mask", ALONE.values(), ids=ALONE.keys())
+def test_hidden_scores_of_a_softmax_alone_have_no_weight_in_int8(mask, low):
+    """No attention: scores of a layer, as in pointer networks and routers. Here `quantize` refused -inf, or lost all other scores."""
+    feed = {"x": f32(2, 2, 6, 8), "m": PADDED}
+    m = Spelled(13)
+    weights = m.Softmax(mask(m, m.MatMul("x", f32(8, 6)), np.float32(low)), axis=-1)
+    y = m.MatMul(weights, np.eye(6, dtype=np.float32))
+    if "m" not in [i for n in m.nodes for i in n.input]:
+        feed.pop("m")
+    model = m.model(y, {n: (list(a.shape), TYPES[a.dtype]) for n, a in feed.items()})
+    after = kept(model, feed)
+    made = lowbit.compile(lowbit.quantize(after, [feed], guard=False))
+    got, want = (next(iter(s.run(feed).values())) for s in (made, lowbit.compile(after)))
+    assert made.backend == "native" and np.abs(got - want).max() < 0.03
+    assert (got[want == 0] == 0).all()
+
+
+def test_the_guard_takes_networks_with_masks():
+    feeds = [{"x": f32(2, 2, 6, 8), "m": PADDED} for _ in range(4)]
+    m = Spelled(13)
+    y = m.MatMul(m.Softmax(m.Where("m", m.MatMul("x", f32(8, 6)), np.float32(-np.inf)), axis=-1), f32(6, 5))
+    graph = lowbit.load(m.model(y, {"x": ([2, 2, 6, 8], TensorProto.FLOAT), "m": ([2, 1, 1, 6], TensorProto.BOOL)}))
+    made = lowbit.compile(lowbit.quantize(graph, feeds))
+    got, want = (next(iter(s.run(feeds[0]).values())) for s in (made, lowbit.compile(graph)))
+    assert np.abs(got - want).max() < 0.05 * np.abs(want).max()

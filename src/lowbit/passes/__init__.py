@@ -17,6 +17,7 @@ from lowbit.passes.even_pools import even_pools
 from lowbit.passes.fold_affine import fold_affine
 from lowbit.passes.fold_batchnorm import fold_batchnorm
 from lowbit.passes.fold_constants import fold_constants
+from lowbit.passes.fold_masks import fold_masks
 from lowbit.passes.fold_movement import fold_movement
 from lowbit.passes.fold_pads import fold_pads
 from lowbit.passes.fuse_activations import fuse_activations
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
     fuse_activations,
     fuse_norms,
     fuse_attention,
+    fold_masks,
     fold_batchnorm,
     fold_affine,
     even_pools,
