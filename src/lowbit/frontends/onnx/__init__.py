@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lowbit.errors import UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, NeedsConstant, onnx_op
@@ -18,9 +20,13 @@ for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
 OPSETS = range(7, 26)  # what is supported, and tested by the node tests of onnx 1.20
 
 
-def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
-    """The graph in an .onnx file or in the bytes of one. `shapes` binds symbolic dimensions: by input name, or by symbol."""
-    return import_model(onnx_model(source), shapes)
+def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
+    """The graph in an .onnx file or in the bytes of one.
+
+    shapes     binds symbolic dimensions: by input name, or by symbol
+    constants  gives inputs their value once and for all: {"sr": 16000}. They are no inputs of the graph then
+    """
+    return import_model(onnx_model(source), shapes, constants)
 
 
 def onnx_model(source: str | Path | bytes) -> OnnxModel:
@@ -28,7 +34,7 @@ def onnx_model(source: str | Path | bytes) -> OnnxModel:
     return parse_model(source, "model") if isinstance(source, bytes) else read_model(source)
 
 
-def import_model(model: OnnxModel, shapes: Shapes | None = None) -> Graph:
+def import_model(model: OnnxModel, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
     version = model.opsets.get("", OPSETS.start)
     if version not in OPSETS:
         how, bound = ("older", OPSETS.start) if version < OPSETS.start else ("newer", OPSETS.stop - 1)
@@ -37,7 +43,7 @@ def import_model(model: OnnxModel, shapes: Shapes | None = None) -> Graph:
             where=model.source,
             hint=f"export it again with an opset from {OPSETS.start} to {OPSETS.stop - 1}",
         )
-    return Importer(model).run(shapes)
+    return Importer(model).run(shapes, constants)
 
 
 __all__ = ["Importer", "NeedsConstant", "import_model", "load_onnx", "onnx_model", "onnx_op"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from lowbit.dims import Dim, parse_dim, substitute, symbol, symbols
-from lowbit.errors import LowbitError, ShapeError, UnsupportedOp
+from lowbit.dtypes import dtype
+from lowbit.errors import InputError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.serialize import OnnxValue
 from lowbit.ir.shapes import Shapes, binding_of, checked_shapes
-from lowbit.types import TensorType
+from lowbit.numerics import as_array
+from lowbit.types import Array, TensorType
 
 Declared = int | str | None
 
@@ -40,6 +45,36 @@ def input_types(inputs: Sequence[OnnxValue], shapes: Shapes | None, source: str)
         assert v.dtype is not None
         types.append(TensorType(now, v.dtype))
     return types
+
+
+def fixed_inputs(inputs: Sequence[OnnxValue], constants: Mapping[str, Any] | None, source: str) -> dict[str, Array]:
+    """`constants=`: the values that inputs are given once and for all, as arrays of their types."""
+    if constants is None:
+        return {}
+    if not isinstance(constants, Mapping):
+        raise InputError(f"constants= is a {type(constants).__name__}, a mapping is needed", hint='constants={"sr": 16000}')
+    declared = {v.name: v for v in inputs}
+    found: dict[str, Array] = {}
+    for name, given in constants.items():
+        if name not in declared:
+            raise InputError(f"constants= names {name!r}, which is no input", where=source, hint=f"inputs {', '.join(declared) or 'none'}")
+        where, v = f"{source}, input {name!r}", declared[name]
+        data = as_array(given, what=f"constants= for {name!r}")
+        if v.dtype is None:
+            raise UnsupportedOp("only tensors can be inputs (this is a sequence, an optional or untyped)", where=where)
+        if v.shape is not None and data.ndim == 0 and all(d == 1 or not isinstance(d, int) for d in v.shape):
+            data = data.reshape((1,) * len(v.shape))
+        fits = v.shape is None or (
+            len(v.shape) == data.ndim and all(not isinstance(d, int) or d == n for d, n in zip(v.shape, data.shape, strict=True))
+        )
+        target = dtype(v.dtype).numpy
+        with np.errstate(invalid="ignore"):
+            held = data.dtype.kind in "fiub" and (target.kind == "f" or np.array_equal(data.astype(target).astype(data.dtype), data))
+        if not fits or not held:
+            text = f"{v.dtype}" + ("" if v.shape is None else f" of shape {list(v.shape)}")
+            raise InputError(f"constants= gives {data.dtype} of shape {list(data.shape)}, it is {text}", where=where)
+        found[name] = np.asarray(data.astype(target))
+    return found
 
 
 def named_dims(declared: dict[str, Sequence[Declared]]) -> dict[str, list[Dim]]:
