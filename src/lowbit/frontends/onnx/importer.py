@@ -14,7 +14,7 @@ from lowbit.assumptions import noting
 from lowbit.dims import Dim, Sym, symbol
 from lowbit.errors import DTypeError, FormatError, GraphError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.folding import FoldingBuilder
-from lowbit.frontends.onnx.inputs import fixed_inputs, input_types
+from lowbit.frontends.onnx.inputs import Reopened, fixed_inputs, input_types
 from lowbit.frontends.onnx.own import respelled
 from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OnnxValue, check_attributes, subgraphs
 from lowbit.ir.graph import Graph, Value
@@ -49,8 +49,10 @@ class NeedsConstant(UnsupportedOp):
 class Importer(FoldingBuilder):
     """Builds the graph. An op's function reads `c.input(node, i)`, asks for constants by `c.const`, and adds nodes by `c.add`."""
 
-    def __init__(self, model: OnnxModel) -> None:
+    def __init__(self, model: OnnxModel, anew: Mapping[str, Reopened] | None = None) -> None:
+        """`anew`: sizes that the file fixes and that are symbols instead."""
         super().__init__(model.graph.name or "graph")
+        self.anew = anew or {}
         model = respelled(model)
         self.model = model
         self.opsets = model.opsets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from lowbit.dims import Dim, parse_dim, substitute, symbol, symbols
 from lowbit.dtypes import dtype
 from lowbit.errors import InputError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.serialize import OnnxValue
-from lowbit.ir.shapes import Shapes, binding_of, checked_shapes
+from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.numerics import as_array
 from lowbit.types import Array, TensorType
 
@@ -75,6 +76,37 @@ def fixed_inputs(inputs: Sequence[OnnxValue], constants: Mapping[str, Any] | Non
             raise InputError(f"constants= gives {data.dtype} of shape {list(data.shape)}, it is {text}", where=where)
         found[name] = np.asarray(data.astype(target))
     return found
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """A size that the file fixes and `shapes=` gives anew: a symbol while the file is read, so that what depends on it is found."""
+
+    old: int
+    new: int | str
+    first: bool  # of the first axis: a batch
+
+
+def reopened(inputs: Sequence[OnnxValue], given: Given) -> tuple[tuple[OnnxValue, ...], Given, dict[str, Reopened]]:
+    """The inputs with sizes opened that `shapes=` gives otherwise, `shapes=` with symbols there, and what each symbol stands for."""
+    now, shapes, found = [], dict(given), dict[str, Reopened]()
+    names: dict[tuple[int, int | str], str] = {}
+    for v in inputs:
+        wanted = given.get(v.name)
+        if v.shape is None or not isinstance(wanted, tuple) or len(wanted) != len(v.shape):
+            now.append(v)
+            continue
+        shape: list[Declared] = list(v.shape)
+        asked: list[int | str] = list(wanted)
+        for axis, (old, new) in enumerate(zip(v.shape, wanted, strict=True)):
+            if isinstance(old, int) and old != new:
+                name = names.setdefault((old, new), new if isinstance(new, str) else re.sub(r"\W", "_", f"{v.name}_{axis}_size"))
+                known = found.get(name)
+                found[name] = Reopened(old, new, axis == 0 or (known is not None and known.first))
+                shape[axis] = asked[axis] = name
+        now.append(replace(v, shape=tuple(shape)))
+        shapes[v.name] = tuple(asked)
+    return tuple(now), shapes, found
 
 
 def named_dims(declared: dict[str, Sequence[Declared]]) -> dict[str, list[Dim]]:
