@@ -314,3 +314,92 @@ def test_the_guard_takes_networks_with_masks():
     made = lowbit.compile(lowbit.quantize(graph, feeds))
     got, want = (next(iter(s.run(feeds[0]).values())) for s in (made, lowbit.compile(graph)))
     assert np.abs(got - want).max() < 0.05 * np.abs(want).max()
+
+
+# -- activations, gates, softmax by parts ------------------------------------------------------------------------------------
+
+ROOT = math.sqrt(2 / math.pi)
+SLOPES = np.array([0.1, 0.2, 0.3, 0.4], np.float32).reshape(4, 1, 1)
+
+
+def by_parts(m: Spelled, x: str, axis: int, how: str) -> str:
+    """exp(x - max x) / Σ."""
+    keep = int(how != "expanded")
+    top = m.reduce("ReduceMax", x, [axis], keep)
+    e = m.Exp(m.Sub(x, top if keep else m.axes("Unsqueeze", top, [axis])))
+    total = m.reduce("ReduceSum", e, [axis], keep)
+    total = total if keep else m.axes("Unsqueeze", total, [axis])
+    return m.Mul(e, m.Reciprocal(total)) if how == "reciprocal" else m.Div(e, total)
+
+
+SPELLINGS: dict[str, tuple[str, Callable[[Spelled, str], str]]] = {
+    "GELU, torch": ("gelu", lambda m, x: m.Mul(m.Mul(x, m.Add(m.Erf(m.Div(x, math.sqrt(2))), 1.0)), 0.5)),
+    "GELU, TensorFlow": ("gelu", lambda m, x: m.Mul(0.5, m.Mul(x, m.Add(1.0, m.Erf(m.Mul(x, math.sqrt(0.5))))))),
+    "GELU, JAX's erfc": ("gelu", lambda m, x: m.Mul(m.Mul(0.5, x), m.Sub(1.0, m.Erf(m.Mul(m.Neg(x), math.sqrt(0.5)))))),
+    "GELU by tanh and a power": (
+        "gelu",
+        lambda m, x: m.Mul(m.Mul(0.5, x), m.Add(1.0, m.Tanh(m.Mul(ROOT, m.Add(x, m.Mul(0.044715, m.Pow(x, 3.0))))))),
+    ),
+    "GELU by tanh and products": (
+        "gelu",
+        lambda m, x: m.Mul(x, m.Mul(0.5, m.Add(1.0, m.Tanh(m.Mul(m.Mul(x, ROOT), m.Add(1.0, m.Mul(m.Mul(0.044715, x), x))))))),
+    ),
+    "GELU by sigmoid": (
+        "gelu",
+        lambda m, x: m.Mul(x, m.Sigmoid(m.Mul(2 * ROOT, m.Add(x, m.Mul(0.044715, m.Mul(x, m.Mul(x, x))))))),
+    ),
+    "quick GELU": ("swish", lambda m, x: m.Mul(x, m.Sigmoid(m.Mul(1.702, x)))),
+    "SiLU": ("silu", lambda m, x: m.Mul(x, m.Sigmoid(x))),
+    "SiLU by exp": ("silu", lambda m, x: m.Div(x, m.Add(1.0, m.Exp(m.Neg(x))))),
+    "hard-swish, Paddle": ("hardswish", lambda m, x: m.Div(m.Mul(x, m.Clip(m.Add(x, 3.0), 0.0, 6.0)), 6.0)),
+    "hard-swish by relu and min": ("hardswish", lambda m, x: m.Mul(m.Mul(x, m.Min(m.Relu(m.Add(x, 3.0)), 6.0)), 1 / 6)),
+    "hard-swish by a gate": ("hardswish", lambda m, x: m.Mul(x, m.HardSigmoid(x, alpha=1 / 6, beta=0.5))),
+    "hard-swish by a clip to 1": ("hardswish", lambda m, x: m.Mul(x, m.Clip(m.Add(m.Mul(x, 1 / 6), 0.5), 0.0, 1.0))),
+    "LeakyReLU": ("leaky_relu", lambda m, x: m.LeakyRelu(x, alpha=0.1)),
+    "LeakyReLU by max": ("leaky_relu", lambda m, x: m.Max(x, m.Mul(x, 0.1))),
+    "LeakyReLU by where": ("leaky_relu", lambda m, x: m.Where(m.Greater(x, 0.0), x, m.Mul(x, 0.1))),
+    "PReLU of one slope": ("leaky_relu", lambda m, x: m.PRelu(x, np.array([0.2], np.float32))),
+    "PReLU": ("prelu", lambda m, x: m.PRelu(x, SLOPES)),
+    "PReLU, Keras": ("prelu", lambda m, x: m.Add(m.Relu(x), m.Mul(-SLOPES, m.Relu(m.Neg(x))))),
+    "PReLU by a negated relu": ("prelu", lambda m, x: m.Add(m.Relu(x), m.Mul(m.Neg(m.Relu(m.Neg(x))), SLOPES))),
+    "PReLU by a difference": ("prelu", lambda m, x: m.Sub(m.Relu(x), m.Mul(SLOPES, m.Relu(m.Neg(x))))),
+    "PReLU by the absolute value": ("prelu", lambda m, x: m.Add(m.Relu(x), m.Mul(m.Mul(SLOPES, m.Sub(x, m.Abs(x))), 0.5))),
+    "softmax by parts": ("softmax", lambda m, x: by_parts(m, x, -1, "kept")),
+    "softmax over channels by parts": ("softmax", lambda m, x: by_parts(m, x, 1, "kept")),
+    "softmax by a reciprocal": ("softmax", lambda m, x: by_parts(m, x, -1, "reciprocal")),
+    "softmax by parts, JAX": ("softmax", lambda m, x: by_parts(m, x, -1, "expanded")),
+    "softmax by log-sum-exp": ("softmax", lambda m, x: m.Exp(m.Sub(x, m.ReduceLogSumExp(x, axes=[-1], keepdims=1)))),
+    "instance norm": ("instance_norm", lambda m, x: m.InstanceNormalization(x, GAMMA[:4], BETA[:4])),
+}
+
+
+@pytest.mark.parametrize(("op", "build"), SPELLINGS.values(), ids=SPELLINGS.keys())
+def test_activations_between_convolutions_are_one_op_and_integers(op, build):
+    feed = {"x": f32(2, 4, 6, 6)}
+    k1, k2 = f32(4, 4, 1, 1), f32(4, 4, 1, 1)
+    after = kept(spelled(lambda m, x: m.Conv(build(m, m.Conv(x, k1)), k2), [2, 4, 6, 6], 13), feed)
+    assert ops(after) == ["conv", op, "conv"]
+    integers_only(after, feed, 25.0)
+
+
+@pytest.mark.parametrize("pool", ["pool", "mean"])
+@pytest.mark.parametrize("gate", ["sigmoid", "hard sigmoid", "linear layers"])
+def test_squeeze_and_excite_is_integers_throughout(pool, gate):
+    feed = {"x": f32(2, 4, 6, 6)}
+
+    def build(m: Spelled, x: str) -> str:
+        y = m.Conv(x, f32(4, 4, 1, 1))
+        p = m.GlobalAveragePool(y) if pool == "pool" else m.reduce("ReduceMean", y, [2, 3])
+        if gate == "linear layers":
+            g = m.Sigmoid(m.Gemm(m.Relu(m.Gemm(m.Flatten(p), f32(4, 2))), f32(2, 4)))
+            g = m.Reshape(g, np.array([2, 4, 1, 1]))
+        else:
+            g = m.Conv(m.Relu(m.Conv(p, f32(2, 4, 1, 1))), f32(4, 2, 1, 1))
+            g = m.Sigmoid(g) if gate == "sigmoid" else m.HardSigmoid(g, alpha=0.2, beta=0.5)
+        return m.Conv(m.Mul(y, g), f32(4, 4, 1, 1))
+
+    after = kept(spelled(build, [2, 4, 6, 6], 13), feed)
+    layers = [o for o in ops(after) if o != "reshape"]
+    layer, gated = ("linear", "sigmoid") if gate == "linear layers" else ("conv", gate.replace("hard ", "hard"))
+    assert layers == ["conv", "reduce_mean", layer, "relu", layer, gated, "mul", "conv"]
+    integers_only(after, feed, 25.0)

@@ -84,6 +84,7 @@ def _softmax(e: Pattern) -> Pattern:
 
 
 SOFTMAX = either(_softmax(EXP), _softmax(op("exp", X)))
+LOG_SOFTMAX = op("sub", X, op("reduce_log_sum_exp", X, keepdims=True, name="var"))
 
 
 def fuse_norms(graph: Graph) -> Graph:
@@ -98,16 +99,24 @@ def _fuse(editor: Editor, node: Node) -> None:
         _scale_or_bias(editor, node)
 
 
+CORES: tuple[tuple[str, Pattern, tuple[str, ...]], ...] = (
+    ("layer_norm", LAYER, ("div", "mul", "add", "sub")),
+    ("rms_norm", RMS, ("div", "mul")),
+    ("softmax", SOFTMAX, ("div", "mul")),
+    ("log_softmax", LOG_SOFTMAX, ("sub",)),
+)
+
+
 def _core(editor: Editor, node: Node) -> bool:
-    for made, pattern in (("layer_norm", LAYER), ("rms_norm", RMS), ("softmax", SOFTMAX)):
-        if made != "layer_norm" and node.op not in ("div", "mul"):
+    for made, pattern, roots in CORES:
+        if node.op not in roots:
             continue
         found = match(editor, node, pattern)
         over = _axes(found) if found is not None else None
         if found is None or over is None:
             continue
         x = found["x"]
-        if made == "softmax":
+        if made in ("softmax", "log_softmax"):
             if len(over) == 1 and editor.become(node, made, x, name=found.layer, axis=over[0]):
                 return True
             continue

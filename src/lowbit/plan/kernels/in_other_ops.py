@@ -1,4 +1,4 @@
-"""Integer ops without a kernel of their own, said in ops that have one: choices, larger and smaller of two, least of many, PReLU. Exact."""
+"""Ops without a kernel of their own, said in ops that have one: choices, larger and smaller of two, least of many, PReLU, swish. Exact."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, is_int8, lowers
 from lowbit.plan.kernels.elementwise import size_of
+from lowbit.plan.kernels.float_products import is_float
 from lowbit.types import Array, TensorType
 
 CODES = np.arange(-128, 128)
@@ -134,6 +135,20 @@ def least(node: Node, ctx: Context) -> list[Call] | None:
         return e.add("cast", found, to=node.output.type.dtype.name, out=name)
 
     return said_in(node, ctx, wide, x)
+
+
+@lowers("swish")
+def swish(node: Node, ctx: Context) -> list[Call] | None:
+    """x · sigmoid(alpha · x) of floats."""
+    x, name = node.inputs[0], node.output.name
+    if x is None or not is_float(x):
+        return None
+
+    def said(e: Builder, x: Value, alpha: Value) -> Value:
+        gate = e.add("sigmoid", e.add("mul", x, alpha, out=f"{name}:scaled"), out=f"{name}:gate")
+        return e.add("mul", x, gate, out=name)
+
+    return said_in(node, ctx, said, x, np.array(node.attrs["alpha"], np.float32))
 
 
 @lowers("q_prelu")
