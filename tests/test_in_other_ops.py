@@ -80,3 +80,46 @@ def test_prelu_with_a_slope_for_each_channel(shape):
         zeros = {"x_zero": x_zero, "y_zero": y_zero, "slope_zero": slope_zero}
         y = net("q_prelu", net.x(*shape, name="x", dtype="int8"), slope, **zeros, mx=0.7, ms=ms, lo=-100, hi=120, to="int8")
         same(net, y, {"x": numbers(shape, "int8")})
+
+
+@pytest.mark.parametrize("to", ["int8", "int16", "float32"])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("depth", [1, 7, 64, 300, 1500])
+def test_products_of_two_activations(depth, dtype, to):
+    zero = 3 if dtype == "int8" else 0
+    largest = 131 if dtype == "int8" else 100  # sums of 16 bits must stay below 2^24 as a whole
+    bound = depth * largest * largest
+
+    def few(shape):
+        return numbers(shape, dtype).clip(-128 if dtype == "int8" else -99, 127 if dtype == "int8" else 99)
+
+    for left, right in (((5, depth), (depth, 9)), ((2, 3, 4, depth), (2, 3, depth, 33)), ((2, 1, depth), (depth, 3))):
+        net = Net()
+        a, b = net.x(*left, name="a", dtype=dtype), net.x(*right, name="b", dtype=dtype)
+        columns = rng.uniform(0.5, 1, right[-1]).astype(np.float32) * np.float32(200 / (bound**0.5 * largest))
+        for m in (columns[:1].reshape(()), columns):
+            limits = {"lo": -100, "hi": 90} if to != "float32" else {"lo": 0, "hi": 0}
+            zeros = {"a_zero": zero, "b_zero": -zero, "y_zero": 5 if to != "float32" else 0}
+            y = net("q_matmul", a, b, m, **zeros, **limits, to=to, bound=bound)
+            same(net, y, {"a": few(left), "b": few(right)})
+            net = Net()
+            a, b = net.x(*left, name="a", dtype=dtype), net.x(*right, name="b", dtype=dtype)
+
+
+def test_products_with_a_constant_of_many_matrices():
+    net = Net()
+    w = numbers((3, 8, 5), "int8")
+    y = net(
+        "q_matmul",
+        net.x(2, 3, 4, 8, name="a", dtype="int8"),
+        w,
+        np.array(0.002, np.float32),
+        a_zero=-7,
+        b_zero=0,
+        y_zero=2,
+        lo=-128,
+        hi=127,
+        to="int8",
+        bound=8 * 135 * 128,
+    )
+    same(net, y, {"a": numbers((2, 3, 4, 8), "int8")})

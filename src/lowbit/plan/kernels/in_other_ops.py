@@ -1,4 +1,5 @@
-"""Ops without a kernel of their own, said in ops that have one: choices, larger and smaller of two, least of many, PReLU, swish. Exact."""
+"""Ops without a kernel of their own, said in ops that have one: choices, larger and smaller of two, least of many, PReLU, swish,
+products of two activations. Exact."""
 
 from __future__ import annotations
 
@@ -176,3 +177,56 @@ def prelu(node: Node, ctx: Context) -> list[Call] | None:
     if rest is None:
         return None
     return [table_call(ctx, x, positive, above, last=False), table_call(ctx, x, np.minimum(CODES, a["x_zero"]), below), *rest]
+
+
+EXACT = 1 << 24  # whole numbers up to it, and their sums, are exact in float32
+
+
+@lowers("q_matmul")
+def product(node: Node, ctx: Context) -> list[Call] | None:
+    """Products of two activations, as floats that are whole numbers: exact while no sum reaches 2^24. Longer ones are summed in pieces."""
+    a, b, multiplier = node.inputs
+    t: Any = node.attrs
+    if a is None or b is None or min(a.type.rank, b.type.rank) < 2 or ctx.constant(multiplier) is None or t["bound"] >= 1 << 31:
+        return None
+    if t["to"] not in ("int8", "int16", "float32") or any(v.type.dtype.name not in SMALL for v in (a, b)):
+        return None
+    name, depth = node.output.name, int(a.shape[-1])
+    most = [max(int(v.type.dtype.max or 0) - z, z - int(v.type.dtype.min or 0)) for v, z in ((a, t["a_zero"]), (b, t["b_zero"]))]
+    longest = depth if t["bound"] < EXACT else (EXACT - 1) // (most[0] * most[1])
+    if not depth or not longest:
+        return None
+    cuts = [*range(0, depth, longest), depth]
+    pieces = len(cuts) - 1
+
+    def whole(e: Builder, v: Value, zero: int, side: str) -> Value:
+        """The integers without their zero point, as floats."""
+        data = e.constant_data(v)
+        if data is not None:
+            return e.constant((data.astype(np.int32) - zero).astype(np.float32), name=f"{name}:{side}")
+        one, at = e.constant(np.ones((), np.float32)), e.constant(np.array(zero, v.type.dtype.numpy))
+        return e.add("dequantize_linear", v, one, at, out=f"{name}:{side}", axis=0, block_size=0)
+
+    def cut(e: Builder, v: Value, axis: int, i: int) -> Value:
+        if pieces == 1:
+            return v
+        return e.add("slice", v, starts=[cuts[i]], ends=[cuts[i + 1]], axes=[axis], steps=[1], out=f"{v.name}:{i}")
+
+    def said(e: Builder, a: Value, b: Value, m: Value) -> Value:
+        x, y = whole(e, a, t["a_zero"], "a"), whole(e, b, t["b_zero"], "b")
+        sums = [e.add("matmul", cut(e, x, x.type.rank - 1, i), cut(e, y, y.type.rank - 2, i), out=f"{name}:sum{i}") for i in range(pieces)]
+        total = sums[0]
+        if pieces > 1:
+            parts = [e.add("cast", s, to="int32", out=f"{s.name}:int32") for s in sums]
+            total = parts[0]
+            for i, part in enumerate(parts[1:]):
+                total = e.add("add", total, part, out=f"{name}:total{i}")
+            total = e.add("cast", total, to="float32", out=f"{name}:total")
+        if t["to"] == "float32":
+            return e.add("mul", total, m, out=name)
+        scaled = e.add("mul", total, m, out=f"{name}:scaled")
+        limits = e.add("clip", scaled, min=float(t["lo"] - t["y_zero"]), max=float(t["hi"] - t["y_zero"]), out=f"{name}:clipped")
+        one, zero = e.constant(np.ones((), np.float32)), e.constant(np.array(t["y_zero"], t["to"]))
+        return e.add("quantize_linear", limits, one, zero, out=name, axis=0, block_size=0, to=t["to"])
+
+    return said_in(node, ctx, said, a, b, np.asarray(ctx.constant(multiplier)))
