@@ -243,6 +243,22 @@ def test_a_mask_of_the_future_is_causal_attention(mask, low):
     integers_only(after, feed, 35.0)
 
 
+def test_attention_with_its_values_on_the_left_is_attention():
+    """YOLO11: v softmax(qᵀ k / √8)ᵀ, of features × pixels, from slices of one convolution."""
+    feed = {"x": f32(2, 12, 4, 5)}
+
+    def build(m: Spelled, x: str) -> str:
+        qkv = m.Reshape(m.Conv(x, f32(64, 12, 1, 1)), np.array([2, 2, 32, 20]))
+        q, k, v = (m.Slice(qkv, np.array([a]), np.array([b]), np.array([2])) for a, b in ((0, 8), (8, 16), (16, 32)))
+        p = m.Softmax(m.Mul(m.MatMul(m.Transpose(q, perm=[0, 1, 3, 2]), k), 8**-0.5), axis=-1)
+        y = m.Reshape(m.MatMul(v, m.Transpose(p, perm=[0, 1, 3, 2])), np.array([2, 32, 4, 5]))
+        return m.Conv(y, f32(6, 32, 1, 1))
+
+    after = kept(spelled(build, [2, 12, 4, 5], 13), feed)
+    assert [o for o in ops(after) if o not in INTEGERS] == ["conv", "attention", "conv"]
+    integers_only(after, feed, 25.0)
+
+
 PADDING = {
     "masked_fill": lambda m, s, low: m.Where(m.Not("m"), low, s),
     "where": lambda m, s, low: m.Where("m", s, low),

@@ -8,6 +8,7 @@ conditions, as those exporters do that guard against it, and adds finite numbers
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ WEIGHTS = either(  # a row that may attend to nothing gives NaN, which torch's e
     op("where", op("equal", Var("scores"), Num(float("-inf"))), Num(0.0), P),
 )
 ATTENTION = op("matmul", WEIGHTS, Var("v"))
+TURNED = op("matmul", Var("v"), op("transpose", WEIGHTS, name="turn"))  # v pᵀ, of features × keys, as YOLO writes it: (p vᵀ)ᵀ
 SCORES = times("scale", op("matmul", times("q_scale", Var("q")), times("k_scale", Var("kt"))))
 
 
@@ -43,8 +45,11 @@ def _fuse(editor: Editor, node: Node) -> None:
         if not node.attrs["causal"] and hides_the_future(editor, mask):
             editor.become(node, "attention", *node.inputs[:3], **options(node, causal=True))
         return
-    outer = match(editor, node, ATTENTION)
+    outer = match(editor, node, ATTENTION) or match(editor, node, TURNED)
     if outer is None or axis(outer.named["softmax"]) != outer["scores"].type.rank - 1:
+        return
+    turn, swapped = outer.named.get("turn"), _swapped(outer["v"].type.rank)
+    if turn is not None and (outer["v"].type.rank < 2 or ints(turn, "perm") != _swapped(turn.output.type.rank)):
         return
     scores, masks, covered = _peel_masks(editor, outer["scores"])
     root = editor.producer(scores)
@@ -56,18 +61,23 @@ def _fuse(editor: Editor, node: Node) -> None:
     lead = broadcast(q.shape[:-2], kt.shape[:-2]) if min(q.type.rank, kt.type.rank) >= 2 else None
     if lead is None or v.type.rank < 2 or (*lead, q.shape[-2], kt.shape[-1]) != outer["scores"].shape:
         return
-    if node.output.shape != (*broadcast(lead, v.shape[:-2]), q.shape[-2], v.shape[-1]):
+    rows, features = (q.shape[-2], v.shape[-1]) if turn is None else (v.shape[-2], q.shape[-2])
+    if node.output.shape != (*broadcast(lead, v.shape[:-2]), rows, features):
         return
     name = layer_name(nodes)
     soft = [m for m in masks if not causal(editor, m, q, kt.shape[-1])]
-    perm = (*range(kt.type.rank - 2), kt.type.rank - 1, kt.type.rank - 2)
-    k = _transposed(editor, kt, perm, name)
+    k = _transposed(editor, kt, _swapped(kt.type.rank), name)
     mask = _combine(editor, soft, name, q.type.dtype)
     scale = inner.numbers["scale"] * inner.numbers["q_scale"] * inner.numbers["k_scale"]
-    features = q.shape[-1]
-    if isinstance(features, int) and close(scale, features**-0.5):
-        scale = features**-0.5  # what was meant, before it was rounded
-    editor.become(node, "attention", q, k, v, mask, name=name, scale=scale, causal=len(soft) < len(masks))
+    depth = q.shape[-1]
+    if isinstance(depth, int) and close(scale, depth**-0.5):
+        scale = depth**-0.5  # what was meant, before it was rounded
+    attrs: dict[str, Any] = {"scale": scale, "causal": len(soft) < len(masks)}
+    if turn is None:
+        editor.become(node, "attention", q, k, v, mask, name=name, **attrs)
+    else:
+        y = editor.add("attention", q, k, _transposed(editor, v, swapped, name), mask, name=name, **attrs)
+        editor.become(node, "transpose", y, name=name, perm=_swapped(y.type.rank))
 
 
 @dataclass(frozen=True)
@@ -217,6 +227,11 @@ def _is_triangle(data: Array, hidden: bool) -> bool:
     if last.dtype == bool:
         return bool(((last ^ hidden) == sees).all())
     return bool((last[sees] == 0).all() and (last[~sees] <= HIDDEN).all())
+
+
+def _swapped(rank: int) -> tuple[int, ...]:
+    """The order of axes that swaps the last two."""
+    return (*range(rank - 2), rank - 1, rank - 2)
 
 
 def _transposed(editor: Editor, value: Value, perm: tuple[int, ...], name: str) -> Value:
