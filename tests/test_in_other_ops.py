@@ -123,3 +123,29 @@ def test_products_with_a_constant_of_many_matrices():
         bound=8 * 135 * 128,
     )
     same(net, y, {"a": numbers((2, 3, 4, 8), "int8")})
+
+
+def test_generated_c_has_them_too(tmp_path):
+    """PReLU, a choice, the larger of two, a product of two activations: compiled under the sanitizers, with the session's bits."""
+    from codegen_tools import has, selftest
+
+    if not has("gcc"):
+        pytest.skip("NOT TESTED: gcc is not installed")
+    net = Net()
+    x = net.x(1, 4, 6, 6)
+    a = net("prelu", net("conv", x, w(4, 4, 1, 1), stride=(1, 1), pads=(0, 0, 0, 0), dilation=(1, 1), groups=1), w(4, 1, 1))
+    b = net("maximum", a, net("tanh", x))
+    p = net("matmul", b, net("transpose", a, perm=(0, 1, 3, 2)))
+    low = net("where", np.tri(6, dtype=bool), p, float("-inf"))
+    graph = net.graph(net("reduce_min", net("softmax", low, axis=3), axes=(1,), keepdims=False))
+    feed = {"x": w(1, 4, 6, 6)}
+    made = lowbit.quantize(graph, [feed], guard=False)
+    assert lowbit.compile(made).backend == "native"
+    emitted = lowbit.emit_c(made, tmp_path / "c", float_io=True, samples=[feed], vectors=1, measure=False)
+    said = selftest(tmp_path / "c", tmp_path / "selftest")
+    assert said.startswith("model: 0 of 2 outputs differ"), said
+    assert emitted.exact
+
+
+def w(*shape: int) -> np.ndarray:
+    return rng.normal(0, 1, shape).astype(np.float32)
