@@ -172,7 +172,7 @@ def test_layer_norms_of_exporters_are_one_op_and_integers(build, how, opset):
     feed = {"x": f32(2, 5, 8)}
     after = kept(spelled(lambda m, x: build(m, x, how), [2, 5, 8], opset), feed)
     assert ops(after) == ["layer_norm"] and len(after.nodes[0].inputs) == 3
-    integers_only(after, feed, 30.0)
+    integers_only(after, feed, 25.0)
 
 
 def rms(m: Spelled, x: str, how: str, order: str) -> str:
@@ -188,7 +188,7 @@ def test_rms_norms_of_exporters_are_one_op_and_integers(order, how):
     feed = {"x": f32(2, 5, 8)}
     after = kept(spelled(lambda m, x: rms(m, x, how, order), ["batch", 5, 8], 13), feed)
     assert ops(after) == ["rms_norm"] and len(after.nodes[0].inputs) == 2
-    integers_only(after, feed, 30.0)
+    integers_only(after, feed, 25.0)
 
 
 def test_the_layer_norm_over_channels_of_images_is_found():
@@ -204,7 +204,7 @@ def test_the_layer_norm_over_channels_of_images_is_found():
     feed = {"x": f32(2, 8, 5, 6)}
     after = kept(spelled(build, [2, 8, 5, 6], 13), feed)
     assert ops(after) == ["conv", "transpose", "layer_norm", "transpose", "conv"]
-    integers_only(after, feed, 25.0)
+    integers_only(after, feed, 18.0)
 
 
 # -- masks -------------------------------------------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_a_mask_of_the_future_is_causal_attention(mask, low):
     feed = heads()
     after = kept(attended(mask, low, feed), feed)
     assert ops(after) == ["attention"] and after.nodes[0].attrs["causal"] and len(after.nodes[0].inputs) == 3
-    integers_only(after, feed, 35.0)
+    integers_only(after, feed, 28.0)
 
 
 def test_attention_with_its_values_on_the_left_is_attention():
@@ -256,7 +256,7 @@ def test_attention_with_its_values_on_the_left_is_attention():
 
     after = kept(spelled(build, [2, 12, 4, 5], 13), feed)
     assert [o for o in ops(after) if o not in INTEGERS] == ["conv", "attention", "conv"]
-    integers_only(after, feed, 25.0)
+    integers_only(after, feed, 18.0)
 
 
 PADDING = {
@@ -279,7 +279,7 @@ def test_a_mask_of_padding_is_attention_s_and_stays_out_of_ranges(mask, low):
     made = lowbit.compile(lowbit.quantize(after, [feed], guard=False))
     got, want = (next(iter(s.run(feed).values())) for s in (made, lowbit.compile(after)))
     assert made.backend == "native" and made.graph.nodes[-1].op == "q_attention"
-    assert np.abs(got - want).max() < 0.05 * np.abs(want).max()
+    assert np.abs(got - want).max() < 0.1 * np.abs(want).max()
 
 
 @pytest.mark.parametrize("low", [-1e9, np.finfo(np.float32).min], ids=["-1e9", "finfo.min"])
@@ -318,8 +318,20 @@ def test_hidden_scores_of_a_softmax_alone_have_no_weight_in_int8(mask, low):
     after = kept(model, feed)
     made = lowbit.compile(lowbit.quantize(after, [feed], guard=False))
     got, want = (next(iter(s.run(feed).values())) for s in (made, lowbit.compile(after)))
-    assert made.backend == "native" and np.abs(got - want).max() < 0.03
+    assert made.backend == "native" and np.abs(got - want).max() < 0.08
     assert (got[want == 0] == 0).all()
+
+
+def test_masks_of_fewer_axes_than_the_scores_are_seen():
+    feed = {"x": f32(2, 2, 6, 8), "b": f32(6), "m": PADDED[0, 0, 0]}
+    m = Spelled(13)
+    bias = m.Where("m", "b", np.float32(-1e9))
+    y = m.MatMul(m.Softmax(m.Add(m.MatMul("x", f32(8, 6)), bias), axis=-1), np.eye(6, dtype=np.float32))
+    after = kept(m.model(y, {n: (list(a.shape), TYPES[a.dtype]) for n, a in feed.items()}), feed)
+    assert ops(after) == ["linear", "add", "where", "softmax", "linear"]
+    made = lowbit.compile(lowbit.quantize(after, [feed], guard=False))
+    got, want = (next(iter(s.run(feed).values())) for s in (made, lowbit.compile(after)))
+    assert np.abs(got - want).max() < 0.08 and (got[want == 0] == 0).all()
 
 
 def test_the_guard_takes_networks_with_masks():
@@ -329,7 +341,7 @@ def test_the_guard_takes_networks_with_masks():
     graph = lowbit.load(m.model(y, {"x": ([2, 2, 6, 8], TensorProto.FLOAT), "m": ([2, 1, 1, 6], TensorProto.BOOL)}))
     made = lowbit.compile(lowbit.quantize(graph, feeds))
     got, want = (next(iter(s.run(feeds[0]).values())) for s in (made, lowbit.compile(graph)))
-    assert np.abs(got - want).max() < 0.05 * np.abs(want).max()
+    assert np.abs(got - want).max() < 0.1 * np.abs(want).max()
 
 
 # -- activations, gates, softmax by parts ------------------------------------------------------------------------------------
@@ -395,7 +407,7 @@ def test_activations_between_convolutions_are_one_op_and_integers(op, build):
     k1, k2 = f32(4, 4, 1, 1), f32(4, 4, 1, 1)
     after = kept(spelled(lambda m, x: m.Conv(build(m, m.Conv(x, k1)), k2), [2, 4, 6, 6], 13), feed)
     assert ops(after) == ["conv", op, "conv"]
-    integers_only(after, feed, 25.0)
+    integers_only(after, feed, 18.0)
 
 
 @pytest.mark.parametrize("pool", ["pool", "mean"])
@@ -418,4 +430,4 @@ def test_squeeze_and_excite_is_integers_throughout(pool, gate):
     layers = [o for o in ops(after) if o != "reshape"]
     layer, gated = ("linear", "sigmoid") if gate == "linear layers" else ("conv", gate.replace("hard ", "hard"))
     assert layers == ["conv", "reduce_mean", layer, "relu", layer, gated, "mul", "conv"]
-    integers_only(after, feed, 25.0)
+    integers_only(after, feed, 18.0)

@@ -37,8 +37,13 @@ def masked_scores(graph: Graph) -> dict[str, int | None]:
 
 
 def _axis(user: Node, value: Value, found: Mapping[str, int | None]) -> int | None:
-    axis = user.attrs["axis"] if user.op in SOFT else None
-    return normalize_axis(axis, value.type.rank) if isinstance(axis, int) else found.get(user.output.name)
+    """The softmax's axis as the value has it, which may have fewer axes; None where it has none of that."""
+    axis = user.attrs["axis"] if user.op in SOFT else found[user.output.name]
+    if not isinstance(axis, int):
+        return None
+    rank = user.output.type.rank
+    at = normalize_axis(axis, rank) - rank + value.type.rank
+    return at if at >= 0 else None
 
 
 def added_masks(graph: Graph, scores: Mapping[str, int | None]) -> set[str]:

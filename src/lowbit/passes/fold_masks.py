@@ -1,4 +1,5 @@
 """Writes masks that are added to scores as `where`: x + where(c, 0, -inf) is where(c, x, -inf), and so is x + a constant of 0 and -inf.
+What else the mask adds is added to the visible scores: x + where(c, b, -inf) is where(c, x + b, -inf).
 
 Numbers from -10,000 down hide scores from a softmax as -inf does. A row that they hide as a whole then has equal weights.
 """
@@ -11,6 +12,7 @@ from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.masks import HIDDEN, SOFT
 from lowbit.ir.rewrite import Editor, rewrite
 from lowbit.passes.match import number
+from lowbit.types import broadcast
 
 
 def fold_masks(graph: Graph) -> Graph:
@@ -25,29 +27,31 @@ def _fold(editor: Editor, node: Node) -> None:
         found = _condition(editor, mask)
         if found is None:
             continue
-        seen, hidden, low = found
+        cond, hides, low, bias = found
         if low != -np.inf and not _only_softmax(editor, node.output):
             continue
+        if bias is not None and broadcast(x.shape, bias.shape) != x.shape:
+            continue
         n = editor.constant(np.array(low, x.type.dtype.numpy), dtype=x.type.dtype)
-        if editor.become(node, "where", *((seen, x, n) if hidden is False else (seen, n, x))) is not None:
+        visible = x if bias is None else editor.add("add", x, bias, name=node.name)
+        if editor.become(node, "where", cond, *((n, visible) if hides else (visible, n))) is not None:
             return
 
 
-def _condition(editor: Editor, mask: Value) -> tuple[Value, bool, float] | None:
-    """A condition, whether it is true where the mask hides, and by which number; None for any other mask."""
+def _condition(editor: Editor, mask: Value) -> tuple[Value, bool, float, Value | None] | None:
+    """A condition, whether it is true where the mask hides, by which number, and what is added elsewhere (None: 0). None: another mask."""
     data, node = editor.constant_data(mask), editor.producer(mask)
     if data is not None and data.dtype.kind == "f" and data.size:
         hides = data <= HIDDEN
         low = data[hides]
         if low.size and (data[~hides] == 0).all() and (low == low[0]).all():
-            return editor.constant(hides, name=f"{mask.name}:hides"), True, float(low[0])
+            return editor.constant(hides, name=f"{mask.name}:hides"), True, float(low[0]), None
     elif node is not None and node.op == "where" and editor.only_user(mask) is not None and node.inputs[0] is not None:
-        a, b = (number(editor, v) for v in node.inputs[1:])
-        if a is not None and b is not None:
-            if a <= HIDDEN and b == 0:
-                return node.inputs[0], True, a
-            if b <= HIDDEN and a == 0:
-                return node.inputs[0], False, b
+        _, a, b = node.inputs
+        for low_side, other, hidden in ((a, b, True), (b, a, False)):
+            n = number(editor, low_side)
+            if n is not None and n <= HIDDEN:
+                return node.inputs[0], hidden, n, None if number(editor, other) == 0 else other
     return None
 
 
