@@ -67,15 +67,18 @@ def test_an_error_at_a_node_names_the_command_that_shows_it(tmp_path: Path, caps
 
 
 def test_nodes_in_branches_are_numbered_behind_the_node_that_holds_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    inner = helper.make_graph([helper.make_node("Neg", ["x"], ["out"])], "b", [], [helper.make_empty_tensor_value_info("out")])
+    out = helper.make_empty_tensor_value_info("out")
+    inner = helper.make_graph([helper.make_node("Neg", ["x"], ["out"])], "b", [], [out])
+    other = helper.make_graph([helper.make_node("Concat", ["x", "x"], ["out"], axis=0)], "b", [], [out])
     nodes = [
-        helper.make_node("Cast", ["x"], ["c"], to=TensorProto.BOOL),
-        helper.make_node("If", ["c"], ["y"], name="choice", then_branch=inner, else_branch=inner),
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
+        helper.make_node("If", ["c"], ["y"], name="choice", then_branch=inner, else_branch=other),
     ]
     assert main(["inspect", write(tmp_path / "m.onnx", nodes), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["nodes"]
-    assert [n["number"] for n in found] == ["0", "1", "1.0", "1.0"]
-    assert [bool(n["problem"]) for n in found] == [False, True, False, False]
+    assert [n["number"] for n in found] == ["0", "1", "2", "2.0", "2.0"]
+    assert [bool(n["problem"]) for n in found] == [False, False, True, False, False]
 
 
 def test_shapes_are_split_at_commas_and_between_digits() -> None:

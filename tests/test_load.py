@@ -58,9 +58,14 @@ def test_shapes_mean_the_same_for_every_kind_of_model(kind: str, tmp_path: Path)
     assert bound({"y": [2, 7]}) == ["float32[2, 3, 8]", "float32[2, 7]"]
     assert bound({"y": ["n", "seq"]}) == ["float32[n, 3, 8]", "float32[n, seq]"]
     assert bound({"y": ["n", "seq"], "n": 3}) == ["float32[3, 3, 8]", "float32[3, seq]"]
-    for wrong, error, text in (
+    fixed = (
         ({"x": [4, 3, 9]}, ShapeError, r"input 'x': shapes= gives \(4, 3, 9\), the model has \(batch, 3, 8\)"),
         ({"x": [4, "n", 8]}, ShapeError, r"shapes= gives \(4, n, 8\), the model has \(batch, 3, 8\)"),
+    )
+    if kind == "onnx":  # a file says how sizes are computed: those that nothing depends on can be others
+        assert bound({"x": [4, 3, 9]})[0] == "float32[4, 3, 9]" and bound({"x": [4, "n", 8]})[0] == "float32[4, n, 8]"
+    for wrong, error, text in (
+        *(fixed if kind != "onnx" else ()),
         ({"x": [4, 3]}, ShapeError, r"shapes= gives rank 2, the model has \(batch, 3, 8\)"),
         ({"x": [4, 3, 8], "batch": 5}, ShapeError, "shapes= gives batch=4 by input 'x' and batch=5 by 'batch'"),
         ({"x": [4, 3, 8], "y": [5, 1]}, ShapeError, "shapes= gives batch=4 by input 'x' and batch=5 by input 'y'"),
@@ -165,3 +170,69 @@ def test_dimensions_of_a_program_stay_different_too() -> None:
     program = torch.export.export(Both(), (torch.zeros(3), torch.zeros(4)), dynamic_shapes=sizes)
     g = lowbit.load(program, dynamic={"x": {0: "y_0"}})
     assert [str(v.shape[0]) for v in g.inputs] == ["y_0", "y_0_"]
+
+
+# -- sizes that an exporter fixed ----------------------------------------------------------------------------------------------
+
+
+def fixed_model(nodes: list[onnx.NodeProto], shape: list[int], out: list[int], opset: int = 17, **weights: np.ndarray) -> onnx.ModelProto:
+    arrays = [onnx.numpy_helper.from_array(v, k) for k, v in weights.items()]
+    x, y = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in (("x", shape), ("y", out)))
+    graph = helper.make_graph(nodes, "g", [x], [y], arrays)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def classifier(*head: onnx.NodeProto, **weights: np.ndarray) -> onnx.ModelProto:
+    """Convolution, global pool and the given nodes from "p" (1, 4, 1, 1) to "y", exported for one image of 16×16."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        *head,
+    ]
+    rng = np.random.default_rng(0)
+    return fixed_model(nodes, [1, 3, 16, 16], [1, 4], w=rng.normal(size=(4, 3, 3, 3)).astype(np.float32), **weights)
+
+
+HEADS = {
+    "flatten": [helper.make_node("Flatten", ["p"], ["y"])],
+    "a shape that is computed": [
+        helper.make_node("Shape", ["p"], ["s"]),
+        helper.make_node("Slice", ["s", "zero", "one"], ["b"]),
+        helper.make_node("Concat", ["b", "rest"], ["t"], axis=0),
+        helper.make_node("Reshape", ["p", "t"], ["y"]),
+    ],
+    "the batch that was seen, and -1": [helper.make_node("Reshape", ["p", "seen"], ["y"])],
+    "the batch that was seen, and a number": [helper.make_node("Reshape", ["p", "both"], ["y"])],
+}
+NUMBERS = {"zero": np.array([0]), "one": np.array([1]), "rest": np.array([-1]), "seen": np.array([1, -1]), "both": np.array([1, 4])}
+
+
+@pytest.mark.parametrize("head", HEADS.values(), ids=HEADS.keys())
+@pytest.mark.parametrize("shape", [[8, 3, 16, 16], [1, 3, 32, 24], [5, 3, 20, 40]])
+def test_a_batch_or_image_size_that_is_fixed_can_be_another(head: list[onnx.NodeProto], shape: list[int]) -> None:
+    made = classifier(*head, **NUMBERS)
+    one = lowbit.load(made)
+    x = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    graph = lowbit.load(made, shapes={"x": shape})
+    assert graph.inputs[0].shape == tuple(shape) and graph.outputs["y"].shape == (shape[0], 4) and not graph.symbols
+    got = lowbit.compile(graph)(x)
+    if shape[2:] == [16, 16]:  # each row is what the file gives for it
+        np.testing.assert_allclose(got, np.concatenate([lowbit.compile(one)(row[None]) for row in x]), rtol=1e-5, atol=1e-6)
+    opened = lowbit.load(made, shapes={"x": ["batch", 3, "h", "w"]})
+    np.testing.assert_allclose(lowbit.compile(opened)(x), got, rtol=1e-5, atol=1e-6)
+
+
+def test_a_size_on_which_the_graph_depends_is_refused_with_the_node() -> None:
+    w = np.ones((256, 2), np.float32)
+    nodes = [helper.make_node("Flatten", ["x"], ["f"]), helper.make_node("MatMul", ["f", "w"], ["y"], name="head")]
+    made = fixed_model(nodes, [1, 1, 16, 16], [1, 2], w=w)
+    with pytest.raises(ShapeError, match=r"shapes= gives \(1, 1, 8, 8\), the model has \(1, 1, 16, 16\) and depends on it \(.*'head'"):
+        lowbit.load(made, shapes={"x": [1, 1, 8, 8]})
+    assert lowbit.load(made, shapes={"x": [8, 1, 16, 16]}).outputs["y"].shape == (8, 2)
+
+
+def test_a_batch_that_would_be_mixed_with_another_axis_is_refused() -> None:
+    nodes = [helper.make_node("Reshape", ["x", "t"], ["y"])]
+    made = fixed_model(nodes, [1, 4, 6], [4, 6], t=np.array([-1, 6]))
+    with pytest.raises(ShapeError, match=r"output 'y' would be \(4\*batch, 6\), which has no axis for the batch"):
+        lowbit.load(made, shapes={"x": [3, 4, 6]})

@@ -94,8 +94,6 @@ def test_casts_around_the_core_stay_and_the_core_is_found():
 
 
 NEAR_MISSES = {
-    "not the last axis": lambda n, x: layer_norm(n, x, axes=(1,)),
-    "two axes that differ": lambda n, x: layer_norm(n, x, axes=(2,), var_axes=(1,)),
     "the sum of squares": lambda n, x: (lambda d: n("div", d, n("sqrt", n("add", n("reduce_sum", square(n, d), **LAST), 1e-5))))(
         n("sub", x, mean(n, x))
     ),
@@ -111,6 +109,11 @@ def test_what_only_looks_like_a_norm_stays(build):
     assert not {"layer_norm", "rms_norm"} & set(ops(check(net_of(build, SHAPE))))
 
 
+def test_a_variance_over_other_axes_than_the_mean_is_no_layer_norm():
+    after = check(net_of(lambda n, x: layer_norm(n, x, axes=(2,), var_axes=(1,)), SHAPE))
+    assert "layer_norm" not in ops(after) and "rms_norm" in ops(after)  # of x - mean, over the other axis
+
+
 def test_a_scale_that_is_not_over_the_normalized_axes_stays_outside():
     after = check(net_of(lambda n, x: n("mul", layer_norm(n, x), f32(2, 1, 8)), SHAPE))
     assert ops(after) == ["layer_norm", "mul"]
@@ -121,6 +124,24 @@ def test_a_norm_over_the_pixels_with_a_scale_per_channel_is_instance_norm():
         return n("add", n("mul", layer_norm(n, x, axes=(2, 3)), f32(3, 1, 1)), f32(1, 3, 1, 1))
 
     assert ops(check(net_of(model, (2, 3, 4, 4)))) == ["instance_norm"]
+
+
+@pytest.mark.parametrize(("axes", "shape"), [((1,), (2, 4, 5, 6)), ((1, 2), (2, 5, 6, 4)), ((1, 3), (2, 4, 5, 6))])
+def test_a_norm_over_other_axes_stands_between_transposes(axes, shape):
+    wide = tuple(d if i in axes else 1 for i, d in enumerate(shape))
+
+    def model(n, x):
+        return n("add", n("mul", layer_norm(n, x, axes=axes), f32(*wide)), f32(*wide))
+
+    after = check(net_of(model, shape))
+    assert ops(after) == ["transpose", "layer_norm", "transpose"] and len(after.nodes[1].inputs) == 3
+
+
+def test_instance_norm_of_channels_last_images_is_one_op_between_transposes():
+    def model(n, x):
+        return n("add", n("mul", layer_norm(n, x, axes=(1, 2)), f32(4)), f32(4))
+
+    assert ops(check(net_of(model, (2, 5, 6, 4)))) == ["transpose", "instance_norm", "transpose"]
 
 
 def group_norm(n, x, groups, scale, rest):

@@ -278,9 +278,12 @@ def test_two_branches_may_use_the_same_names() -> None:
     np.testing.assert_array_equal(run(g, {"x": np.array([0], np.float32)})["y"], [21])
 
 
-def test_an_if_on_data_is_refused() -> None:
-    inner = helper.make_graph([op("Neg", "x", "out")], "b", [], [helper.make_empty_tensor_value_info("out")])
-    nodes = [op("Cast", "x", "c", to=TensorProto.BOOL), op("If", "c", "y", then_branch=inner, else_branch=inner)]
+def test_an_if_on_data_whose_branches_differ_in_shape_is_refused() -> None:
+    def inner(*nodes: Any) -> Any:
+        return helper.make_graph(list(nodes), "b", [], [helper.make_empty_tensor_value_info("out")])
+
+    then, other = inner(op("Neg", "x", "out")), inner(op("Concat", "x x", "out", axis=0))
+    nodes = [op("Cast", "x", "c", to=TensorProto.BOOL), op("If", "c", "y", then_branch=then, else_branch=other)]
     with pytest.raises(LowbitError, match="its condition \\(input 'c'\\)"):
         load(nodes, {"x": [1]}, {})
 

@@ -30,7 +30,7 @@ from lowbit.types import TensorType, normalize_axis
 ANYWHERE = frozenset(
     re.findall(
         r"\w+",
-        "identity relu relu6 clip sigmoid silu hardswish hardsigmoid tanh gelu erf exp log sqrt abs neg reciprocal leaky_relu elu "
+        "identity relu relu6 clip sigmoid silu swish hardswish hardsigmoid tanh gelu erf exp log sqrt abs neg reciprocal leaky_relu elu "
         "softplus mish floor ceil round prelu add mul sub div maximum minimum pow cast where",
     )
 )  # element by element, whatever the axes are

@@ -43,27 +43,34 @@ def load(
     shapes: Shapes | None = None,
     inputs: Sequence[Any] | None = None,
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
+    constants: Mapping[str, Any] | None = None,
     simplify: bool | None = None,
 ) -> Graph:
     """The network as a Graph: from an .onnx, .gguf or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
 
-    shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol. For every kind of
-              model a number must be equal to a size that the model fixes, and a name in a shape calls an open dimension so
+    shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol. A name in a shape
+              calls an open dimension so. A number must be equal to a size that the model fixes; in an ONNX file it may be another, or a
+              name, where nothing in the graph depends on that size
     inputs    example inputs of a torch module
     dynamic   dimensions of a torch module's inputs that stay symbols, by forward's argument names: {"x": {0: "batch"}}
+    constants values of inputs of an ONNX file, once and for all: {"sr": 16000}. They are no inputs of the graph then
     simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written, which is
               also the default for what lowbit wrote (.lowbit files, and .onnx files whose nodes nobody changed) and .gguf files
     """
     from lowbit.passes import simplify as simplify_graph
 
-    graph, written_by_lowbit = _read(source, shapes, inputs, dynamic)
+    graph, written_by_lowbit = _read(source, shapes, inputs, dynamic, constants)
     if simplify is None:
         simplify = not written_by_lowbit
     return simplify_graph(graph) if flag("simplify", simplify) else graph
 
 
 def _read(
-    source: Any, shapes: Shapes | None, inputs: Sequence[Any] | None, dynamic: Mapping[str, Mapping[int, str]] | None
+    source: Any,
+    shapes: Shapes | None,
+    inputs: Sequence[Any] | None,
+    dynamic: Mapping[str, Mapping[int, str]] | None,
+    constants: Mapping[str, Any] | None,
 ) -> tuple[Graph, bool]:
     """The graph, and whether lowbit wrote it: then it is as simple as it gets."""
     given = checked_shapes(shapes)
@@ -107,7 +114,7 @@ def _read(
     from lowbit.frontends.onnx import import_model, onnx_model
 
     model = onnx_model(place)
-    return import_model(model, given), model.own is not None and model.own.intact
+    return import_model(model, given, constants), model.own is not None and model.own.intact
 
 
 def _inside(folder: Path) -> str:

@@ -16,6 +16,7 @@ from lowbit.errors import CalibrationError, LowbitError
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.interp import inner_name
 from lowbit.ir.interp import run as interpret
+from lowbit.ir.masks import HIDDEN, added_masks, masked_scores, visible
 from lowbit.ir.samples import as_samples, count, says_something, warn_of_zeros
 from lowbit.progress import progress
 from lowbit.runtime.replay import NativeRun
@@ -121,13 +122,18 @@ def observe(
     """The record of some samples; errors call them by their numbers."""
     observers: dict[str, Observer] = {n: make_observer(method, **options) for n in names}
     run = NativeRun(graph, names)
+    scores = masked_scores(graph)
+    masks = added_masks(graph, scores)
 
     def see(name: str, array: Array) -> None:
         observer = observers.get(name)
         if observer is None:
             return
         try:
-            observer.observe(array)
+            if name in scores:
+                observer.observe(visible(array, scores[name]))
+            else:
+                observer.observe(np.maximum(array, array.dtype.type(HIDDEN)) if name in masks else array)
         except LowbitError as e:
             producer = graph.producers.get(name) or inner_names(graph).get(name)
             raise _refused(e, producer.where if producer is not None else f"input {name!r}", array) from e

@@ -4,7 +4,8 @@
     {"x": [1, 3, 224, 224]}   an input's shape: a number binds an open dimension and must be equal to a fixed one
     {"x": ["n", 3, 224, 224]} a name calls an open dimension so
 
-A size that the model fixes cannot be changed: reshapes and constants in the model may depend on it.
+A size that the model fixes cannot be changed: reshapes and constants in the model may depend on it. ONNX files say how sizes are computed:
+there, one that nothing depends on can be another (frontends/onnx).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from lowbit.errors import DTypeError, ShapeError
 from lowbit.ops.checks import rounded_once
 from lowbit.ops.erf import erf
 from lowbit.ops.op import Op, register
-from lowbit.ops.unary import infer_float
+from lowbit.ops.unary import infer_float, sigmoid
 from lowbit.types import Array, TensorType, broadcast, shape_text
 
 
@@ -86,6 +86,12 @@ def gelu(x: Array, *, approximate: str = "none") -> Array:
     return t(0.5) * x * (t(1) + inner)
 
 
+@rounded_once
+def swish(x: Array, *, alpha: float) -> Array:
+    """x · sigmoid(alpha · x): silu for alpha = 1, the quick GELU for 1.702."""
+    return x * sigmoid(x.dtype.type(alpha) * x)
+
+
 def infer_shrink(x: TensorType, *, lambd: float, bias: float) -> TensorType:
     return x.with_dtype(x.dtype)
 
@@ -126,6 +132,7 @@ register(
     Op("selu", infer_selu, selu),
     Op("hardsigmoid", infer_hardsigmoid, hardsigmoid),
     Op("gelu", infer_gelu, gelu),
+    Op("swish", infer_alpha, swish),
     Op("shrink", infer_shrink, shrink),
     Op("isinf", infer_isinf, isinf),
     Op("prelu", infer_prelu, prelu),

@@ -178,9 +178,9 @@ _FIXED = {
     "softsign": Fixed(-1.0, 1.0), "sin": Fixed(-1.0, 1.0), "cos": Fixed(-1.0, 1.0),
 }  # fmt: skip
 _TABLES = [
-    "silu", "mish", "hardswish", "gelu", "elu", "selu", "celu", "leaky_relu", "softplus", "thresholded_relu", "shrink", "neg", "abs",
-    "sqrt", "exp", "log", "reciprocal", "floor", "ceil", "round", "sign", "log1p", "expm1", "tan", "asin", "acos", "atan", "sinh", "cosh",
-    "asinh", "acosh", "atanh",
+    "silu", "swish", "mish", "hardswish", "gelu", "elu", "selu", "celu", "leaky_relu", "softplus", "thresholded_relu", "shrink", "neg",
+    "abs", "sqrt", "exp", "log", "reciprocal", "floor", "ceil", "round", "sign", "log1p", "expm1", "tan", "asin", "acos", "atan", "sinh",
+    "cosh", "asinh", "acosh", "atanh",
 ]  # fmt: skip
 for _op in (*_FIXED, *_TABLES):
     quantizes(_op, QuantSpec((0,), output=_FIXED.get(_op, "own")), lower_table(_op))

@@ -1,6 +1,6 @@
 """q_prelu: the integer PReLU (docs/arithmetic.md §3).
 
-y = clamp(rne(fl32(x - x_zero) × m) + y_zero)     m = mx where x ≥ x_zero, else fl32(slope - slope_zero) × ms
+y = clamp(rne(fl32(x - x_zero) × mx + y_zero)) where x ≥ x_zero, else clamp(rne(fl32((x - x_zero)·(slope - slope_zero)) × ms + y_zero))
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ def infer(
 
 
 def exact(x: Array, slope: Array, *, x_zero: int, slope_zero: int, y_zero: int, mx: float, ms: float, lo: int, hi: int, to: str) -> Array:
-    d = x.astype(np.int32) - x_zero
-    below = (slope.astype(np.int32) - slope_zero).astype(np.float32) * np.float32(ms)
-    t = d.astype(np.float32) * np.where(d >= 0, np.float32(mx), below)
-    return rounded(t, y_zero, lo, hi, to)
+    d = x.astype(np.int64) - x_zero
+    product = (d * (slope.astype(np.int64) - slope_zero)).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        t = np.where(d >= 0, d.astype(np.float32) * np.float32(mx), product * np.float32(ms))
+        return rounded(t + np.float32(y_zero), 0, lo, hi, to)
 
 
 def lower(operands: Operands, result: Result) -> Call:

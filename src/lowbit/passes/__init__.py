@@ -17,12 +17,14 @@ from lowbit.passes.even_pools import even_pools
 from lowbit.passes.fold_affine import fold_affine
 from lowbit.passes.fold_batchnorm import fold_batchnorm
 from lowbit.passes.fold_constants import fold_constants
+from lowbit.passes.fold_masks import fold_masks
 from lowbit.passes.fold_movement import fold_movement
 from lowbit.passes.fold_pads import fold_pads
 from lowbit.passes.fuse_activations import fuse_activations
 from lowbit.passes.fuse_attention import fuse_attention
 from lowbit.passes.fuse_linear import fuse_linear
 from lowbit.passes.fuse_norms import fuse_norms
+from lowbit.passes.keep_axes import keep_axes
 from lowbit.passes.pass_linear import pass_linear
 from lowbit.passes.shorten_views import shorten_views
 from lowbit.progress import progress
@@ -37,9 +39,11 @@ PASSES: tuple[Pass, ...] = (
     fuse_linear,
     fold_constants,
     common_subexpressions,
+    keep_axes,
     fuse_activations,
     fuse_norms,
     fuse_attention,
+    fold_masks,
     fold_batchnorm,
     fold_affine,
     even_pools,

@@ -18,7 +18,7 @@ from lowbit.passes.fold_movement import REDUCTIONS, reduced_before
 DEPTH = 32  # ops between the two
 _NAMES = """
     neg abs relu relu6 exp log sqrt reciprocal floor ceil round sign sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf
-    sigmoid softplus softsign silu mish hardswish isnan isinf logical_not bitwise_not log1p expm1 clip leaky_relu elu selu celu
+    sigmoid softplus softsign silu swish mish hardswish isnan isinf logical_not bitwise_not log1p expm1 clip leaky_relu elu selu celu
     hardsigmoid gelu thresholded_relu shrink cast identity"""
 ELEMENTWISE = (frozenset(_NAMES.split()) | BROADCASTS) - {"matmul"}
 

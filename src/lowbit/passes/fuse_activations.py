@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor, rewrite
-from lowbit.passes.match import Match, Num, Pattern, Var, close, either, match, number, op, times
+from lowbit.passes.match import Const, Match, Num, Pattern, Var, close, either, match, number, op, times
 
 X = Var("x")
 ONE = Num(1.0)
@@ -23,20 +23,27 @@ EXP_NEG = op("exp", times(-1.0, X))
 CUBE = either(times(0.044715, X, X, X), times(0.044715, op("pow", X, Num(3.0))))
 SQUARE = either(times(0.044715, X, X), times(0.044715, op("pow", X, Num(2.0))))
 ERF = op("erf", times(math.sqrt(0.5), X))
-TANH = op(
-    "tanh",
-    either(
-        times(math.sqrt(2 / math.pi), op("add", X, CUBE)),
-        times(math.sqrt(2 / math.pi), X, op("add", ONE, SQUARE)),
-    ),
-)
+
+
+def _cubic(by: float) -> Pattern:
+    """by · √(2/π) (x + 0.044715 x³), what the tanh of GELU is taken of."""
+    c = by * math.sqrt(2 / math.pi)
+    return either(times(c, op("add", X, CUBE)), times(c, X, op("add", ONE, SQUARE)))
+
+
+TANH = op("tanh", _cubic(1.0))
 POSITIVE = either(op("greater|greater_equal", X, Num(0.0)), op("less|less_equal", Num(0.0), X))
 NEGATIVE = either(op("less|less_equal", X, Num(0.0)), op("greater|greater_equal", Num(0.0), X))
 PLAIN_SOFTPLUS = either(op("log", op("add", ONE, op("exp", X))), op("log1p", op("exp", X)))
 
 
-def _half_of_one_plus(p: Pattern) -> Pattern:
-    return either(times(0.5, X, op("add", ONE, p)), times(1.0, X, op("add", Num(0.5), times(0.5, p))))
+def _half_of_one_plus(p: Pattern, *negated: Pattern) -> Pattern:
+    """x (1 + p) / 2; `negated` are -p."""
+    return either(
+        times(0.5, X, op("add", ONE, p)),
+        times(1.0, X, op("add", Num(0.5), times(0.5, p))),
+        *(times(0.5, X, op("sub", ONE, n)) for n in negated),
+    )
 
 
 def _far_limit(m: Match) -> dict[str, float | str | None] | None:
@@ -74,17 +81,21 @@ RULES: list[tuple[str, Pattern, Attrs]] = [
     ("softsign", op("div", X, op("add", ONE, op("abs", X))), _none),
     ("hardsigmoid", times(1 / 6, op("clip", op("add", X, Num(3.0)), min=0.0, max=6.0)), _sixths),
     ("hardswish", times(1 / 6, X, op("clip", op("add", X, Num(3.0)), min=0.0, max=6.0)), _none),
+    ("hardswish", times(1.0, X, op("clip", op("add", times(1 / 6, X), Num(0.5)), min=0.0, max=1.0)), _none),
     ("hardswish", times(1.0, X, op("hardsigmoid", X, name="gate")), lambda m: {} if _is_sixth(m.named["gate"]) else None),
     ("silu", either(times(1.0, X, op("sigmoid", X)), op("div", X, op("add", ONE, EXP_NEG))), _none),
     ("mish", times(1.0, X, op("tanh", op("softplus", X))), _none),
-    ("gelu", _half_of_one_plus(ERF), lambda m: {"approximate": "none"}),
+    ("gelu", _half_of_one_plus(ERF, op("erf", times(-math.sqrt(0.5), X))), lambda m: {"approximate": "none"}),
     ("gelu", _half_of_one_plus(TANH), lambda m: {"approximate": "tanh"}),
+    ("gelu", times(1.0, X, op("sigmoid", _cubic(2.0))), lambda m: {"approximate": "tanh"}),  # (1 + tanh z) / 2 is sigmoid(2 z)
+    ("swish", times(1.0, X, op("sigmoid", times("alpha", X))), _slope),
     ("relu", either(op("where", POSITIVE, X, Num(0.0)), op("where", NEGATIVE, Num(0.0), X)), _none),
     ("leaky_relu", either(op("where", POSITIVE, X, times("alpha", X)), op("where", NEGATIVE, times("alpha", X), X)), _slope),
     ("leaky_relu", op("maximum", X, times("alpha", X)), _small_slope),
     ("leaky_relu", op("add", op("relu", X), times("alpha", op("relu", times(-1.0, X)))), _negated_slope),
     ("leaky_relu", op("sub", op("relu", X), times("alpha", op("relu", times(-1.0, X)))), _slope),
     ("elu", op("where", POSITIVE, X, times("alpha", either(op("sub", op("exp", X), ONE), op("expm1", X)))), _slope),
+    ("softmax", op("exp", op("log_softmax", X, name="softmax")), lambda m: {"axis": m.named["softmax"].attrs["axis"]}),  # type: ignore[dict-item]
     ("log_softmax", op("log", op("softmax", X, name="softmax")), lambda m: {"axis": m.named["softmax"].attrs["axis"]}),  # type: ignore[dict-item]
 ]
 
@@ -119,12 +130,40 @@ def _fuse(editor: Editor, node: Node) -> None:
         given = attrs(found) if found is not None else None
         if found is not None and given is not None and editor.become(node, made, found["x"], name=found.layer, **given) is not None:
             return
+    if node.op in ("add", "sub") and _prelu(editor, node):
+        return
     if node.op in BOUNDS:
         _bound(editor, node)
     elif node.op == "prelu":
         slope = number(editor, node.inputs[1])
         if slope is not None:
             editor.become(node, "leaky_relu", node.inputs[0], alpha=slope)
+
+
+NEGATIVE_PART = op("relu", times(-1.0, X))
+SLOPE = Const("slope")
+# relu(x) - slope · relu(-x); Keras negates the slope, others use (x - |x|) / 2. The number is the slope's sign.
+PRELU = (
+    (op("sub", op("relu", X), op("mul", SLOPE, NEGATIVE_PART)), 1.0),
+    (op("add", op("relu", X), op("mul", SLOPE, times(-1.0, NEGATIVE_PART))), 1.0),
+    (op("add", op("relu", X), op("mul", SLOPE, NEGATIVE_PART)), -1.0),
+    (op("add", op("relu", X), times(0.5, SLOPE, op("sub", X, op("abs", X)))), 1.0),
+)
+
+
+def _prelu(editor: Editor, node: Node) -> bool:
+    for pattern, sign in PRELU:
+        found = match(editor, node, pattern)
+        if found is None:
+            continue
+        slope = found["slope"]
+        data = editor.constant_data(slope)
+        assert data is not None
+        if sign < 0:
+            slope = editor.constant(-data, name=slope.name, dtype=slope.type.dtype)
+        if editor.become(node, "prelu", found["x"], slope, name=found.layer) is not None:
+            return True
+    return False
 
 
 def bounds(editor: Editor, node: Node) -> tuple[Value, float | None, float | None] | None:

@@ -1,19 +1,25 @@
 """Makes one `attention` of matmul → scale → mask → softmax → matmul.
 
-A row whose scores are all -inf gives NaN in a softmax; `attention` gives zeros, as those exporters do that guard against it.
+Masks hide scores by -inf or by a number from -10,000 down, which exporters put there by `where`, `masked_fill` or an addition. A row whose
+scores are all hidden has no defined result: a softmax gives NaN, equal weights or the weights without the mask; `attention` gives zeros for
+conditions, as those exporters do that guard against it, and adds finite numbers to the scores.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
+from lowbit.dims import Dim
+from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
+from lowbit.ir.masks import HIDDEN
 from lowbit.ir.rewrite import Editor, rewrite
 from lowbit.passes.attrs import axis, ints, options
 from lowbit.passes.match import Num, Var, close, either, layer_name, match, number, op, swallows, times
 from lowbit.types import Array, Shape, broadcast
-
-MASKED = -1e30  # numbers from here down put a weight of exactly 0 beside any score that a network can have
 
 P = op("softmax", Var("scores"), name="softmax")
 WEIGHTS = either(  # a row that may attend to nothing gives NaN, which torch's exporter turns to 0; `attention` gives 0 by itself
@@ -22,6 +28,7 @@ WEIGHTS = either(  # a row that may attend to nothing gives NaN, which torch's e
     op("where", op("equal", Var("scores"), Num(float("-inf"))), Num(0.0), P),
 )
 ATTENTION = op("matmul", WEIGHTS, Var("v"))
+TURNED = op("matmul", Var("v"), op("transpose", WEIGHTS, name="turn"))  # v pᵀ, of features × keys, as YOLO writes it: (p vᵀ)ᵀ
 SCORES = times("scale", op("matmul", times("q_scale", Var("q")), times("k_scale", Var("kt"))))
 
 
@@ -38,8 +45,11 @@ def _fuse(editor: Editor, node: Node) -> None:
         if not node.attrs["causal"] and hides_the_future(editor, mask):
             editor.become(node, "attention", *node.inputs[:3], **options(node, causal=True))
         return
-    outer = match(editor, node, ATTENTION)
+    outer = match(editor, node, ATTENTION) or match(editor, node, TURNED)
     if outer is None or axis(outer.named["softmax"]) != outer["scores"].type.rank - 1:
+        return
+    turn, swapped = outer.named.get("turn"), _swapped(outer["v"].type.rank)
+    if turn is not None and (outer["v"].type.rank < 2 or ints(turn, "perm") != _swapped(turn.output.type.rank)):
         return
     scores, masks, covered = _peel_masks(editor, outer["scores"])
     root = editor.producer(scores)
@@ -51,44 +61,83 @@ def _fuse(editor: Editor, node: Node) -> None:
     lead = broadcast(q.shape[:-2], kt.shape[:-2]) if min(q.type.rank, kt.type.rank) >= 2 else None
     if lead is None or v.type.rank < 2 or (*lead, q.shape[-2], kt.shape[-1]) != outer["scores"].shape:
         return
-    if node.output.shape != (*broadcast(lead, v.shape[:-2]), q.shape[-2], v.shape[-1]) or not _one_mask(masks):
+    rows, features = (q.shape[-2], v.shape[-1]) if turn is None else (v.shape[-2], q.shape[-2])
+    if node.output.shape != (*broadcast(lead, v.shape[:-2]), rows, features):
         return
     name = layer_name(nodes)
-    perm = (*range(kt.type.rank - 2), kt.type.rank - 1, kt.type.rank - 2)
-    k = _transposed(editor, kt, perm, name)
-    mask = _combine(editor, masks, name)
+    soft = [m for m in masks if not causal(editor, m, q, kt.shape[-1])]
+    k = _transposed(editor, kt, _swapped(kt.type.rank), name)
+    mask = _combine(editor, soft, name, q.type.dtype)
     scale = inner.numbers["scale"] * inner.numbers["q_scale"] * inner.numbers["k_scale"]
-    features = q.shape[-1]
-    if isinstance(features, int) and close(scale, features**-0.5):
-        scale = features**-0.5  # what was meant, before it was rounded
-    editor.become(node, "attention", q, k, v, mask, name=name, scale=scale, causal=False)
+    depth = q.shape[-1]
+    if isinstance(depth, int) and close(scale, depth**-0.5):
+        scale = depth**-0.5  # what was meant, before it was rounded
+    attrs: dict[str, Any] = {"scale": scale, "causal": len(soft) < len(masks)}
+    if turn is None:
+        editor.become(node, "attention", q, k, v, mask, name=name, **attrs)
+    else:
+        y = editor.add("attention", q, k, _transposed(editor, v, swapped, name), mask, name=name, **attrs)
+        editor.become(node, "transpose", y, name=name, perm=_swapped(y.type.rank))
 
 
-def _peel_masks(editor: Editor, scores: Value) -> tuple[Value, list[tuple[Value, bool]], list[Node]]:
-    """The scores before masks were laid on, the masks (bool ones with whether True means hidden), and the nodes that did it."""
-    masks: list[tuple[Value, bool]] = []
+@dataclass(frozen=True)
+class Mask:
+    """What hides scores: a condition (`where` it is `hides`, the score is hidden), or a number that is added.
+
+    `number` of a condition: what stands in the place of hidden scores, and decides how a row is treated that is hidden as a whole.
+    """
+
+    value: Value
+    hides: bool | None = None  # None: it is added
+    number: float = float("-inf")
+
+
+def _peel_masks(editor: Editor, scores: Value) -> tuple[Value, list[Mask], list[Node]]:
+    """The scores before masks were laid on, the masks, and the nodes that did it."""
+    masks: list[Mask] = []
     covered: list[Node] = []
     while True:
         node = editor.producer(scores)
         if node is None or node.op not in ("add", "where"):
             return scores, masks, covered
         if node.op == "where":
-            cond, a, b = node.inputs
-            hidden = number(editor, a) == float("-inf")
-            if not hidden and number(editor, b) != float("-inf"):
-                return scores, masks, covered
-            inner, mask = (b, cond) if hidden else (a, cond)
+            inner, mask = _condition(editor, node)
         else:
-            hidden = False
             left, right = node.inputs
             if not _is_product(editor, left, node):
                 left, right = right, left
-            inner, mask = (left, right) if _is_product(editor, left, node) else (None, None)
+            inner, mask = (left, _added(editor, right)) if _is_product(editor, left, node) and right is not None else (None, None)
         if inner is None or mask is None or inner.type != node.output.type:
             return scores, masks, covered
-        masks.append((mask, hidden))
+        masks.append(mask)
         covered.append(node)
         scores = inner
+
+
+def _condition(editor: Editor, node: Node) -> tuple[Value | None, Mask | None]:
+    """What a `where` leaves visible, and its condition with what it puts in the place of the rest; (None, None) if that hides nothing."""
+    cond, a, b = node.inputs
+    assert cond is not None
+    for inner, other, hides in ((b, a, True), (a, b, False)):
+        n = number(editor, other)
+        if n is not None and n <= HIDDEN:
+            return inner, Mask(cond, hides, n)
+    return None, None
+
+
+def _added(editor: Editor, value: Value) -> Mask:
+    """A mask that is added; as a condition where it is 0 or hides, and says so: where(c, 0, -inf), or a constant."""
+    node = editor.producer(value)
+    if node is not None and node.op == "where" and editor.only_user(value) is not None:
+        visible, mask = _condition(editor, node)
+        if visible is not None and mask is not None and number(editor, visible) == 0 and mask.number == float("-inf"):
+            return mask
+    return Mask(value)
+
+
+def causal(editor: Editor, mask: Mask, q: Value, keys: Dim) -> bool:
+    """Whether the mask hides the future and nothing else."""
+    return mask.value.shape[-2:] == (q.shape[-2], keys) and hides_the_future(editor, mask.value, mask.hides is True)
 
 
 def _is_product(editor: Editor, value: Value | None, added: Node) -> bool:
@@ -108,25 +157,41 @@ def _is_product(editor: Editor, value: Value | None, added: Node) -> bool:
     return False
 
 
-def _one_mask(masks: list[tuple[Value, bool]]) -> bool:
-    """Whether the masks can be one: any number of additions, or of conditions."""
-    kinds = {m.type.dtype.name == "bool" for m, _ in masks}
-    return len(kinds) <= 1
+def _combine(editor: Editor, masks: list[Mask], name: str, dtype: DType) -> Value | None:
+    """One mask that does what all of them do: a condition, or floats to add where one of them is not only a condition."""
+    seen: Value | None = None
+    added: Value | None = None
+    for mask in masks:
+        if mask.hides is None:
+            added = mask.value if added is None else editor.add("add", mask.value, added, name=name)
+        elif mask.number == float("-inf") or _shows_some(editor, mask):
+            part = editor.add("logical_not", mask.value, name=name) if mask.hides else mask.value
+            seen = part if seen is None else editor.add("logical_and", part, seen, name=name)
+        else:
+            part = _numbers(editor, mask, name, dtype)
+            added = part if added is None else editor.add("add", part, added, name=name)
+    if seen is None or added is None:
+        return added if seen is None else seen
+    return editor.add("where", seen, added, editor.constant(np.array(-np.inf, dtype.numpy), dtype=dtype), name=name)
 
 
-def _combine(editor: Editor, masks: list[tuple[Value, bool]], name: str) -> Value | None:
-    """One mask that does what all of them do."""
-    total: Value | None = None
-    for mask, hidden in masks:
-        part = editor.add("logical_not", mask, name=name) if hidden else mask
-        joined = "logical_and" if mask.type.dtype.name == "bool" else "add"
-        total = part if total is None else editor.add(joined, part, total, name=name)
-    return total
+def _numbers(editor: Editor, mask: Mask, name: str, dtype: DType) -> Value:
+    """A condition as numbers to add: a row that is hidden as a whole keeps what finite numbers do to it."""
+    zero, low = (editor.constant(np.array(n, dtype.numpy), dtype=dtype) for n in (0.0, mask.number))
+    return editor.add("where", mask.value, *((low, zero) if mask.hides else (zero, low)), name=name)
 
 
-def hides_the_future(editor: Editor, mask: Value) -> bool:
-    """Whether row i of the mask shows columns up to i, for every head: a constant, or a triangle of whatever size the sequence has."""
-    flipped = False
+def _shows_some(editor: Editor, mask: Mask) -> bool:
+    """Whether a constant condition leaves something visible in every row."""
+    data = editor.constant_data(mask.value)
+    return data is not None and data.ndim > 0 and bool((data != mask.hides).any(axis=-1).all())
+
+
+def hides_the_future(editor: Editor, mask: Value, flipped: bool = False) -> bool:
+    """Whether row i of the mask shows columns up to i, for every head: a constant, or a triangle of whatever size the sequence has.
+
+    `flipped`: True means hidden.
+    """
     while True:
         data = editor.constant_data(mask)
         if data is not None:
@@ -161,7 +226,12 @@ def _is_triangle(data: Array, hidden: bool) -> bool:
     sees: Array = np.tri(rows, columns, dtype=np.bool_)
     if last.dtype == bool:
         return bool(((last ^ hidden) == sees).all())
-    return bool((last[sees] == 0).all() and (last[~sees] <= MASKED).all())
+    return bool((last[sees] == 0).all() and (last[~sees] <= HIDDEN).all())
+
+
+def _swapped(rank: int) -> tuple[int, ...]:
+    """The order of axes that swaps the last two."""
+    return (*range(rank - 2), rank - 1, rank - 2)
 
 
 def _transposed(editor: Editor, value: Value, perm: tuple[int, ...], name: str) -> Value:

@@ -82,7 +82,7 @@ IMAGES = (
     "batch_norm q_batch_norm group_norm q_group_norm instance_norm q_instance_norm depth_to_space space_to_depth resize q_resize"
 )
 UNARY = (
-    "requantize q_table identity relu relu6 clip sigmoid silu hardswish hardsigmoid tanh gelu erf exp log sqrt abs neg reciprocal "
+    "requantize q_table identity relu relu6 clip sigmoid silu swish hardswish hardsigmoid tanh gelu erf exp log sqrt abs neg reciprocal "
     "leaky_relu elu softplus mish floor ceil round cast reshape"
 )
 OPS: tuple[tuple[str, Rule], ...] = (

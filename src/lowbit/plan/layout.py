@@ -65,8 +65,8 @@ def _per_tensor(attrs: Mapping[str, Any], perm: Perm) -> Attrs | None:
 
 
 ELEMENTWISE = (
-    "requantize q_add q_mul q_table identity relu relu6 clip sigmoid silu hardswish hardsigmoid tanh gelu erf exp log sqrt abs neg "
-    "reciprocal leaky_relu elu softplus mish floor ceil round prelu add mul sub div maximum minimum pow"
+    "requantize q_add q_mul q_table identity relu relu6 clip sigmoid silu swish hardswish hardsigmoid tanh gelu erf exp log sqrt abs neg "
+    "reciprocal leaky_relu elu softplus mish floor ceil round prelu q_prelu add mul sub div maximum minimum pow where"
 )
 FOLLOWS: dict[str, Moved] = {
     **dict.fromkeys(ELEMENTWISE.split(), _same),

@@ -403,3 +403,8 @@ def in_blocks(node: Node, decided: QuantNode, spec: QuantSpec) -> QuantNode:
 
 def _float(because: str) -> QuantNode:
     return QuantNode("float", None, None, "tensor", "asymmetric", "symmetric_restricted", because, free=True)
+
+
+def makes_a_mask() -> QuantNode:
+    """The decision about arithmetic whose results only go into masks of attention: hidden scores are no numbers for integers."""
+    return _float("it makes a mask")

@@ -20,11 +20,12 @@ from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import KEEPS_FLOAT, STAYS_FLOAT, Graph, Node, Value, need_graph
+from lowbit.ir.masks import hides, mask_makers, masked_scores
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, power_of_two, rounded_for, weight_params, widened
-from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher
+from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask
 from lowbit.quantization.taps import Tap, Taps, find_taps, fused_clip
 from lowbit.ranges import params_from_data
 from lowbit.types import Array
@@ -38,7 +39,8 @@ class QuantizationTransform:
 
     def decisions(self, graph: Graph) -> dict[str, QuantNode]:
         """What is decided for each node, by the name of its first output."""
-        return {n.output.name: self.matcher.decide(n) for n in graph.nodes}
+        found = {n.output.name: self.matcher.decide(n) for n in graph.nodes}
+        return {**found, **{name: makes_a_mask() for name in mask_makers(graph) if found[name].mode == "static"}}
 
     def taps(self, graph: Graph) -> Taps:
         return find_taps(graph, self.decisions(graph))
@@ -138,6 +140,7 @@ class _Apply:
     ) -> None:
         self.graph, self.decisions, self.taps, self.record, self.weights = graph, decisions, taps, record, weights
         self.editor = Editor(graph)
+        self.scores = masked_scores(graph)
         self.params: dict[str, QuantParams] = {}
         self.brackets: dict[tuple[str, DType], Value] = {}
         self.by_rows: dict[str, Value] = {}
@@ -228,7 +231,7 @@ class _Apply:
             spec = QUANTIZABLE[producer.op].spec
             if spec.output == "same":
                 sides = (self.graph.constant(producer.inputs[i]) for i in spec.positions(len(producer.inputs)))
-                found += [data for data in sides if data is not None]
+                found += [data for data in sides if data is not None and not hides(self.graph, producer, data, self.scores)]
         return found
 
     def static(self, node: Node, decided: QuantNode) -> None:

@@ -78,6 +78,14 @@ def silu(w: Writer, node: Node) -> None:
     w.node(node, "Mul", node.inputs[0], w.step(node, "Sigmoid", node.inputs[0]))
 
 
+@spells("swish")
+def swish(w: Writer, node: Node) -> None:
+    """Swish is an op from opset 24 on."""
+    x, alpha = node.inputs[0], node.attrs["alpha"]
+    assert isinstance(alpha, float)
+    w.node(node, "Mul", x, w.step(node, "Sigmoid", w.step(node, "Mul", x, w.scalar(alpha, like=node.output))))
+
+
 @spells("log1p")
 def log1p(w: Writer, node: Node) -> None:
     w.node(node, "Log", w.step(node, "Add", node.inputs[0], w.scalar(1, like=node.output)))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from lowbit.errors import UnsupportedOp
+from lowbit.dims import symbol, symbols
+from lowbit.errors import LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, NeedsConstant, onnx_op
+from lowbit.frontends.onnx.inputs import Reopened, reopened
 from lowbit.frontends.onnx.serialize import OnnxModel, parse_model, read_model
+from lowbit.ir.bind import bind
 from lowbit.ir.graph import Graph
-from lowbit.ir.shapes import Shapes
+from lowbit.ir.shapes import Given, Shapes, checked_shapes, shape_text_of
+from lowbit.types import shape_text
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
@@ -18,9 +26,13 @@ for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
 OPSETS = range(7, 26)  # what is supported, and tested by the node tests of onnx 1.20
 
 
-def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
-    """The graph in an .onnx file or in the bytes of one. `shapes` binds symbolic dimensions: by input name, or by symbol."""
-    return import_model(onnx_model(source), shapes)
+def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
+    """The graph in an .onnx file or in the bytes of one.
+
+    shapes     binds symbolic dimensions: by input name, or by symbol
+    constants  gives inputs their value once and for all: {"sr": 16000}. They are no inputs of the graph then
+    """
+    return import_model(onnx_model(source), shapes, constants)
 
 
 def onnx_model(source: str | Path | bytes) -> OnnxModel:
@@ -28,7 +40,7 @@ def onnx_model(source: str | Path | bytes) -> OnnxModel:
     return parse_model(source, "model") if isinstance(source, bytes) else read_model(source)
 
 
-def import_model(model: OnnxModel, shapes: Shapes | None = None) -> Graph:
+def import_model(model: OnnxModel, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
     version = model.opsets.get("", OPSETS.start)
     if version not in OPSETS:
         how, bound = ("older", OPSETS.start) if version < OPSETS.start else ("newer", OPSETS.stop - 1)
@@ -37,7 +49,41 @@ def import_model(model: OnnxModel, shapes: Shapes | None = None) -> Graph:
             where=model.source,
             hint=f"export it again with an opset from {OPSETS.start} to {OPSETS.stop - 1}",
         )
-    return Importer(model).run(shapes)
+    given = checked_shapes(shapes)
+    inputs, asked, anew = reopened(model.graph.inputs, given)
+    if not anew:
+        return Importer(model).run(given, constants)
+    try:
+        made = Importer(replace(model, graph=replace(model.graph, inputs=inputs)), anew).run(asked, constants)
+        keeps_rows(made, anew)
+        return bind(made, {name: a.new for name, a in anew.items() if isinstance(a.new, int) and name in made.symbols})
+    except LowbitError as e:
+        raise depends_on(model, given, e) from e
+
+
+def keeps_rows(graph: Graph, anew: Mapping[str, Reopened]) -> None:
+    """A ShapeError unless every output has the new batch as one of its axes, and nowhere else."""
+    for name in (n for n, a in anew.items() if a.first):
+        for out, v in graph.outputs.items():
+            if [d for d in v.shape if name in symbols(d)] != [symbol(name)]:
+                shape = shape_text(v.shape).replace(name, "batch")
+                raise ShapeError(f"output {out!r} would be {shape}, which has no axis for the batch", where=graph.name)
+
+
+def depends_on(model: OnnxModel, given: Given, e: LowbitError) -> ShapeError:
+    """What is said where a size that the file fixes cannot be another."""
+    v, shape = next(
+        (v, wanted)
+        for v in model.graph.inputs
+        if isinstance(wanted := given.get(v.name), tuple) and any(isinstance(a, int) and a != b for a, b in zip(v.shape or (), wanted))
+    )
+    has = shape_text(d if isinstance(d, int) else symbol(re.sub(r"\W", "_", d or "") or "n") for d in v.shape or ())
+    place = f"{e.where}: " if e.where else ""
+    return ShapeError(
+        f"shapes= gives {shape_text_of(shape)}, the model has {has} and depends on it ({place}{e.message})",
+        where=f"{model.source}: input {v.name!r}",
+        hint="export the model again with the size you need, or with that dimension open",
+    )
 
 
 __all__ = ["Importer", "NeedsConstant", "import_model", "load_onnx", "onnx_model", "onnx_op"]

@@ -96,7 +96,7 @@ def swish(c: Importer, node: OnnxNode) -> Value:
     x, alpha = c.input(node, 0), node.attr("alpha", 1.0 if node.op_type == "Swish" else 1.702)
     if alpha == 1.0:
         return c.add("silu", x)
-    return c.add("mul", x, c.add("sigmoid", c.add("mul", x, c.scalar(alpha, like=x))))
+    return c.add("swish", x, alpha=float(alpha))
 
 
 @onnx_op("IsInf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from lowbit.assumptions import noting
 from lowbit.dims import Dim, Sym, symbol
 from lowbit.errors import DTypeError, FormatError, GraphError, LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.folding import FoldingBuilder
-from lowbit.frontends.onnx.inputs import input_types
+from lowbit.frontends.onnx.inputs import Reopened, fixed_inputs, input_types
 from lowbit.frontends.onnx.own import respelled
 from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, OnnxNode, OnnxTensor, OnnxValue, check_attributes, subgraphs
 from lowbit.ir.graph import Graph, Value
@@ -49,8 +49,10 @@ class NeedsConstant(UnsupportedOp):
 class Importer(FoldingBuilder):
     """Builds the graph. An op's function reads `c.input(node, i)`, asks for constants by `c.const`, and adds nodes by `c.add`."""
 
-    def __init__(self, model: OnnxModel) -> None:
+    def __init__(self, model: OnnxModel, anew: Mapping[str, Reopened] | None = None) -> None:
+        """`anew`: sizes that the file fixes and that are symbols instead."""
         super().__init__(model.graph.name or "graph")
+        self.anew = anew or {}
         model = respelled(model)
         self.model = model
         self.opsets = model.opsets
@@ -160,10 +162,13 @@ class Importer(FoldingBuilder):
 
     # -- the walk ------------------------------------------------------------------------------------------------------
 
-    def run(self, shapes: Shapes | None = None) -> Graph:
+    def run(self, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
         graph = self.model.graph
         report_unsupported(self.model)
-        for value, type_ in zip(graph.inputs, input_types(graph.inputs, shapes, self.model.source), strict=True):
+        fixed = fixed_inputs(graph.inputs, constants, self.model.source)
+        free = [v for v in graph.inputs if v.name not in fixed]
+        self.scope |= {name: self.constant(data, name=self.named(name)) for name, data in fixed.items()}
+        for value, type_ in zip(free, input_types(free, shapes, self.model.source), strict=True):
             self.scope[value.name] = graph_input(self, value.name, type_)
         with noting(self._assumed):
             self.walk(graph, shown=True)
@@ -190,15 +195,39 @@ class Importer(FoldingBuilder):
         for node in progress(nodes, "loading") if shown else nodes:
             self.node(node)
 
-    def inline(self, graph: OnnxGraph) -> list[Value]:
-        """The outputs of a branch, imported in place. Names of the branch hide outer ones and are forgotten after it."""
+    def inline(self, graph: OnnxGraph, given: Mapping[str, Value] | None = None) -> list[Value]:
+        """The outputs of a branch or a loop's body, imported in place, its inputs given by name.
+
+        Names of the branch hide outer ones and are forgotten after it.
+        """
         scope, tensors = dict(self.scope), dict(self._tensors)
         for name in graph.initializers:
             self.scope.pop(name, None)
+        self.scope |= given or {}
         self.walk(graph)
         outputs = [self.lookup(o.name) for o in graph.outputs]
         self.scope, self._tensors = scope, tensors
         return outputs
+
+    def weights(self, graph: OnnxGraph) -> dict[str, Value]:
+        """The initializers of a body that stands there many times, once."""
+        return {name: self.constant(t.data, name=self.named(name), dtype=t.dtype) for name, t in graph.initializers.items()}
+
+    def fixable(self, value: Value) -> str:
+        """How to say in `constants=` what a value is computed from, where that is one input alone: a beginning of a hint."""
+        found: set[str] = set()
+        waiting, seen = [value], set()
+        made = {o.name: n for n in self._nodes.values() for o in n.outputs}
+        while waiting:
+            v = waiting.pop()
+            if v.name in seen:
+                continue
+            seen.add(v.name)
+            if self.is_input(v):
+                found.add(v.name)
+            elif v.name in made:
+                waiting += [i for i in made[v.name].inputs if i is not None]
+        return f'constants={{"{found.pop()}": …}} fixes its value, or ' if len(found) == 1 else ""
 
     def node(self, node: OnnxNode) -> None:
         outer, self._node = self._node, node

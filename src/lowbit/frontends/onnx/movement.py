@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lowbit.assumptions import note_least
-from lowbit.dims import Dim, Sym, at_least, ceil_div, product
+from lowbit.dims import Dim, Sym, at_least, ceil_div, product, symbol
 from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, onnx_op
 from lowbit.frontends.onnx.serialize import OnnxNode, number_of
@@ -24,6 +24,10 @@ def reshape(c: Importer, node: OnnxNode) -> Value:
                 if i >= x.type.rank:
                     raise ShapeError(f"shape {shape_text(shape)} copies axis {i}, input {shape_text(x.shape)} has none")
                 shape[i] = x.shape[i]
+    if shape and x.type.rank and (batch := next((n for n, a in c.anew.items() if a.first and x.shape[0] == symbol(n)), None)) is not None:
+        rest, own = product(shape[1:]), product(x.shape[1:])
+        if shape[0] == c.anew[batch].old and (-1 in shape[1:] or rest == own):
+            shape[0] = x.shape[0]  # an exporter wrote the batch that it saw: each row has its own shape still
     return c.add("reshape", x, shape=resolve(shape, x.type.size))
 
 
