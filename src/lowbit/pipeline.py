@@ -174,6 +174,7 @@ def quantize(
     guard: bool = True,
     wide: bool = True,
     on_step: Callable[[Step], None] | None = None,
+    on_decision: Callable[[Decision], None] | None = None,
 ) -> Graph:
     """The graph with Q/DQ brackets where the rules (or the recipe) want integers. `calibration` is a record, or data to make one.
 
@@ -188,7 +189,7 @@ def quantize(
              what is not good enough is repaired (see `lowbit.decide.engine`); layers that your rules decide before the recipe's are left
              alone. False leaves the recipe's rules as they are. Where it is off, for that reason or because of a record, a note says so
     wide     False: no layer gets 16 bits. A function of 16 bits (sigmoid, gelu) is a table of 128 KB, much for a chip's flash
-    on_step  is told each thing that was tried
+    on_step  is told each thing that was tried; on_decision what was decided: quality, times, what stayed float, whether the goal is met
     """
     need_float(graph, "quantize")
     need_executor(executor)
@@ -204,10 +205,13 @@ def quantize(
         from lowbit.decide.goal import Goal
 
         first = chosen[: -len(rules_of(named))]
-        return decided(
+        found = decided(
             graph, calibration, recipe=named, rules=first, method=method, goal=Goal.of(prefer, bits16=wide), metric=metric,
             max_drop=max_drop, on_step=on_step, executor=executor, strict=strict,
-        ).graph  # fmt: skip
+        )  # fmt: skip
+        if on_decision is not None:
+            on_decision(found)
+        return found.graph
     record = calibration
     if calibration is None:
         needed = QuantizationTransform(chosen).taps(graph).required

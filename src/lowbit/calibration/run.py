@@ -121,8 +121,8 @@ def observe(
 ) -> CalibrationRecord:
     """The record of some samples; errors call them by their numbers."""
     observers: dict[str, Observer] = {n: make_observer(method, **options) for n in names}
-    run = NativeRun(graph, names)
     scores = masked_scores(graph)
+    run = NativeRun(graph, names, scores)
     masks = added_masks(graph, scores)
 
     def see(name: str, array: Array) -> None:

@@ -7,12 +7,15 @@ import re
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
 from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size
 from lowbit.cli.data import FileData, add_data_arguments, data_from
+from lowbit.decide.engine import Decision
+from lowbit.decide.goal import Prefer
+from lowbit.decide.verdict import verdict
 from lowbit.pipeline import quantize
 from lowbit.report.coverage import Coverage, coverage
 
@@ -24,10 +27,15 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_data_arguments(p, required=False)
     p.add_argument("--record", metavar="RECORD.json", help="ranges from lowbit calibrate, instead of data")
     add_rule_arguments(p)
-    p.add_argument("--no-guard", action="store_true", help="take the recipe as it is; do not measure and mend layers that lose too much")
+    p.add_argument("--no-guard", action="store_true", help="take the recipe as it is; do not measure and repair what loses too much")
+    p.add_argument("--no-wide", action="store_true", help="no layer gets 16 bits: they cost time, and their tables 128 KB of flash each")
     p.add_argument(
-        "--no-wide", action="store_true", help="the guard gives no layer 16 bits: they cost time, and their tables 128 KB of flash each"
+        "--prefer",
+        choices=get_args(Prefer),
+        default="balanced",
+        help="balanced is never slower than float, accuracy may be (default: balanced)",
     )
+    p.add_argument("-v", "--verbose", action="store_true", help="say what was tried, and what became of each layer")
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
     p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the quantized network to write")
 
@@ -40,6 +48,7 @@ def main(args: argparse.Namespace) -> None:
     calibration: CalibrationRecord | FileData | None = CalibrationRecord.load(args.record) if args.record else None
     if args.data:
         calibration = data_from(args, graph)
+    decisions: list[Decision] = []
     with workers(args.workers) as executor:
         q = quantize(
             graph,
@@ -51,15 +60,22 @@ def main(args: argparse.Namespace) -> None:
             strict=args.strict,
             guard=not args.no_guard,
             wide=not args.no_wide,
+            prefer=args.prefer,
+            on_decision=decisions.append,
         )
     found = coverage(graph, q)
     q.save(args.out)
     if args.json:
-        print_json({"written": args.out, **facts(found)})
+        told = {"verdict": verdict(graph, decisions[0]), "met": decisions[0].met} if decisions else {}
+        print_json({"written": args.out, **told, **facts(found)})
         return
-    say(f"{found}")
+    if decisions:
+        say(verdict(graph, decisions[0]))
+    if args.verbose or not decisions:
+        say(f"{found}")
     for remark in found.remarks:
-        if not re.match(r"rule \d+: |scale of ", remark):  # of these there was a warning
+        step = re.match(r"decided", remark)  # the verdict says it in short
+        if not re.match(r"rule \d+: |scale of ", remark) and (args.verbose or not step):  # of these there was a warning
             say(f"note: {remark}")
     smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
     parameters = f"parameters {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from lowbit.calibration.run import calibrate
 from lowbit.decide.brackets import Pair
 from lowbit.decide.effort import Effort, mac_counts
+from lowbit.decide.quality import Quantized
 from lowbit.decide.ranges import ClippedRecord
 from lowbit.decide.rounding import better_weights
 from lowbit.decide.samples import Picked, Sample
@@ -59,7 +60,7 @@ class CandidateMaker:
         self.effort = Effort.of(self.all_macs)
         self._records: dict[tuple[int, str], ClippedRecord] = {}
         self._alive: dict[int, Graph] = {}  # candidates are known by the ids of their float graphs
-        self._made: dict[tuple[object, ...], Graph] = {}
+        self._made: dict[tuple[object, ...], Quantized] = {}
         self.best: Candidate | None = None  # its graph is kept
 
     def compact(self, graph: Graph) -> Graph:
@@ -90,7 +91,11 @@ class CandidateMaker:
         self._made = {k: v for k, v in self._made.items() if k[0] != id(graph)}
 
     def make(self, candidate: Candidate) -> Graph:
-        """The Q/DQ graph. Those of the last candidate and of the best one are kept."""
+        """The Q/DQ graph."""
+        return self.made(candidate).graph
+
+    def made(self, candidate: Candidate) -> Quantized:
+        """The Q/DQ graph with what is made of it. Those of the last candidate and of the best one are kept."""
         key = candidate.key
         if key not in self._made:
             small = self.source.parameter_bytes <= SMALL
@@ -101,7 +106,7 @@ class CandidateMaker:
                     candidate.graph, quantized, self._side_by_side(),
                     rounding=candidate.rounding, clip=candidate.clip, biases=candidate.biases, leave=self.own,
                 )  # fmt: skip
-            self._made[key] = quantized
+            self._made[key] = Quantized(quantized, candidate.graph)
         return self._made[key]
 
     def _plain(self, candidate: Candidate) -> Graph:

@@ -8,7 +8,6 @@ from functools import partial
 
 from lowbit.decide.samples import Sample
 from lowbit.ir.graph import Graph
-from lowbit.lower import lower
 from lowbit.runtime.beside import LARGE
 from lowbit.runtime.profile import Profile
 from lowbit.runtime.session import Session
@@ -42,13 +41,14 @@ class Stopwatch:
         """The float network; of a large one no second copy of the weights is held between measurements."""
         return self._kept or Session(self.graph, threads=1)
 
-    def times(self, quantized: Graph) -> Times:
-        sessions = Session(lower(quantized).graph, threads=1), self.reference
+    def times(self, integer: Graph) -> Times:
+        """Of an integer graph."""
+        sessions = Session(integer, threads=1), self.reference
         return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions]))
 
-    def layers(self, quantized: Graph | None = None) -> dict[str, float]:
-        """Milliseconds by layer, of a Q/DQ graph or of the float network."""
-        session = self.reference if quantized is None else Session(lower(quantized).graph, threads=1)
+    def layers(self, integer: Graph | None = None) -> dict[str, float]:
+        """Milliseconds by layer, of an integer graph or of the float network."""
+        session = self.reference if integer is None else Session(integer, threads=1)
         return by_layer(session.profile(*(self.sample[name] for name in self._order), repeats=REPEATS))
 
 

@@ -26,10 +26,10 @@ class Effort:
     def of(macs: int) -> Effort:
         """Much for small networks; of those with a thousand million multiplications a run takes 30 ms and more."""
         if macs < 100_000_000:
-            return Effort(12, 24, 2, 16, 6)
+            return Effort(24, 48, 2, 16, 6)
         if macs < 1_500_000_000:
-            return Effort(8, 12, 1, 6, 5)
-        return Effort(3, 4, 1, 3, 3)
+            return Effort(16, 24, 1, 6, 5)
+        return Effort(6, 8, 1, 3, 3)
 
 
 def mac_counts(graph: Graph, sample: Sample) -> dict[str, int]:

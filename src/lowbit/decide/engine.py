@@ -40,6 +40,7 @@ from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
+LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
 HALF = 0.5  # of the multiplications that must be in linear layers for a network to be taken for one of them
@@ -148,10 +149,10 @@ class _Engine:
         return self.decision(plain)
 
     def decision(self, plain: Quality) -> Decision:
-        made = self.maker.make(self.best.candidate)
+        made = self.maker.made(self.best.candidate)
         report = Ruler(self.maker.source, list(self.parts.report), self.parts.report.numbers)
-        quality = report.measure(made, self.best.candidate.graph)
-        layers = layer_decibels(self.best.candidate.graph, made, list(self.parts.report)[: self.maker.effort.shares])
+        quality = report.measure(made)
+        layers = layer_decibels(made, list(self.parts.report)[: self.maker.effort.shares])
         quality = replace(quality, layers=layers)
         times = self.times(self.best)
         unmet = []
@@ -161,16 +162,16 @@ class _Engine:
             wanted = self.goal.least(self.best.quality)
             unmet.append(f"the outputs have {self.best.quality.worst_db:.1f} dB on the worst tenth, {wanted:g} are wanted")
         return Decision(
-            made, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.parts.said,
+            made.graph, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.parts.said,
             self.best.score, self.float_score, "; ".join(unmet),
         )  # fmt: skip
 
     # -- measuring -----------------------------------------------------------------------------------------------------------
 
     def measure(self, candidate: Candidate) -> _Trial:
-        made = self.maker.make(candidate)
-        score = None if self.metric is None else self.metric(made)
-        return _Trial(candidate, self.ruler.measure(made, candidate.graph), score)
+        made = self.maker.made(candidate)
+        score = None if self.metric is None else self.metric(made.graph)
+        return _Trial(candidate, self.ruler.measure(made), score)
 
     @cached_property
     def stopwatch(self) -> Stopwatch:
@@ -178,7 +179,7 @@ class _Engine:
 
     def times(self, trial: _Trial) -> Times:
         if trial.times is None:
-            trial.times = self.stopwatch.times(self.maker.make(trial.candidate))
+            trial.times = self.stopwatch.times(self.maker.made(trial.candidate).integer)
         return trial.times
 
     @property
@@ -197,7 +198,10 @@ class _Engine:
     def better(self, tried: _Trial, gain: float = GAIN) -> bool:
         if self.metric is not None and tried.score is not None and self.best.score is not None and tried.score != self.best.score:
             return tried.score > self.best.score
-        return tried.quality.worst_db >= self.best.quality.worst_db + gain
+        new, old = tried.quality, self.best.quality
+        worse = min(old.worst_db, self.goal.enough) - new.worst_db, min(old.typical_db, self.goal.enough) - new.typical_db
+        gained = new.typical_db >= old.typical_db + gain or new.worst_db >= old.worst_db + gain
+        return gained and worse[0] <= LUCK and worse[1] <= gain
 
     def attempt(self, what: str, where: str, candidate: Candidate, cap: float | None = None) -> bool:
         """Measures a candidate, tells of it, and goes on from it if it is better.
@@ -308,16 +312,16 @@ class _Engine:
         if self.goal.slower:
             return counted(self.maker.source, self.maker.macs)
         plain = Candidate(self.maker.source, self.best.candidate.method)
-        int8 = self.stopwatch.layers(self.maker.make(plain))
+        int8 = self.stopwatch.layers(self.maker.made(plain).integer)
         graph, layers = plain.graph, frozenset(n.output.name for n in plain.graph.nodes if multiplies(n)) - self.maker.own
         taps = self.maker.transform(plain).taps(graph)
         every = Widths(taps=frozenset(taps.taps), layers=layers)
         try:
-            int16 = self.stopwatch.layers(self.maker.make(replace(plain, widths=every)))
+            int16 = self.stopwatch.layers(self.maker.made(replace(plain, widths=every)).integer)
         except LowbitError:
             int16 = {name: 2 * ms for name, ms in int8.items()}
         rows = self.dynamic_widths()
-        by_rows = self.stopwatch.layers(self.maker.make(replace(plain, widths=rows))) if rows is not None else {}
+        by_rows = self.stopwatch.layers(self.maker.made(replace(plain, widths=rows)).integer) if rows is not None else {}
         return LayerCosts(self.stopwatch.layers(), int8, int16, by_rows)
 
     @property
@@ -354,7 +358,7 @@ class _Engine:
         for _ in range(self.maker.effort.rounds):
             candidate = self.best.candidate
             graph = candidate.graph
-            found = layer_decibels(graph, self.maker.make(candidate), sample)
+            found = layer_decibels(self.maker.made(candidate), sample)
             broken = self.broken(graph, found, tried)
             if not broken:
                 return
@@ -368,7 +372,7 @@ class _Engine:
                 return
             changed = replace(candidate, widths=candidate.widths | together(chosen))
             trial = self.measure(changed)
-            after = layer_decibels(graph, self.maker.make(changed), sample)
+            after = layer_decibels(self.maker.made(changed), sample)
             mended = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
             kept = self.better(trial) or (mended and trial.quality.worst_db >= min(self.best.quality.worst_db, self.goal.enough) - 1)
             if kept and not math.isinf(self.cap):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from lowbit.types import Array
 
 Sample = Mapping[str, Array]
 WORST = 0.1  # of the rows: those with the most noise
+MOST = 100.0  # dB of a row that nothing differs in, where rows are averaged
 FEW = 20  # rows: fewer of them say little about others
 
 
@@ -62,6 +64,11 @@ class Quality:
         return decibels(float(np.mean(worst))) if worst else float("inf")
 
     @property
+    def typical_db(self) -> float:
+        """The mean of the rows' dB: the steadiest figure of few rows, by which candidates are compared."""
+        return float(np.mean([min(decibels(n), MOST) for n in self.noise])) if self.noise else float("inf")
+
+    @property
     def agreement(self) -> float | None:
         """The share of the answers that are those of the float network."""
         return self.same / self.answers if self.answers else None
@@ -89,6 +96,28 @@ def shapes_of(sample: Sample) -> tuple[tuple[int, ...], ...]:
     return tuple(x.shape for x in sample.values())
 
 
+class Quantized:
+    """A Q/DQ graph with what is made of it: the integer graph, and where the float graph's values are found in it.
+
+    `source` is the float graph that it was made of.
+    """
+
+    def __init__(self, graph: Graph, source: Graph) -> None:
+        self.graph, self.source = graph, source
+
+    @cached_property
+    def _signed(self) -> Graph:
+        return signed(self.graph)
+
+    @cached_property
+    def integer(self) -> Graph:
+        return lower(self._signed).graph
+
+    @cached_property
+    def seen(self) -> dict[str, Seen]:
+        return find_values(self.source, Editor(self._signed), self.integer)
+
+
 class Ruler:
     """Measures quantized forms of one float network on some samples, whose float outputs are computed once."""
 
@@ -109,11 +138,10 @@ class Ruler:
             values = {p.output: np.array(replay.real_order(p.value)) for p in self.points}
             self._truths.append(_Truth(sample, _rows(graph, sample), values))
 
-    def measure(self, quantized: Graph, source: Graph | None = None) -> Quality:
-        """The integers of a Q/DQ graph against the float network. `source` is the float graph it was made of, if that was changed."""
-        made = signed(quantized)
-        lowered = lower(made).graph
-        seen = find_values(source or self.graph, Editor(made), lowered)
+    def measure(self, quantized: Graph | Quantized) -> Quality:
+        """The integers of a Q/DQ graph against the float network."""
+        made = quantized if isinstance(quantized, Quantized) else Quantized(quantized, self.graph)
+        lowered, seen = made.integer, made.seen
         keep = [seen[p.value].name for p in self.points if p.value in seen]
         signal: dict[str, list[Array]] = {p.output: [] for p in self.points}
         noise: dict[str, list[Array]] = {p.output: [] for p in self.points}
@@ -179,11 +207,9 @@ def _summed(signal: Mapping[str, list[Array]], noise: Mapping[str, list[Array]],
     return Quality(tuple(map(float, worst)) if worst is not None else (), pooled, same, answers)
 
 
-def layer_decibels(graph: Graph, quantized: Graph, samples: Sequence[Sample]) -> dict[str, float]:
+def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, float]:
     """dB of what each layer gives, by the name of the float graph's value: the integers that run against the float network."""
-    made = signed(quantized)
-    lowered = lower(made).graph
-    seen = find_values(graph, Editor(made), lowered)
+    graph, lowered, seen = made.source, made.integer, made.seen
     names = [n for n, v in graph.values.items() if n in graph.producers and n in seen and v.type.dtype.is_float]
     total: dict[str, tuple[float, float]] = {}
     for sample in samples:

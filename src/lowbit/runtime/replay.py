@@ -205,12 +205,12 @@ def _planned(graph: Graph, target: Target, packed: Packed) -> _Native:
 class NativeRun:
     """`interp.run` by kernels: `on_value` sees the values named in `keep`, in graph order, as they stand in memory.
 
-    Images have their channels last there, which an observer of a whole tensor does not mind. `on_inner` sees what happens inside nodes by
-    the interpreter, which alone can tell.
+    Images have their channels last there, which an observer of a whole tensor does not mind; values in `ordered` come with their own axes.
+    `on_inner` sees what happens inside nodes by the interpreter, which alone can tell.
     """
 
-    def __init__(self, graph: Graph, keep: Collection[str]) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, keep: Collection[str], ordered: Collection[str] = ()) -> None:
+        self.graph, self.ordered = graph, frozenset(ordered)
         wanted = set(keep)
         self.keep = [v for name, v in graph.values.items() if name in wanted and name in graph.producers]
         self.inside = [n for n in graph.nodes if any(inner_name(n, what) in wanted for what in n.definition.inside)]
@@ -227,7 +227,7 @@ class NativeRun:
         outputs = replay.run(arrays)
         for v in self.keep:
             if replay.has(v.name):
-                on_value(v, replay.array(v.name))
+                on_value(v, replay.real_order(v.name) if v.name in self.ordered else replay.array(v.name))
         for node in self.inside:
             bound = replay.graph.producers[node.output.name]
             run_node(bound, [None if v is None else replay.real_order(v.name) for v in node.inputs], on_inner)
