@@ -7,16 +7,17 @@
 typedef struct {
     const lb_lstm_s8_params *p;
     const float *x, *bias, *r_scale;
-    const int16_t *table, *cell;
+    const int16_t *table;
+    const float *cell;
     const int32_t *sums;
     int8_t *y, *h; /* h is NULL before the last step */
-    int16_t *c;
+    float *c;
 } lb_lstm;
 
 LB_INLINE void lb_lstm_units(const lb_lstm *s, ptrdiff_t first, ptrdiff_t last);
 
 LB_INLINE void lb_lstm_steps(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                             const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y, int8_t *h, int16_t *c, void *scratch,
+                             const int16_t *table, const int8_t *h0, const float *c0, int8_t *y, int8_t *h, float *c, void *scratch,
                              int32_t begin, int32_t end) {
     const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
     for (int32_t item = begin; item < end; item++) {

@@ -13,8 +13,8 @@ from lowbit.calibration.observers import Observer, make_observer
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.spread import spread
 from lowbit.errors import CalibrationError, LowbitError
-from lowbit.ir.graph import Graph, Node, Value
-from lowbit.ir.interp import inner_name, run
+from lowbit.ir.graph import Graph, Value
+from lowbit.ir.interp import run
 from lowbit.ir.samples import as_samples, count, says_something, warn_of_zeros
 from lowbit.progress import progress
 from lowbit.types import Array
@@ -55,8 +55,7 @@ def _calibrate(
     options: dict[str, Any],
 ) -> CalibrationRecord:
     names = list(taps) if taps is not None else float_values(graph)
-    known = set(graph.values) | set(inner_names(graph))
-    unknown = [n for n in names if n not in known]
+    unknown = [n for n in names if n not in graph.values]
     if unknown:
         raise CalibrationError(f"the graph has no value named {unknown[0]!r}", where=graph.name)
     total_samples = count(data)
@@ -98,11 +97,6 @@ def _steps(parts: Iterator[tuple[int, CalibrationRecord]]) -> Iterator[Calibrati
         yield record
 
 
-def inner_names(graph: Graph) -> dict[str, Node]:
-    """What can be seen inside nodes, by name, and the node."""
-    return {inner_name(n, what): n for n in graph.nodes for what in n.definition.inside}
-
-
 def float_values(graph: Graph) -> list[str]:
     """Every float value that is not a constant."""
     return [n for n, v in graph.values.items() if n not in graph.constants and v.type.dtype.is_float]
@@ -118,7 +112,6 @@ def observe(
 ) -> CalibrationRecord:
     """The record of some samples; errors call them by their numbers."""
     observers: dict[str, Observer] = {n: make_observer(method, **options) for n in names}
-    inside = any(n not in graph.values for n in names)
 
     def see(name: str, array: Array) -> None:
         observer = observers.get(name)
@@ -127,14 +120,14 @@ def observe(
         try:
             observer.observe(array)
         except LowbitError as e:
-            producer = graph.producers.get(name) or inner_names(graph).get(name)
+            producer = graph.producers.get(name)
             raise _refused(e, producer.where if producer is not None else f"input {name!r}", array) from e
 
     for index, sample in enumerate(samples):
         try:
             for v in graph.inputs:
                 see(v.name, sample[v.name])
-            made = run(graph, sample, on_value=lambda value, array: see(value.name, array), on_inner=see if inside else None)
+            made = run(graph, sample, on_value=lambda value, array: see(value.name, array))
             if not options.get("ignore_nonfinite"):
                 need_finite(graph, sample, made)
         except LowbitError as e:

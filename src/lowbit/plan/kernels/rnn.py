@@ -144,6 +144,11 @@ def recurrent_weights(node: Node, ctx: Context, value: Value, contract: str, gat
     return kernel, ctx.once(value, "rnn", str(apart), kernel.isa, make=lambda: pack(r, gates, apart, kernel.isa))
 
 
+def cells(node: Node, ctx: Context, given: Value | None) -> Value | Data:
+    """The states with which a recurrence of floats begins; zeros where none are given."""
+    return ctx.argument(given) if given is not None else Data(np.zeros([int(d) for d in node.outputs[1].shape], F32))
+
+
 def fits(node: Node, wide: bool) -> bool:
     """Sums within int32 (16-bit states: int64, whatever they are), and something to do."""
     a: Any = node.attrs
@@ -158,7 +163,7 @@ def finite(*arrays: Array | None) -> bool:
 def static(node: Node, ctx: Context) -> list[Call] | None:
     gates = 4 if node.op == "q_lstm" else 3
     _, _, w_scale, rv, r_scale, table, h0 = node.inputs[:7]
-    c0, bias = (node.inputs[7], node.input(8)) if gates == 4 else (None, node.input(7))
+    c0, bias = (node.input(7), node.input(8)) if gates == 4 else (None, node.input(7))
     a: Any = node.attrs
     kind, outputs = short(node.inputs[0], h0), node.outputs
     scales, r_scales = ctx.constant(w_scale), ctx.constant(r_scale)
@@ -188,8 +193,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
         if products is None:
             return None
         calls, args = products[0], [products[1]]
-    one, bits = F32(1), a["state_bits"]
-    sh = F32(a["h_scale"]) if gates == 3 else one
+    sh, bits = (F32(a["h_scale"]), a["state_bits"]) if gates == 3 else (F32(1), 0)
     fields |= {
         "linear_before_reset": int(gates == 3 and a["linear_before_reset"]), "h_zero": a["h_zero"], "lo": a["lo"], "hi": a["hi"],
         "state_bits": bits, "h_multiplier": float(F32(2.0**-bits) / sh) if gates == 3 else float(a["h_multiplier"]),
@@ -201,8 +205,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     fields["state_given"] = int(s0 is not None)
     args += [rows_of(ctx.constant(bias), scales), weights, Data(r_scales)]
     if gates == 4:
-        assert c0 is not None
-        args += [ctx.argument(table), ctx.argument(h0), ctx.argument(c0), *outputs]
+        args += [ctx.argument(table), ctx.argument(h0), cells(node, ctx, c0), *outputs]
     else:
         state = Value(f"{node.output.name}:state", node.outputs[1].type.with_dtype("int16")) if s0 is None else node.outputs[2]
         if s0 is not None:  # the kernel goes on with what it finds in its state
@@ -238,6 +241,5 @@ def dynamic(node: Node, ctx: Context) -> list[Call] | None:
     args: list[Value | Data] = [px, ctx.argument(x_scale), Data(w_scales), rows_of(ctx.constant(bias), w_scales), weights, Data(r_scales)]
     if gates == 3:
         args.append(rows_of(ctx.constant(r_bias), w_scales))
-    zeros = Data(np.zeros([int(d) for d in node.outputs[1].shape], F32))
-    args += [ctx.argument(v) if v is not None else zeros for v in first]
+    args += [cells(node, ctx, v) for v in first]
     return recurrence(node, ctx, kernel, gates, fields, [*args, *node.outputs], calls)
