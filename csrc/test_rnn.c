@@ -103,6 +103,31 @@ static unsigned char *pack_gates(const lb_lstm_s8_params *p, unsigned char *to, 
     return to;
 }
 
+/* Panels of words, (k / 2, gates, units, 2), of the weights in `packed`. */
+static int16_t *pack_words(const lb_lstm_s8_params *p, int16_t *to, int32_t direction, int32_t gates, int32_t first, int32_t count,
+                           int32_t units) {
+    const int16_t *from = (const int16_t *)(const void *)packed;
+    const int32_t n = p->hidden, depth = (n + 15) / 16 * 16;
+    for (int32_t unit = 0; unit < depth; unit += units)
+        for (int32_t k = 0; k < depth; k += 2)
+            for (int32_t i = 0; i < count * units * 2; i++) {
+                const int32_t own = unit + i / 2 % units, row = (direction * gates + first + i / (2 * units)) * n + own, at = k + i % 2;
+                *to++ = own < n && at < n ? from[row * n + at] : 0;
+            }
+    return to;
+}
+
+enum { WORDS = 1 << 17 }; /* where panels of words stand, behind the weights that they are made of */
+
+static void pack_wide(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni) {
+    int16_t *to = (int16_t *)(void *)(packed + WORDS);
+    for (int32_t d = 0; d < p->directions; d++) {
+        to = pack_words(p, to, d, gates, 0, split ? gates - 1 : gates, vnni ? 16 : 8);
+        if (split)
+            to = pack_words(p, to, d, gates, gates - 1, 1, vnni ? 16 : 8);
+    }
+}
+
 static void pack(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni) {
     unsigned char *to = packed;
     for (int32_t d = 0; d < p->directions; d++) {
@@ -132,15 +157,17 @@ static void run(const lb_kernel *k, lb_lstm_s8_params p, void **args, int first,
     }
 }
 
-/* 16 bits: weights of all of them in `packed`, and states. */
+/* 16 bits: weights of all of them in `packed`, and states. Weights of 8 bits have sums within int32. */
 static void widen(lb_lstm_s8_params *p, int32_t gates) {
     const int32_t rows = p->directions * gates * p->hidden;
     const int extremes = random_int(0, 3) == 0;
     int16_t *to = (int16_t *)(void *)packed;
+    p->sums_fit = random_int(0, 1);
+    const int32_t least = p->sums_fit ? -128 : -32768, most = -least - 1;
     for (int32_t i = 0; i < rows * p->hidden; i++)
-        to[i] = (int16_t)(extremes ? (random_u32() & 1 ? 32767 : -32768) : random_int(-32768, 32767));
+        to[i] = (int16_t)(extremes ? (random_u32() & 1 ? most : least) : random_int(least, most));
     for (int32_t i = 0; i < rows; i++)
-        r_scale[i] *= 0x1p-16f;
+        r_scale[i] *= p->sums_fit ? 0x1p-8f : 0x1p-16f;
     for (int32_t i = 0; extremes && i < STATES; i++)
         ((int32_t *)states[0])[i] = (int32_t)0x80008000u;
     p->lo = random_int(-32768, 0), p->hi = random_int(0, 32767), p->h_zero = random_int(0, 1) ? random_int(p->lo, p->hi) : 0;
@@ -156,10 +183,11 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
         const size_t element = dynamic ? 4 : wide ? 2 : 1, state = (size_t)(p.directions * p.batch * p.hidden);
         const size_t bytes[3] = {element * state * (size_t)p.time, element * state, (dynamic || gates == 4 ? 4 : 2) * state};
         const int outputs = gates == 3 && dynamic ? 2 : 3;
+        const int vnni = strcmp(k->isa->name, "avx512vnni") == 0;
         if (wide)
             widen(&p, gates);
-        else
-            pack(&p, gates, together, strcmp(k->isa->name, "avx512vnni") == 0);
+        if (!plain)
+            (wide ? pack_wide : pack)(&p, gates, together, vnni);
         void *args[16];
         int n = 0;
         args[n++] = px;
@@ -179,7 +207,7 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
             want[i] = got[i] = (unsigned char)((i * 40503u + (size_t)round) >> 5);
         args[r] = wide ? (void *)packed : weights;
         run(ref, p, args, n, outputs, bytes, want, 1);
-        args[r] = plain && !wide ? (void *)weights : packed;
+        args[r] = !plain ? packed + (wide ? WORDS : 0) : wide ? (void *)packed : weights;
         run(k, p, args, n, outputs, bytes, got, together || round % 2);
         expect_equal(k, want, got, sizeof want, 0);
     }

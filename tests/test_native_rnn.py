@@ -77,7 +77,8 @@ def layer(
     bias = [const(f"b{i}", rng.normal(size=(d, gates * hidden)).astype(np.float32)) for i in range(1 if gates == 4 else 2)]
     x = put("x", ints(*outer, inputs))
     wide = 2.0**15 / top
-    common: dict[str, Any] = {"direction": direction, "layout": layout, "bound_x": 2**30, "bound_h": 2**30}
+    bound = 2**30 if rows else 2 * top * hidden * int(np.abs(r.astype(np.int64)).max())
+    common: dict[str, Any] = {"direction": direction, "layout": layout, "bound_x": 2**30, "bound_h": bound}
     if gates == 3:
         common["linear_before_reset"] = lbr
     if rows:

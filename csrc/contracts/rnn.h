@@ -24,13 +24,14 @@
  * hidden where steps > 1, and where a GRU is not linear_before_reset: an item is then a whole direction.
  *
  * scratch, aligned to 64: batch * 40 * (hidden rounded up to 64) bytes; `ref`, armdsp and mve take none for lstm_s8 and lstm_s16,
- * 2 * hidden for gru_s8 and gru_s16; avx2 takes as much for 16 bits, whose weights all take as they are.
+ * 2 * hidden for gru_s8 and gru_s16.
  *
  * Other instruction sets than those take 8-bit weights in panels, (k / 4, gates, units, 4), where k is hidden rounded up to 16 and the last
  * axis is the input. Directions one behind the other. A GRU that is not linear_before_reset has all panels of the gates z and r, then all
  * of h. Aligned to 64. avx2: weights plus 128, panels of eight units, of which there are two for every 16 units; what does not exist is
  * 128. avx512vnni: weights as they are, panels of 16 units; what does not exist is 0. Before the panels (of a direction, or of z and r, or
- * of h) stand the sums of weights over the inputs: int32, (panels, gates, 16). */
+ * of h) stand the sums of weights over the inputs: int32, (panels, gates, 16). Weights of 16-bit states: (k / 2, gates, units, 2) words as
+ * they are, panels of eight (avx2) or 16 units, two for every 16 units of avx2; what does not exist is 0, and no sums stand before them. */
 
 /* ---- lstm_x_s8, gru_x_s8: lstm_s8 and gru_s8 where memory is dear
  *
@@ -58,6 +59,7 @@ typedef struct {
     int32_t hi;
     int32_t state_bits;  /* of a GRU: 0 ... 15 */
     int32_t state_given; /* of a GRU: 1: s holds its first state, 0: it is made of h0 */
+    int32_t sums_fit;    /* of 16-bit states: 1: the sums of (h - h_zero) * r fit int32 */
     int32_t inputs;      /* of *_x_s8 alone, and x_zero */
     int32_t x_zero;
     float h_multiplier;     /* finite: from the real state (LSTM) or from s (GRU) to h */
