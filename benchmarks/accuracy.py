@@ -31,8 +31,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from accuracy_cases import CASES, Case
 from accuracy_ort import finite, outputs, quantized
-
 from lowbit.decide.costs import mac_counts
+
 from lowbit.ir.graph import Graph
 from lowbit.ir.text import print_graph
 from lowbit.lower import lower

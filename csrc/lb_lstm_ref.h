@@ -2,7 +2,7 @@
 #include "lb_rnn_sums.h"
 
 static inline void lb_lstm_ref(const lb_lstm_s8_params *p, lb_rnn_input in, const float *bias, const lb_weight *r, const float *r_scale,
-                               const int16_t *table, const lb_hidden *h0, const int16_t *c0, lb_hidden *y, lb_hidden *h, int16_t *c,
+                               const int16_t *table, const lb_hidden *h0, const float *c0, lb_hidden *y, lb_hidden *h, float *c,
                                int32_t begin, int32_t end) {
     const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
     for (int32_t item = begin; item < end; item++) {
@@ -11,7 +11,7 @@ static inline void lb_lstm_ref(const lb_lstm_s8_params *p, lb_rnn_input in, cons
             for (int32_t b = 0; b < p->batch; b++) {
                 const lb_moment at = lb_moment_of(p, u.direction, step, b);
                 const lb_hidden *before = step ? y + at.before : h0 + at.state;
-                const int16_t *cell = (step ? c : c0) + at.state;
+                const float *cell = (step ? c : c0) + at.state;
                 for (int32_t i = u.first; i < u.last; i++) {
                     float pre[4];
                     lb_sum sums[4];
@@ -22,11 +22,11 @@ static inline void lb_lstm_ref(const lb_lstm_s8_params *p, lb_rnn_input in, cons
                         const float scaled = lb_f32_mul(LB_SUM_F32(sums[gate]), r_scale[row]);
                         pre[gate] = lb_f32_add(lb_f32_add(pre[gate], bias[row]), scaled);
                     }
-                    const int32_t kept = lb_sigmoid_gate(pre[2], table), taken = lb_sigmoid_gate(pre[0], table);
-                    const int32_t next = lb_mix(kept, cell[i], taken, lb_tanh_gate(pre[3], table), p->state_bits);
-                    const int32_t out = lb_sigmoid_gate(pre[1], table) * lb_tanh16(lb_to_q12(next, p->state_bits), table);
-                    c[at.state + i] = (int16_t)next;
-                    y[at.y + i] = (lb_hidden)lb_round_clamp(lb_f32_mul(lb_f32_from_s32(out), p->h_multiplier), p->h_zero, p->lo, p->hi);
+                    const float taken = lb_f32_mul(lb_sigmoid_real(pre[0], table), lb_tanh_real(pre[3], table));
+                    const float next = lb_f32_add(lb_f32_mul(lb_sigmoid_real(pre[2], table), cell[i]), taken);
+                    const float out = lb_f32_mul(lb_sigmoid_real(pre[1], table), lb_tanh_real(next, table));
+                    c[at.state + i] = next;
+                    y[at.y + i] = (lb_hidden)lb_round_clamp(lb_f32_mul(out, p->h_multiplier), p->h_zero, p->lo, p->hi);
                     if (step == p->time - 1)
                         h[at.state + i] = y[at.y + i];
                 }

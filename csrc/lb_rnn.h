@@ -51,10 +51,14 @@ static inline int32_t lb_sigmoid_gate(float v, const int16_t *table) {
     return (lb_tanh16(lb_round_clamp(lb_f32_mul(v, lb_f32_from_s32(2048)), 0, -32768, 32767), table) + 32768) >> 1;
 }
 
-/* A state of scale 2^-bits in Q3.12. */
-static inline int32_t lb_to_q12(int32_t state, int32_t bits) {
-    const int32_t down = bits - 12;
-    return lb_clamp16s(down <= 0 ? state * (1 << -down) : (state + (1 << (down - 1))) >> down);
+/* The gates of an LSTM as reals: tanh, a multiple of 2^-15, and sigmoid, a multiple of 2^-16. The largest tanh is an open gate, 1. */
+static inline float lb_tanh_real(float v, const int16_t *table) {
+    return lb_f32_mul(lb_f32_from_s32(lb_tanh_gate(v, table)), lb_f32_of_bits(0x38000000u)); /* 2^-15 */
+}
+
+static inline float lb_sigmoid_real(float v, const int16_t *table) {
+    const int32_t tanh = lb_tanh16(lb_round_clamp(lb_f32_mul(v, lb_f32_from_s32(2048)), 0, -32768, 32767), table);
+    return lb_f32_mul(lb_f32_from_s32(tanh + 32768 + (tanh == 32767)), lb_f32_of_bits(0x37800000u)); /* 2^-16 */
 }
 
 /* keep * old + take * fresh as a state of scale 2^-bits; keep, take and fresh are Q0.15. */

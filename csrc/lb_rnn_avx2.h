@@ -209,6 +209,17 @@ LB_INLINE __m256i lb_sigmoid_of(__m256i tanh) {
     return _mm256_srai_epi32(_mm256_add_epi32(tanh, _mm256_set1_epi32(32768)), 1);
 }
 
+/* lb_tanh_real and lb_sigmoid_real, from what the table says. */
+LB_INLINE __m256 lb_tanh_reals(__m256i tanh) {
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(tanh), _mm256_set1_ps(0x1p-15f));
+}
+
+LB_INLINE __m256 lb_sigmoid_reals(__m256i tanh) {
+    const __m256i open = _mm256_cmpeq_epi32(tanh, _mm256_set1_epi32(32767)); /* -1 where it is */
+    const __m256i above = _mm256_sub_epi32(_mm256_add_epi32(tanh, _mm256_set1_epi32(32768)), open);
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(above), _mm256_set1_ps(0x1p-16f));
+}
+
 LB_INLINE __m256i lb_q12_lanes(__m256 v, float factor) {
     return lb_round_lanes(_mm256_mul_ps(v, _mm256_set1_ps(factor)), _mm256_set1_ps(-32768.0f), _mm256_set1_ps(32767.0f));
 }
@@ -225,24 +236,21 @@ LB_INLINE __m256i lb_clamp16_lanes(__m256i v) {
     return _mm256_min_epi32(_mm256_max_epi32(v, _mm256_set1_epi32(-32768)), _mm256_set1_epi32(32767));
 }
 
-LB_INLINE __m256i lb_to_q12_lanes(__m256i state, int32_t bits) {
-    const int32_t down = bits - 12;
-    if (down <= 0)
-        return lb_clamp16_lanes(_mm256_sll_epi32(state, _mm_cvtsi32_si128(-down)));
-    return lb_clamp16_lanes(_mm256_sra_epi32(_mm256_add_epi32(state, _mm256_set1_epi32(1 << (down - 1))), _mm_cvtsi32_si128(down)));
-}
-
 LB_INLINE __m256i lb_mix_lanes(__m256i keep, __m256i old, __m256i take, __m256i fresh, int32_t bits) {
     const __m256i taken = _mm256_sra_epi32(_mm256_mullo_epi32(take, fresh), _mm_cvtsi32_si128(15 - bits));
     const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(_mm256_mullo_epi32(keep, old), taken), _mm256_set1_epi32(1 << 14));
     return lb_clamp16_lanes(_mm256_srai_epi32(sum, 15));
 }
 
-/* clamp(rne(fl32(v) * multiplier) + h_zero). */
-LB_INLINE __m256i lb_to_hidden_lanes(const lb_lstm_s8_params *p, __m256i v, float multiplier) {
+/* clamp(rne(v * multiplier) + h_zero), and that of integers. */
+LB_INLINE __m256i lb_reals_to_hidden(const lb_lstm_s8_params *p, __m256 v, float multiplier) {
     const __m256 lo = _mm256_set1_ps((float)(p->lo - p->h_zero)), hi = _mm256_set1_ps((float)(p->hi - p->h_zero));
-    const __m256i q = lb_round_lanes(_mm256_mul_ps(_mm256_cvtepi32_ps(v), _mm256_set1_ps(multiplier)), lo, hi);
+    const __m256i q = lb_round_lanes(_mm256_mul_ps(v, _mm256_set1_ps(multiplier)), lo, hi);
     return _mm256_add_epi32(q, _mm256_set1_epi32(p->h_zero));
+}
+
+LB_INLINE __m256i lb_to_hidden_lanes(const lb_lstm_s8_params *p, __m256i v, float multiplier) {
+    return lb_reals_to_hidden(p, _mm256_cvtepi32_ps(v), multiplier);
 }
 
 #endif

@@ -226,6 +226,17 @@ LB_INLINE __m512i lb_sigmoid_of(__m512i tanh) {
     return _mm512_srai_epi32(_mm512_add_epi32(tanh, _mm512_set1_epi32(32768)), 1);
 }
 
+/* lb_tanh_real and lb_sigmoid_real, from what the table says. */
+LB_INLINE __m512 lb_tanh_reals(__m512i tanh) {
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(tanh), _mm512_set1_ps(0x1p-15f));
+}
+
+LB_INLINE __m512 lb_sigmoid_reals(__m512i tanh) {
+    const __mmask16 open = _mm512_cmpeq_epi32_mask(tanh, _mm512_set1_epi32(32767));
+    const __m512i above = _mm512_add_epi32(tanh, _mm512_mask_blend_epi32(open, _mm512_set1_epi32(32768), _mm512_set1_epi32(32769)));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(above), _mm512_set1_ps(0x1p-16f));
+}
+
 LB_INLINE __m512i lb_q12_lanes(__m512 v, float factor) {
     return lb_round_lanes(_mm512_mul_ps(v, _mm512_set1_ps(factor)), _mm512_set1_ps(-32768.0f), _mm512_set1_ps(32767.0f));
 }
@@ -242,24 +253,21 @@ LB_INLINE __m512i lb_clamp16_lanes(__m512i v) {
     return _mm512_min_epi32(_mm512_max_epi32(v, _mm512_set1_epi32(-32768)), _mm512_set1_epi32(32767));
 }
 
-LB_INLINE __m512i lb_to_q12_lanes(__m512i state, int32_t bits) {
-    const int32_t down = bits - 12;
-    if (down <= 0)
-        return lb_clamp16_lanes(_mm512_sll_epi32(state, _mm_cvtsi32_si128(-down)));
-    return lb_clamp16_lanes(_mm512_sra_epi32(_mm512_add_epi32(state, _mm512_set1_epi32(1 << (down - 1))), _mm_cvtsi32_si128(down)));
-}
-
 LB_INLINE __m512i lb_mix_lanes(__m512i keep, __m512i old, __m512i take, __m512i fresh, int32_t bits) {
     const __m512i taken = _mm512_sra_epi32(_mm512_mullo_epi32(take, fresh), _mm_cvtsi32_si128(15 - bits));
     const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(_mm512_mullo_epi32(keep, old), taken), _mm512_set1_epi32(1 << 14));
     return lb_clamp16_lanes(_mm512_srai_epi32(sum, 15));
 }
 
-/* clamp(rne(fl32(v) * multiplier) + h_zero). */
-LB_INLINE __m512i lb_to_hidden_lanes(const lb_lstm_s8_params *p, __m512i v, float multiplier) {
+/* clamp(rne(v * multiplier) + h_zero), and that of integers. */
+LB_INLINE __m512i lb_reals_to_hidden(const lb_lstm_s8_params *p, __m512 v, float multiplier) {
     const __m512 lo = _mm512_set1_ps((float)(p->lo - p->h_zero)), hi = _mm512_set1_ps((float)(p->hi - p->h_zero));
-    const __m512i q = lb_round_lanes(_mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_set1_ps(multiplier)), lo, hi);
+    const __m512i q = lb_round_lanes(_mm512_mul_ps(v, _mm512_set1_ps(multiplier)), lo, hi);
     return _mm512_add_epi32(q, _mm512_set1_epi32(p->h_zero));
+}
+
+LB_INLINE __m512i lb_to_hidden_lanes(const lb_lstm_s8_params *p, __m512i v, float multiplier) {
+    return lb_reals_to_hidden(p, _mm512_cvtepi32_ps(v), multiplier);
 }
 
 #endif

@@ -44,7 +44,7 @@ static lb_lstm_s8_params geometry(int32_t gates, int dynamic) {
         p.lo = -128, p.hi = 127;
     p.h_zero = dynamic ? 0 : random_int(p.lo, p.hi);
     p.state_bits = random_int(0, 15), p.state_given = random_int(0, 1);
-    p.h_multiplier = ldexpf((float)random_int(50, 3000), gates == 4 ? -33 : -(p.state_bits + 4));
+    p.h_multiplier = ldexpf((float)random_int(50, 3000), gates == 4 ? -3 : -(p.state_bits + 4));
     p.reset_multiplier = ldexpf((float)random_int(50, 3000), -(p.state_bits + 19));
     p.state_multiplier = ldexpf((float)random_int(500, 1500), p.state_bits - 16);
     const int32_t rows = p.directions * gates * p.hidden;
@@ -64,8 +64,8 @@ static lb_lstm_s8_params geometry(int32_t gates, int dynamic) {
         table[i] = (int16_t)random_int(-32768, 32767); /* any table is interpolated alike */
     for (int i = 0; i < 2; i++)
         for (int32_t j = 0; j < STATES; j++) {
-            if (dynamic)
-                states[i][j] = random_int(0, 99) || i == 0 ? real(1) : 1e30f;
+            if (dynamic || (i == 1 && gates == 4)) /* cells are reals in all */
+                states[i][j] = i == 0 ? real(1) : random_int(0, 99) ? real(random_int(0, 1) ? 2.0f : 300.0f) : 1e30f;
             else
                 ((int32_t *)states[i])[j] = (int32_t)random_u32();
         }
@@ -103,6 +103,31 @@ static unsigned char *pack_gates(const lb_lstm_s8_params *p, unsigned char *to, 
     return to;
 }
 
+/* Panels of words, (k / 2, gates, units, 2), of the weights in `packed`. */
+static int16_t *pack_words(const lb_lstm_s8_params *p, int16_t *to, int32_t direction, int32_t gates, int32_t first, int32_t count,
+                           int32_t units) {
+    const int16_t *from = (const int16_t *)(const void *)packed;
+    const int32_t n = p->hidden, depth = (n + 15) / 16 * 16;
+    for (int32_t unit = 0; unit < depth; unit += units)
+        for (int32_t k = 0; k < depth; k += 2)
+            for (int32_t i = 0; i < count * units * 2; i++) {
+                const int32_t own = unit + i / 2 % units, row = (direction * gates + first + i / (2 * units)) * n + own, at = k + i % 2;
+                *to++ = own < n && at < n ? from[row * n + at] : 0;
+            }
+    return to;
+}
+
+enum { WORDS = 1 << 17 }; /* where panels of words stand, behind the weights that they are made of */
+
+static void pack_wide(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni) {
+    int16_t *to = (int16_t *)(void *)(packed + WORDS);
+    for (int32_t d = 0; d < p->directions; d++) {
+        to = pack_words(p, to, d, gates, 0, split ? gates - 1 : gates, vnni ? 16 : 8);
+        if (split)
+            to = pack_words(p, to, d, gates, gates - 1, 1, vnni ? 16 : 8);
+    }
+}
+
 static void pack(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni) {
     unsigned char *to = packed;
     for (int32_t d = 0; d < p->directions; d++) {
@@ -132,15 +157,17 @@ static void run(const lb_kernel *k, lb_lstm_s8_params p, void **args, int first,
     }
 }
 
-/* 16 bits: weights of all of them in `packed`, and states. */
+/* 16 bits: weights of all of them in `packed`, and states. Weights of 8 bits have sums within int32. */
 static void widen(lb_lstm_s8_params *p, int32_t gates) {
     const int32_t rows = p->directions * gates * p->hidden;
     const int extremes = random_int(0, 3) == 0;
     int16_t *to = (int16_t *)(void *)packed;
+    p->sums_fit = random_int(0, 1);
+    const int32_t least = p->sums_fit ? -128 : -32768, most = -least - 1;
     for (int32_t i = 0; i < rows * p->hidden; i++)
-        to[i] = (int16_t)(extremes ? (random_u32() & 1 ? 32767 : -32768) : random_int(-32768, 32767));
+        to[i] = (int16_t)(extremes ? (random_u32() & 1 ? most : least) : random_int(least, most));
     for (int32_t i = 0; i < rows; i++)
-        r_scale[i] *= 0x1p-16f;
+        r_scale[i] *= p->sums_fit ? 0x1p-8f : 0x1p-16f;
     for (int32_t i = 0; extremes && i < STATES; i++)
         ((int32_t *)states[0])[i] = (int32_t)0x80008000u;
     p->lo = random_int(-32768, 0), p->hi = random_int(0, 32767), p->h_zero = random_int(0, 1) ? random_int(p->lo, p->hi) : 0;
@@ -154,12 +181,13 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
         lb_lstm_s8_params p = geometry(gates, dynamic);
         const int together = gates == 3 && !p.linear_before_reset;
         const size_t element = dynamic ? 4 : wide ? 2 : 1, state = (size_t)(p.directions * p.batch * p.hidden);
-        const size_t bytes[3] = {element * state * (size_t)p.time, element * state, (dynamic ? 4 : 2) * state};
+        const size_t bytes[3] = {element * state * (size_t)p.time, element * state, (dynamic || gates == 4 ? 4 : 2) * state};
         const int outputs = gates == 3 && dynamic ? 2 : 3;
+        const int vnni = strcmp(k->isa->name, "avx512vnni") == 0;
         if (wide)
             widen(&p, gates);
-        else
-            pack(&p, gates, together, strcmp(k->isa->name, "avx512vnni") == 0);
+        if (!plain)
+            (wide ? pack_wide : pack)(&p, gates, together, vnni);
         void *args[16];
         int n = 0;
         args[n++] = px;
@@ -179,7 +207,7 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
             want[i] = got[i] = (unsigned char)((i * 40503u + (size_t)round) >> 5);
         args[r] = wide ? (void *)packed : weights;
         run(ref, p, args, n, outputs, bytes, want, 1);
-        args[r] = plain && !wide ? (void *)weights : packed;
+        args[r] = !plain ? packed + (wide ? WORDS : 0) : wide ? (void *)packed : weights;
         run(k, p, args, n, outputs, bytes, got, together || round % 2);
         expect_equal(k, want, got, sizeof want, 0);
     }
@@ -234,7 +262,8 @@ static void test_from_x(const lb_kernel *k, int32_t gates) {
     for (int round = 0; round < 300; round++) {
         lb_lstm_s8_params p = geometry(gates, 0);
         products(&p, gates);
-        const size_t state = (size_t)(p.directions * p.batch * p.hidden), bytes[3] = {state * (size_t)p.time, state, 2 * state};
+        const size_t state = (size_t)(p.directions * p.batch * p.hidden),
+                     bytes[3] = {state * (size_t)p.time, state, (gates == 4 ? 4 : 2) * state};
         void *args[16] = {x, w, w_scale, bias, weights, r_scale};
         int n = 6;
         if (gates == 3)
@@ -248,8 +277,8 @@ static void test_from_x(const lb_kernel *k, int32_t gates) {
         p.first = 0, p.steps = p.time, p.block = (p.hidden + 15) / 16 * 16;
         unsigned char *y = want, *h = y + (bytes[0] + 63) / 64 * 64, *c = h + (bytes[1] + 63) / 64 * 64;
         if (gates == 4)
-            lb_lstm_s8__ref(&p, px, bias, weights, r_scale, table, (int8_t *)states[0], (int16_t *)states[1], (int8_t *)y, (int8_t *)h,
-                            (int16_t *)(void *)c, scratch, 0, p.directions);
+            lb_lstm_s8__ref(&p, px, bias, weights, r_scale, table, (int8_t *)states[0], states[1], (int8_t *)y, (int8_t *)h,
+                            (float *)(void *)c, scratch, 0, p.directions);
         else
             lb_gru_s8__ref(&p, px, bias, weights, r_scale, r_bias, table, (int8_t *)states[0], (int8_t *)y, (int8_t *)h,
                            (int16_t *)(void *)c, scratch, 0, p.directions);

@@ -374,7 +374,7 @@ def test_why_fake_quantization_may_differ_is_said_with_its_bound() -> None:
     assert "the largest difference is 0.5, 1.2e-01 of the largest value (y)" in fine
     assert "The bound is one step of 8 bits for each layer fed alike: kept." in fine
     assert "h:int8 (q_conv) by 2: more than one step of 8 bits" in said("q_conv", 2) and "kept" not in said("q_conv", 2)
-    assert "kept but for h:int8 (q_lstm) by 2, whose state is integers of 16 bits" in said("q_lstm", 2)
+    assert "kept but for h:int8 (q_lstm) by 2, whose state is rounded at every step" in said("q_lstm", 2)
     assert "(256 of 16 bits): kept." in said("q_conv", 3, "int16") and "by 257: more than" in said("q_conv", 257, "int16")
 
 

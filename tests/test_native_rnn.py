@@ -77,7 +77,8 @@ def layer(
     bias = [const(f"b{i}", rng.normal(size=(d, gates * hidden)).astype(np.float32)) for i in range(1 if gates == 4 else 2)]
     x = put("x", ints(*outer, inputs))
     wide = 2.0**15 / top
-    common: dict[str, Any] = {"direction": direction, "layout": layout, "bound_x": 2**30, "bound_h": 2**30}
+    bound = 2**30 if rows else 2 * top * hidden * int(np.abs(r.astype(np.int64)).max())
+    common: dict[str, Any] = {"direction": direction, "layout": layout, "bound_x": 2**30, "bound_h": bound}
     if gates == 3:
         common["linear_before_reset"] = lbr
     if rows:
@@ -85,11 +86,11 @@ def layer(
         given = [put(n, rng.normal(size=state).astype(np.float32)) for n in ("h0", "c0")[: gates - 2]]
         args = [x, x_scale, const("w", w), const("ws", scales(0.02)), const("r", r), const("rs", scales(0.01)), *bias, *given]
     else:
-        common |= {"x_zero": 5, "h_zero": -9, "lo": -top, "hi": top - 1, "state_bits": int(rng.integers(9, 16))}
-        common |= {"h_multiplier": 2.0**-30 * top} if gates == 4 else {"h_scale": 1.0 / top}
+        common |= {"x_zero": 5, "h_zero": -9, "lo": -top, "hi": top - 1}
+        common |= {"h_multiplier": float(top)} if gates == 4 else {"h_scale": 1.0 / top, "state_bits": int(rng.integers(9, 16))}
         given = [
             put("h0", rng.choice(ends, state) if wide_weights else ints(*state)),
-            *([put("c0", rng.integers(-9000, 9000, state).astype(np.int16))] if gates == 4 else []),
+            *([put("c0", (2 * rng.normal(size=state)).astype(np.float32))] if gates == 4 else []),
         ]
         scaled = [
             const("ws", scales(2e-8 * wide / inputs**0.5 * 3e4)),

@@ -14,7 +14,7 @@
  *   r        the recurrent weights, (rows, hidden) for `ref`, armdsp, mve; others see below. The sums fit int32 (with 16-bit states: int64)
  *   r_scale  rows
  *   table    513 of tanh in Q0.15
- *   h0, c0   the initial states; h, c the last ones; y the state at every time
+ *   h0, c0   the initial states; h, c the last ones; y the state at every time. Cells of an LSTM, c0 and c, are floats
  *   s        of a GRU: its 16-bit state, memory that the calls of one layer share; behind the last step it is the last one
  *
  * Time of step i is i or, going back, time - 1 - i. A call does the steps first ... first + steps - 1 and finds what the steps before
@@ -24,13 +24,14 @@
  * hidden where steps > 1, and where a GRU is not linear_before_reset: an item is then a whole direction.
  *
  * scratch, aligned to 64: batch * 40 * (hidden rounded up to 64) bytes; `ref`, armdsp and mve take none for lstm_s8 and lstm_s16,
- * 2 * hidden for gru_s8 and gru_s16; avx2 takes as much for 16 bits, whose weights all take as they are.
+ * 2 * hidden for gru_s8 and gru_s16.
  *
  * Other instruction sets than those take 8-bit weights in panels, (k / 4, gates, units, 4), where k is hidden rounded up to 16 and the last
  * axis is the input. Directions one behind the other. A GRU that is not linear_before_reset has all panels of the gates z and r, then all
  * of h. Aligned to 64. avx2: weights plus 128, panels of eight units, of which there are two for every 16 units; what does not exist is
  * 128. avx512vnni: weights as they are, panels of 16 units; what does not exist is 0. Before the panels (of a direction, or of z and r, or
- * of h) stand the sums of weights over the inputs: int32, (panels, gates, 16). */
+ * of h) stand the sums of weights over the inputs: int32, (panels, gates, 16). Weights of 16-bit states: (k / 2, gates, units, 2) words as
+ * they are, panels of eight (avx2) or 16 units, two for every 16 units of avx2; what does not exist is 0, and no sums stand before them. */
 
 /* ---- lstm_x_s8, gru_x_s8: lstm_s8 and gru_s8 where memory is dear
  *
@@ -56,11 +57,12 @@ typedef struct {
     int32_t h_zero;              /* from here on not read by *_rows_s8 */
     int32_t lo;
     int32_t hi;
-    int32_t state_bits;  /* 0 ... 15 */
+    int32_t state_bits;  /* of a GRU: 0 ... 15 */
     int32_t state_given; /* of a GRU: 1: s holds its first state, 0: it is made of h0 */
+    int32_t sums_fit;    /* of 16-bit states: 1: the sums of (h - h_zero) * r fit int32 */
     int32_t inputs;      /* of *_x_s8 alone, and x_zero */
     int32_t x_zero;
-    float h_multiplier;     /* finite: from a product of two gates (LSTM) or from s (GRU) to h */
+    float h_multiplier;     /* finite: from the real state (LSTM) or from s (GRU) to h */
     float reset_multiplier; /* of a GRU: from r * s to h */
     float state_multiplier; /* of a GRU: from h0 to s */
 } lb_lstm_s8_params;
@@ -74,11 +76,11 @@ typedef lb_lstm_s8_params lb_lstm_x_s8_params;
 typedef lb_lstm_s8_params lb_gru_x_s8_params;
 
 typedef void lb_lstm_s8_fn(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                           const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y, int8_t *h, int16_t *c, void *scratch,
+                           const int16_t *table, const int8_t *h0, const float *c0, int8_t *y, int8_t *h, float *c, void *scratch,
                            int32_t begin, int32_t end);
 
 typedef void lb_lstm_s16_fn(const lb_lstm_s16_params *p, const float *px, const float *bias, const int16_t *r, const float *r_scale,
-                            const int16_t *table, const int16_t *h0, const int16_t *c0, int16_t *y, int16_t *h, int16_t *c, void *scratch,
+                            const int16_t *table, const int16_t *h0, const float *c0, int16_t *y, int16_t *h, float *c, void *scratch,
                             int32_t begin, int32_t end);
 
 /* x_scale: time * batch; w_scale: rows. px * (x_scale * w_scale) is the product of the input. */
@@ -99,8 +101,8 @@ typedef void lb_gru_rows_s8_fn(const lb_gru_rows_s8_params *p, const float *px, 
                                float *h, void *scratch, int32_t begin, int32_t end);
 
 typedef void lb_lstm_x_s8_fn(const lb_lstm_x_s8_params *p, const int8_t *x, const int8_t *w, const float *w_scale, const float *bias,
-                             const int8_t *r, const float *r_scale, const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y,
-                             int8_t *h, int16_t *c, void *scratch, int32_t begin, int32_t end);
+                             const int8_t *r, const float *r_scale, const int16_t *table, const int8_t *h0, const float *c0, int8_t *y,
+                             int8_t *h, float *c, void *scratch, int32_t begin, int32_t end);
 
 typedef void lb_gru_x_s8_fn(const lb_gru_x_s8_params *p, const int8_t *x, const int8_t *w, const float *w_scale, const float *bias,
                             const int8_t *r, const float *r_scale, const float *r_bias, const int16_t *table, const int8_t *h0, int8_t *y,

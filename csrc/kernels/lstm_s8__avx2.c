@@ -1,61 +1,15 @@
 #include "lb_rnn_avx2.h"
 
-#include "lb_lstm_s8_steps.h"
+#include "lb_rnn_s8.h"
+
+#include "lb_lstm_steps.h"
+
+#include "lb_lstm_gates_avx2.h"
 
 lb_lstm_s8_fn lb_lstm_s8__avx2;
 
-enum { TOGETHER = 4 }; /* eights whose tables are read together */
-
-LB_INLINE lb_lanes eight_at(const lb_lstm *s, ptrdiff_t first, int i, const int whole) {
-    return whole ? lb_all_lanes(first + 8 * i) : lb_lanes_at(first, s->p->hidden);
-}
-
-/* `count` eights from the unit `first` on. */
-LB_INLINE void gates(const lb_lstm *s, ptrdiff_t first, const int count, const int whole) {
-    const ptrdiff_t n = s->p->hidden;
-    const int16_t *table = s->table;
-    const int32_t bits = s->p->state_bits;
-    lb_look gate[TOGETHER][4], cell[TOGETHER];
-    __m256i shown[TOGETHER];
-    for (int i = 0; i < count; i++) {
-        const lb_lanes e = eight_at(s, first, i, whole);
-        for (int g = 0; g < 4; g++) {
-            const __m256 input = _mm256_add_ps(lb_read(&e, s->x + g * n), lb_read(&e, s->bias + g * n));
-            const __m256 pre = _mm256_add_ps(input, lb_scaled(&e, s->sums, 4, g, lb_read(&e, s->r_scale + g * n)));
-            lb_look_for(&gate[i][g], lb_q12_lanes(pre, g == 3 ? 4096.0f : 2048.0f));
-        }
-    }
-    lb_look_away();
-    for (int i = 0; i < count; i++) {
-        const lb_lanes e = eight_at(s, first, i, whole);
-        const __m256i taken = lb_sigmoid_of(lb_looked_up(&gate[i][0], table)), kept = lb_sigmoid_of(lb_looked_up(&gate[i][2], table));
-        const __m256i next = lb_mix_lanes(kept, lb_read_words(&e, s->cell), taken, lb_looked_up(&gate[i][3], table), bits);
-        lb_write_words(&e, s->c, next);
-        lb_look_for(&cell[i], lb_to_q12_lanes(next, bits));
-        shown[i] = lb_sigmoid_of(lb_looked_up(&gate[i][1], table));
-    }
-    lb_look_away();
-    for (int i = 0; i < count; i++) {
-        const lb_lanes e = eight_at(s, first, i, whole);
-        const __m256i out = _mm256_mullo_epi32(shown[i], lb_looked_up(&cell[i], table));
-        const __m256i state = lb_to_hidden_lanes(s->p, out, s->p->h_multiplier);
-        lb_write_bytes(&e, s->y, state);
-        if (s->h)
-            lb_write_bytes(&e, s->h, state);
-    }
-}
-
-LB_INLINE void lb_lstm_units(const lb_lstm *s, ptrdiff_t first, ptrdiff_t last) {
-    for (; first + 8 * TOGETHER <= last; first += 8 * TOGETHER)
-        gates(s, first, TOGETHER, 1);
-    for (; first + 8 <= last; first += 8)
-        gates(s, first, 1, 1);
-    if (first < last)
-        gates(s, first, 1, 0);
-}
-
 void lb_lstm_s8__avx2(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                      const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y, int8_t *h, int16_t *c, void *scratch,
-                      int32_t begin, int32_t end) {
+                      const int16_t *table, const int8_t *h0, const float *c0, int8_t *y, int8_t *h, float *c, void *scratch, int32_t begin,
+                      int32_t end) {
     lb_lstm_steps(p, px, bias, r, r_scale, table, h0, c0, y, h, c, scratch, begin, end);
 }

@@ -1,44 +1,15 @@
 #include "lb_rnn_vnni.h"
 
-#include "lb_lstm_s8_steps.h"
+#include "lb_rnn_s8.h"
+
+#include "lb_lstm_steps.h"
+
+#include "lb_lstm_gates_vnni.h"
 
 lb_lstm_s8_fn lb_lstm_s8__avx512vnni;
 
-/* sigmoid gates are within 0 ... 32767: their upper half is zero, and vpmaddwd multiplies integers within int16 by them. */
-LB_INLINE __m512i times_gate(__m512i gate, __m512i v) {
-    return _mm512_madd_epi16(gate, v);
-}
-
-/* A vector of units. */
-LB_INLINE void gates(const lb_lstm *s, const lb_lanes e) {
-    const ptrdiff_t n = s->p->hidden;
-    const int32_t bits = s->p->state_bits;
-    __m512i at[4];
-    for (int g = 0; g < 4; g++) {
-        const __m512 input = _mm512_add_ps(lb_read(&e, s->x + g * n), lb_read(&e, s->bias + g * n));
-        const __m512 pre = _mm512_add_ps(input, lb_scaled(&e, s->sums, 4, g, lb_read(&e, s->r_scale + g * n)));
-        at[g] = lb_tanh16_lanes(lb_q12_lanes(pre, g == 3 ? 4096.0f : 2048.0f), s->table);
-    }
-    const __m512i taken = _mm512_sra_epi32(times_gate(lb_sigmoid_of(at[0]), at[3]), _mm_cvtsi32_si128(15 - bits));
-    const __m512i kept = _mm512_add_epi32(times_gate(lb_sigmoid_of(at[2]), lb_read_words(&e, s->cell)), taken);
-    const __m512i next = lb_clamp16_lanes(_mm512_srai_epi32(_mm512_add_epi32(kept, _mm512_set1_epi32(1 << 14)), 15));
-    lb_write_words(&e, s->c, next);
-    const __m512i shown = lb_tanh16_lanes(lb_to_q12_lanes(next, bits), s->table);
-    const __m512i state = lb_to_hidden_lanes(s->p, times_gate(lb_sigmoid_of(at[1]), shown), s->p->h_multiplier);
-    lb_write_bytes(&e, s->y, state);
-    if (s->h)
-        lb_write_bytes(&e, s->h, state);
-}
-
-LB_INLINE void lb_lstm_units(const lb_lstm *s, ptrdiff_t first, ptrdiff_t last) {
-    for (; first + LB_UNITS <= last; first += LB_UNITS)
-        gates(s, lb_all_lanes(first));
-    if (first < last)
-        gates(s, lb_lanes_at(first, s->p->hidden));
-}
-
 void lb_lstm_s8__avx512vnni(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                            const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y, int8_t *h, int16_t *c, void *scratch,
+                            const int16_t *table, const int8_t *h0, const float *c0, int8_t *y, int8_t *h, float *c, void *scratch,
                             int32_t begin, int32_t end) {
     lb_lstm_steps(p, px, bias, r, r_scale, table, h0, c0, y, h, c, scratch, begin, end);
 }

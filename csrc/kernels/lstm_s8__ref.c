@@ -8,8 +8,8 @@ typedef int32_t lb_sum;
 lb_lstm_s8_fn lb_lstm_s8__ref;
 
 void lb_lstm_s8__ref(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                     const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y, int8_t *h, int16_t *c, void *scratch,
-                     int32_t begin, int32_t end) {
+                     const int16_t *table, const int8_t *h0, const float *c0, int8_t *y, int8_t *h, float *c, void *scratch, int32_t begin,
+                     int32_t end) {
     (void)scratch;
     lb_lstm_ref(p, (lb_rnn_input){.px = px}, bias, r, r_scale, table, h0, c0, y, h, c, begin, end);
 }

@@ -4,9 +4,9 @@
     lowbit.emit_c(stream.graph, "out/", state=stream.state)
 
 A causal convolution (padded on the left over time) keeps the last inputs that it will read again; an LSTM or a GRU keeps its state,
-with the 16 bits that integers have inside. Frames one after the other, from states of zero on, give what the whole sequence gives:
-integers bit for bit, because both compute the same sums. Works on the graph that `quantize` gives, before lowering: states have the
-scales of what they hold.
+with the cells of the one and the 16 bits inside the other. Frames one after the other, from states of zero on, give what the whole
+sequence gives: integers bit for bit, because both compute the same sums. Works on the graph that `quantize` gives, before lowering: states
+have the scales of what they hold.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from lowbit.calibration.observers import Observer, make_observer
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.spread import spread
 from lowbit.errors import CalibrationError, LowbitError
-from lowbit.ir.graph import Graph, Node, Value
-from lowbit.ir.interp import inner_name
+from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run as interpret
 from lowbit.ir.masks import HIDDEN, added_masks, masked_scores, visible
 from lowbit.ir.samples import as_samples, count, says_something, warn_of_zeros
@@ -58,8 +57,7 @@ def _calibrate(
     options: dict[str, Any],
 ) -> CalibrationRecord:
     names = list(taps) if taps is not None else float_values(graph)
-    known = set(graph.values) | set(inner_names(graph))
-    unknown = [n for n in names if n not in known]
+    unknown = [n for n in names if n not in graph.values]
     if unknown:
         raise CalibrationError(f"the graph has no value named {unknown[0]!r}", where=graph.name)
     total_samples = count(data)
@@ -101,11 +99,6 @@ def _steps(parts: Iterator[tuple[int, CalibrationRecord]]) -> Iterator[Calibrati
         yield record
 
 
-def inner_names(graph: Graph) -> dict[str, Node]:
-    """What can be seen inside nodes, by name, and the node."""
-    return {inner_name(n, what): n for n in graph.nodes for what in n.definition.inside}
-
-
 def float_values(graph: Graph) -> list[str]:
     """Every float value that is not a constant."""
     return [n for n, v in graph.values.items() if n not in graph.constants and v.type.dtype.is_float]
@@ -135,14 +128,14 @@ def observe(
             else:
                 observer.observe(np.maximum(array, array.dtype.type(HIDDEN)) if name in masks else array)
         except LowbitError as e:
-            producer = graph.producers.get(name) or inner_names(graph).get(name)
+            producer = graph.producers.get(name)
             raise _refused(e, producer.where if producer is not None else f"input {name!r}", array) from e
 
     for index, sample in enumerate(samples):
         try:
             for v in graph.inputs:
                 see(v.name, sample[v.name])
-            made = run(sample, lambda value, array: see(value.name, array), see)
+            made = run(sample, lambda value, array: see(value.name, array))
             if not options.get("ignore_nonfinite"):
                 need_finite(graph, sample, made)
         except LowbitError as e:

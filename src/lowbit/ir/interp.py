@@ -15,7 +15,6 @@ from lowbit.progress import progress
 from lowbit.types import Array
 
 OnValue = Callable[[Value, Array], None]
-OnInner = Callable[[str, Array], None]
 
 
 def run(
@@ -24,11 +23,8 @@ def run(
     *,
     keep: Iterable[str] = (),
     on_value: OnValue | None = None,
-    on_inner: OnInner | None = None,
 ) -> dict[str, Array]:
     """Outputs by name (and the values named in `keep`). `on_value` sees every value computed by a node, in order.
-
-    `on_inner` sees what happens inside nodes (an LSTM's cells at every step), under the names of `inner_name`.
 
     Values are freed after their last use, so memory is that of the widest point, not of the whole network.
     """
@@ -42,12 +38,7 @@ def run(
     bound = bind(graph, binding)
     if bound.symbols:
         raise ShapeError(f"dimensions {', '.join(bound.symbols)} are not given by any input's shape")
-    return evaluate(bound, arrays, keep=keep, on_value=on_value, on_inner=on_inner)
-
-
-def inner_name(node: Node, what: str) -> str:
-    """The name of something inside a node."""
-    return f"{node.output.name}:{what}"
+    return evaluate(bound, arrays, keep=keep, on_value=on_value)
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -97,7 +88,6 @@ def evaluate(
     *,
     keep: Iterable[str] = (),
     on_value: OnValue | None = None,
-    on_inner: OnInner | None = None,
 ) -> dict[str, Array]:
     """Like `run`, for a graph without symbols and inputs that were checked."""
     keep = tuple(keep)
@@ -110,7 +100,7 @@ def evaluate(
     forever = {v.name for v in graph.outputs.values()} | set(keep)
     for i, node in enumerate(progress(graph.nodes, "running")):
         read = [known(v.name) if v is not None else None for v in node.inputs]
-        for value, array in zip(node.outputs, run_node(node, read, on_inner), strict=True):
+        for value, array in zip(node.outputs, run_node(node, read), strict=True):
             env[value.name] = array
             if on_value is not None:
                 on_value(value, array)
@@ -120,16 +110,11 @@ def evaluate(
     return {name: known(v.name) for name, v in graph.outputs.items()} | {name: known(name) for name in keep}
 
 
-def run_node(node: Node, inputs: list[Array | None], on_inner: OnInner | None = None) -> tuple[Array, ...]:
+def run_node(node: Node, inputs: list[Array | None]) -> tuple[Array, ...]:
     """The node's outputs; what comes out must be what its types say, so that an op cannot lie."""
     try:
         with np.errstate(all="ignore"):  # inf and NaN are values; a network may divide by zero on purpose
-            if on_inner is None or node.definition.inner is None:
-                outputs = node.definition.run(inputs, node.attrs)
-            else:
-                outputs, inside = node.definition.inner(*inputs, **node.attrs)
-                for what, array in inside.items():
-                    on_inner(inner_name(node, what), array)
+            outputs = node.definition.run(inputs, node.attrs)
     except LowbitError as e:
         raise e.at(node.where) from None
     except MemoryError as e:

@@ -24,7 +24,6 @@ from lowbit.types import Array, TensorType
 Infer = Callable[..., "TensorType | tuple[TensorType, ...]"]
 Real = Callable[..., "Array | tuple[Array, ...]"]
 Macs = Callable[..., Dim]
-Inner = Callable[..., "tuple[tuple[Array, ...], Mapping[str, Array]]"]
 
 REQUIRED = inspect.Parameter.empty
 
@@ -56,7 +55,6 @@ class Op:
 
     `macs(*input types, **attrs)` counts multiply-accumulates, for ops where they are the cost.
     `moves` marks data movement: output elements are input elements, no arithmetic.
-    `inner` is `real` that also gives, by name, what happens inside and is no output (the cells of an LSTM at every step).
     """
 
     name: str
@@ -64,8 +62,6 @@ class Op:
     real: Real
     macs: Macs | None = None
     moves: bool = False
-    inner: Inner | None = None
-    inside: tuple[str, ...] = ()  # the names that `inner` gives
     doc: str = field(default="", compare=False)
 
     @cached_property

@@ -1,7 +1,8 @@
 """q_lstm, q_gru: recurrent layers in integers (docs/arithmetic.md §7).
 
-Input and hidden state are 8 (or 16) bits; weights have a scale for each direction and row; an LSTM's cell, and the state that a GRU
-interpolates, are int16 with the scale 2^-state_bits. Gates are 16 bits, all of them read off one table of tanh.
+Input and hidden state are 8 (or 16) bits; weights have a scale for each direction and row. Gates are 16 bits, all of them read off one
+table of tanh. An LSTM's cell is float32: cells that count reach hundreds while others integrate thousandths, and no scale of 16 bits has
+room for both. The state that a GRU interpolates stays within ±1 and is int16 with the scale 2^-state_bits.
 
     pre = (fl32(Σ (x - x_zero)·w) × w_scale + bias) + (fl32(Σ (h - h_zero)·r) × r_scale + r_bias)
 
@@ -75,10 +76,15 @@ def q12(pre: F32, factor: int) -> Array:
     return round_clamp(pre * np.float32(factor), np.asarray(0), dtype("int16"))
 
 
-def to_q12(state: Array, bits: int) -> Array:
-    """A state of scale 2^-bits in Q3.12: a rounding shift, saturating."""
-    down = bits - 12
-    return clamp16(state << -down if down <= 0 else (state + (1 << (down - 1))) >> down)
+def real_tanh(v: F32, table: Array) -> F32:
+    """tanh as a real, a multiple of 2^-15."""
+    return tanh16(q12(v, 4096), table).astype(np.float32) * np.float32(2.0**-15)
+
+
+def real_sigmoid(v: F32, table: Array) -> F32:
+    """sigmoid as a real, a multiple of 2^-16: (1 + tanh(v / 2)) / 2. The largest tanh is an open gate, 1."""
+    t = tanh16(q12(v, 2048), table)
+    return (t + ONE + (t == ONE - 1)).astype(np.float32) * np.float32(2.0**-16)
 
 
 def mixed(keep: Array, old: Array, take: Array, new: Array, bits: int) -> Array:
@@ -89,12 +95,10 @@ def mixed(keep: Array, old: Array, take: Array, new: Array, bits: int) -> Array:
 # -- the recurrence -----------------------------------------------------------------------------------------------------------
 
 
-def check(kinds: dict[str, TensorType], table: TensorType, state_bits: int, **float32: TensorType | None) -> None:
+def check(kinds: dict[str, TensorType], table: TensorType, **float32: TensorType | None) -> None:
     need_integers(**kinds)
     if table != TensorType((NODES,), "int16"):
         raise ShapeError(f"table {table} given, int16[{NODES}] needed")
-    if not 0 <= state_bits <= 15:
-        raise ShapeError(f"a state of {state_bits} fractional bits given, 0 to 15 needed")
     rows = kinds["weight"].shape[:2]
     for what, t in float32.items():
         if t is not None and t != TensorType(rows, "float32"):
@@ -109,7 +113,7 @@ def infer_lstm(
     r_scale: TensorType,
     table: TensorType,
     h0: TensorType,
-    c0: TensorType,
+    c0: TensorType | None = None,
     bias: TensorType | None = None,
     *,
     direction: str,
@@ -119,18 +123,17 @@ def infer_lstm(
     h_multiplier: float,
     lo: int,
     hi: int,
-    state_bits: int,
     bound_x: int,
     bound_h: int,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, state_bits, scale=w_scale, recurrent=r_scale, bias=bias)
-    if c0.dtype.name != "int16":
-        raise DTypeError(f"the cell is {c0.dtype}, int16 needed")
-    rx, rw, rr, rh, rc = (t.with_dtype("float32") for t in (x, w, r, h0, c0))
+    check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, scale=w_scale, recurrent=r_scale, bias=bias)
+    if c0 is not None and c0.dtype.name != "float32":
+        raise DTypeError(f"the cell is {c0.dtype}, float32 needed")
+    rx, rw, rr, rh = (t.with_dtype("float32") for t in (x, w, r, h0))
     hidden = r.shape[2]
     assert isinstance(hidden, int)
-    y, h, c = infer_float_lstm(rx, rw, rr, None, rh, rc, hidden=hidden, layout=layout, **plain_options(4, direction))
-    return y.with_dtype(h0.dtype), h.with_dtype(h0.dtype), c.with_dtype("int16")
+    y, h, c = infer_float_lstm(rx, rw, rr, None, rh, c0, hidden=hidden, layout=layout, **plain_options(4, direction))
+    return y.with_dtype(h0.dtype), h.with_dtype(h0.dtype), c
 
 
 def q_lstm(
@@ -141,7 +144,7 @@ def q_lstm(
     r_scale: Array,
     table: Array,
     h0: Array,
-    c0: Array,
+    c0: Array | None = None,
     bias: Array | None = None,
     *,
     direction: str,
@@ -151,11 +154,10 @@ def q_lstm(
     h_multiplier: float,
     lo: int,
     hi: int,
-    state_bits: int,
     bound_x: int,
     bound_h: int,
 ) -> tuple[Array, ...]:
-    """Gates i, o, f, c as in ONNX: c' = σf·c + σi·τg, h' = σo·τ(c')."""
+    """Gates i, o, f, c as in ONNX: c' = σf·c + σi·τg, h' = σo·τ(c'). Cells begin with zeros where none are given."""
     to = dtype(h0.dtype)
 
     def step_of(d: int) -> Callable[..., tuple[Array, ...]]:
@@ -165,15 +167,14 @@ def q_lstm(
             px = px if bias is None else px + bias[d]
             acc = exact_product(h.astype(np.int64) - h_zero, r[d].T, bound_h)
             i, o, f, g = np.split(px + acc.astype(np.float32) * r_scale[d], 4, axis=-1)
-            si, so, sf = (sigmoid16(q12(v, 2048), table) for v in (i, o, f))
-            cell = mixed(sf, c.astype(np.int64), si, tanh16(q12(g, 4096), table), state_bits)
-            out = so * tanh16(to_q12(cell, state_bits), table)
-            t = out.astype(np.float32) * np.float32(h_multiplier)
-            return round_clamp(t, np.asarray(h_zero), to, qmin=lo, qmax=hi), cell.astype(np.int16)
+            si, so, sf = (real_sigmoid(v, table) for v in (i, o, f))
+            cell = sf * c + si * real_tanh(g, table)
+            t = (so * real_tanh(cell, table)) * np.float32(h_multiplier)
+            return round_clamp(t, np.asarray(h_zero), to, qmin=lo, qmax=hi), cell
 
         return step
 
-    return scan((x,), (h0, c0), direction, layout, step_of)
+    return scan((x,), (h0, np.zeros(h0.shape, np.float32) if c0 is None else c0), direction, layout, step_of)
 
 
 def infer_gru(
@@ -201,7 +202,9 @@ def infer_gru(
     bound_h: int,
 ) -> tuple[TensorType, ...]:
     floats = {"scale": w_scale, "recurrent scale": r_scale, "bias": bias, "recurrent bias": r_bias}
-    check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, state_bits, **floats)
+    check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, **floats)
+    if not 0 <= state_bits <= 15:
+        raise ShapeError(f"a state of {state_bits} fractional bits given, 0 to 15 needed")
     if s0 is not None and s0.dtype.name != "int16":
         raise DTypeError(f"the inner state is {s0.dtype}, int16 needed")
     rx, rw, rr, rh = (t.with_dtype("float32") for t in (x, w, r, h0))
@@ -326,14 +329,14 @@ def gru_state_bits(h0: Operand) -> int:
 
 
 def lower_lstm(operands: Operands, result: Result, *, hidden: int, direction: str, layout: int, **_: Any) -> Outputs:
-    h0, c0 = initial(operands, 4, "state"), initial(operands, 5, "cell")
+    h0 = initial(operands, 4, "state")
     args, attrs = weighted(operands, h0, hidden)
-    sh, bits = h0.per_tensor("state")[0], bits_of(c0, "cell")
     b, rb = halves(operands[3], 4 * hidden)
     bias = None if b is None or rb is None else Const(b + rb, "bias")
-    attrs |= {"direction": direction, "layout": layout, "state_bits": bits, "h_multiplier": float(np.float32(2.0**-30) / sh)}
-    call = Call("q_lstm", (Ref(0), *args, Ref(4), Ref(5), bias), attrs)
-    return Outputs(call, (h0.params, h0.params, c0.params))
+    attrs |= {"direction": direction, "layout": layout, "h_multiplier": float(np.float32(1) / h0.per_tensor("state")[0])}
+    c0 = Ref(5, "real") if len(operands) > 5 and operands[5] is not None else None
+    call = Call("q_lstm", (Ref(0), *args, Ref(4), c0, bias), attrs)
+    return Outputs(call, (h0.params, h0.params, None))
 
 
 def lower_gru(
@@ -361,7 +364,7 @@ register(Op("q_lstm", infer_lstm, q_lstm, macs), Op("q_gru", infer_gru, q_gru, m
 _WEIGHTS: dict[str, Any] = {"channel_axis": {1: (0, 1), 2: (0, 1)}, "contract_axis": {1: 2, 2: 2}}
 quantizes(
     "lstm",
-    QuantSpec((0, 1, 2, 4), **_WEIGHTS, states={4: State((0, 1)), 5: State((2,), inner="cells", dtype="int16")}),
+    QuantSpec((0, 1, 2, 4), **_WEIGHTS, states={4: State((0, 1))}),
     lower_lstm,
     dynamic=dynamic_lstm,
     unfit=unusual(4),

@@ -38,14 +38,9 @@ class State:
     """A state that a recurrence hands on: the initial one carries its parameters, made (of zeros) where it is left out.
 
     outputs  the outputs it is seen in, the last of them of its own shape
-    inner    what calibration sees inside the node instead (a state that is no output at every step)
-    dtype    its dtype where it is not that of the activations; its scale is then a power of two, at most `finest`
     """
 
     outputs: tuple[int, ...]
-    inner: str | None = None
-    dtype: str | None = None
-    finest: int = 15  # the scale is 2^-15 or larger
 
 
 @dataclass(frozen=True)

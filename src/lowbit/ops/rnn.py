@@ -10,7 +10,6 @@ Rows shorter than the longest give zeros after their end; their last state is th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -114,9 +113,8 @@ def _run(
     direction: str,
     layout: int,
     steps: list[Step],
-    seen: list[Array] | None = None,
 ) -> list[Array]:
-    """Y and the last states. `steps` has one step function for each direction; `seen` collects the second state after every step."""
+    """Y and the last states. `steps` has one step function for each direction."""
     dtype = x.dtype
     xs = wide(x.swapaxes(0, 1) if layout else x)  # (time, batch, in)
     time, batch = xs.shape[:2]
@@ -131,8 +129,6 @@ def _run(
             running = (t < ends)[:, None]  # a row that has ended (or, backwards, not begun) keeps its state
             state = tuple(np.where(running, new, old) for new, old in zip(step(xs[t], state), state, strict=True))
             y[t, d] = np.where(running, state[0], 0)
-            if seen is not None:
-                seen.append(state[1])
         for found, s in zip(last, state, strict=True):
             found.append(s)
     results = [y.transpose(2, 0, 1, 3) if layout else y]
@@ -178,13 +174,7 @@ def infer_lstm(
     return y, h, h
 
 
-def lstm(*inputs: Any, **attrs: Any) -> tuple[Array, Array, Array]:
-    """The outputs of `lstm_inside`."""
-    outputs: tuple[Array, Array, Array] = lstm_inside(*inputs, **attrs, see=False)[0]
-    return outputs
-
-
-def lstm_inside(
+def lstm(
     x: Array,
     w: Array,
     r: Array,
@@ -202,13 +192,8 @@ def lstm_inside(
     clip: float | None = None,
     input_forget: bool = False,
     layout: int = 0,
-    see: bool = True,
-) -> tuple[tuple[Array, Array, Array], dict[str, Array]]:
-    """Gates i, o, f, c: c' = f*c + i*g(…), h = o*h(c'); peepholes i, o, f look at c, c', c. `input_forget` couples f = 1 - i.
-
-    With `see`, also the cells c' of every step.
-    """
-    cells: list[Array] | None = [] if see else None
+) -> tuple[Array, Array, Array]:
+    """Gates i, o, f, c: c' = f*c + i*g(…), h = o*h(c'); peepholes i, o, f look at c, c', c. `input_forget` couples f = 1 - i."""
 
     def step_of(d: int) -> Step:
         f, g, _ = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, clip)
@@ -229,8 +214,8 @@ def lstm_inside(
 
         return step
 
-    y, hn, cn = _run(x, (h0, c0), lengths, hidden, direction, layout, [step_of(d) for d in range(w.shape[0])], cells)
-    return (y, hn, cn), {"cells": np.array(cells, x.dtype)} if cells is not None else {}
+    y, hn, cn = _run(x, (h0, c0), lengths, hidden, direction, layout, [step_of(d) for d in range(w.shape[0])])
+    return y, hn, cn
 
 
 def infer_gru(
@@ -353,7 +338,7 @@ def macs(x: TensorType, w: TensorType, r: TensorType, *_: TensorType | None, **_
 
 
 register(
-    Op("lstm", infer_lstm, lstm, macs, inner=lstm_inside, inside=("cells",)),
+    Op("lstm", infer_lstm, lstm, macs),
     Op("gru", infer_gru, gru, macs),
     Op("rnn", infer_rnn, rnn, macs),
 )

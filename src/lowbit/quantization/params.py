@@ -104,12 +104,6 @@ def given_weight_params(data: Array, decided: QuantNode, axes: list[int]) -> Qua
     return QuantParams(decided.weight, np.array(scales, np.float32), None, decided.weight_scheme, PerAxis(axes[-1]))
 
 
-def power_of_two(scale: Array, finest: int) -> Array:
-    """The smallest power of two that is not below the scale, nor below 2^-finest."""
-    fraction, exponent = np.frexp(scale)  # scale = fraction · 2^exponent, fraction in [0.5, 1)
-    return np.ldexp(np.float32(1), np.maximum(exponent - (fraction == 0.5), -finest))
-
-
 def holding(params: QuantParams, bias: Array | None, input_scale: Array, bits: int) -> QuantParams:
     """A weight's parameters with scales so large that the bias needs no more than `bits` bits on the grid input scale × weight scale.
 

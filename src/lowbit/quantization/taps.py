@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
-from lowbit.ir.interp import inner_name
 from lowbit.ops.quant import QUANTIZABLE, Fixed, is_clamp
 from lowbit.quant_params import QuantParams, Scheme
 from lowbit.quantization.rules import QuantNode
@@ -39,18 +38,16 @@ class Taps:
 
     taps: Mapping[str, Tap]
     groups: Mapping[str, tuple[str, ...]]
-    states: Mapping[tuple[str, int], tuple[str, ...]]  # (node, position of an initial state): what has the range of that state
 
     @property
     def observed(self) -> list[str]:
-        """Names of the values that calibration must see, and of what is inside nodes."""
-        own = [n for n, t in self.taps.items() if t.fixed is None and t.given is None]
-        return list(dict.fromkeys([*own, *(n for names in self.states.values() for n in names)]))
+        """Names of the values that calibration must see."""
+        return [n for n, t in self.taps.items() if t.fixed is None and t.given is None]
 
     @property
     def required(self) -> list[str]:
         """Those of the observed that need data: what a layer reads takes the parameters that its rule brings, for want of better ones."""
-        return [n for n in self.observed if n not in self.taps or self.taps[n].decided.params is None]
+        return [n for n in self.observed if self.taps[n].decided.params is None]
 
 
 def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> Node | None:
@@ -97,8 +94,7 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
                 end = fused_clip(graph, node, decisions) or node
                 wanted.setdefault(end.output.name, decided)
             for state in QUANTIZABLE[node.op].spec.states.values():
-                if state.inner is None:  # what a recurrence hands on is quantized, whoever reads it
-                    wanted.setdefault(node.outputs[state.outputs[0]].name, decided)
+                wanted.setdefault(node.outputs[state.outputs[0]].name, decided)  # it is handed on in integers, whoever reads it
     taps: dict[str, Tap] = {}
     for name, value in graph.values.items():
         if name not in wanted:
@@ -116,7 +112,6 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
         kept = decided.result if made_here else widest[name]
         assert kept is not None
         taps[name] = Tap(value, kept, decided, fixed, made_here)
-    states: dict[tuple[str, int], tuple[str, ...]] = {}
     for node in graph.nodes:
         if decisions[node.output.name].mode != "static":
             continue
@@ -125,12 +120,7 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
         if spec.output == "same":
             shared.append([*(node.inputs[i] for i in spec.positions(len(node.inputs))), *node.outputs])
         for i, state in spec.states.items():
-            first = node.input(i)
-            if state.inner is None:
-                shared.append([*(node.outputs[o] for o in state.outputs), first])
-            else:
-                given = () if first is None or first.name in graph.constants else (first.name,)
-                states[node.output.name, i] = (inner_name(node, state.inner), *given)
+            shared.append([*(node.outputs[o] for o in state.outputs), node.input(i)])
         for sides in shared:
             names = [v.name for v in sides if v is not None and v.name in taps]
             for other in names[1:]:
@@ -140,4 +130,4 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
     members: dict[str, list[str]] = {}
     for name in taps:
         members.setdefault(root(name), []).append(name)
-    return Taps(taps, {n: tuple(group) for group in members.values() for n in group}, states)
+    return Taps(taps, {n: tuple(group) for group in members.values() for n in group})

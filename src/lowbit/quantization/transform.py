@@ -24,7 +24,7 @@ from lowbit.ir.masks import hides, mask_makers, masked_scores
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
-from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, power_of_two, rounded_for, weight_params, widened
+from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, rounded_for, weight_params, widened
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask
 from lowbit.quantization.taps import Tap, Taps, find_taps, fused_clip
 from lowbit.ranges import params_from_data
@@ -270,11 +270,7 @@ class _Apply:
         given = node.input(i)
         data = self.graph.constant(given)
         constants = () if data is None else (data,)
-        if state.dtype is None:
-            params = widened(self.params_at(node.outputs[state.outputs[0]], decided), constants)
-        else:
-            seen = self.record.shared_params(list(self.taps.states[node.output.name, i]), state.dtype, "symmetric", whole=True)
-            params = QuantParams(seen.dtype, power_of_two(widened(seen, constants).scale, state.finest))
+        params = widened(self.params_at(node.outputs[state.outputs[0]], decided), constants)
         if given is not None and data is not None:
             return self.integers(given, data, params)
         if given is not None and given.name in self.params and now is not None and self.params_at(given, decided) == params:

@@ -36,7 +36,7 @@ Run = Callable[[Outputs], Outputs]
 REFERENCE, FLOAT_REFERENCE = "integer interpreter", "interpreter"
 FAKE = "fake quantization"
 SHOWN = 4  # names that a line tells
-RECURRENT = ("q_lstm", "q_gru")  # whose state has 16 bits: docs/arithmetic.md, section 7
+RECURRENT = ("q_lstm", "q_gru")  # whose state is rounded at every step: docs/arithmetic.md, section 7
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def explained(fake: BackendResult) -> str:
     told_of = ", ".join(f"{d.value} ({d.op}) by {d.largest:g}" for d in (odd or beyond)[:4])
     if odd:
         return f"{why}But {told_of}: more than {steps}, so brackets and integers do not mean the same there"
-    kept = f"kept but for {told_of}, whose state is integers of 16 bits there and floats here" if beyond else "kept"
+    kept = f"kept but for {told_of}, whose state is rounded at every step there and not here" if beyond else "kept"
     return f"{why}The bound is {steps}: {kept}. Outputs differ by what such steps come to; what runs are the integers above"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from lowbit.errors import LowbitError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
-from lowbit.ir.interp import OnInner, run_node
+from lowbit.ir.interp import run_node
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 
@@ -44,12 +44,9 @@ class NodeRunner:
         self._compiled: dict[tuple[object, ...], _Compiled] = {}
         self._bytes = 0
 
-    def __call__(
-        self, node: Node, inputs: list[Array | None], on_inner: OnInner | None = None, fixed: Collection[int] = ()
-    ) -> tuple[Array, ...]:
-        inner = on_inner is not None and node.definition.inner is not None
-        if node.op in VIEWS or inner or any(x is not None and not x.size for x in inputs):
-            return run_node(node, inputs, on_inner)
+    def __call__(self, node: Node, inputs: list[Array | None], fixed: Collection[int] = ()) -> tuple[Array, ...]:
+        if node.op in VIEWS or any(x is not None and not x.size for x in inputs):
+            return run_node(node, inputs)
         key = (
             node.output.name, node.op, node.outputs, tuple(sorted(node.attrs.items(), key=lambda item: item[0])),
             tuple(None if x is None else id(x) if i in fixed else (x.shape, x.dtype.str) for i, x in enumerate(inputs)),

@@ -17,7 +17,7 @@ from lowbit import _native
 from lowbit.errors import LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph
-from lowbit.ir.interp import OnInner, OnValue, check_inputs, inner_name, run_node
+from lowbit.ir.interp import OnValue, check_inputs, run_node
 from lowbit.ops.nhwc import to_first
 from lowbit.plan import Packed, Plan, Target, build, real_weights, segments
 from lowbit.plan.build import view_offset
@@ -206,31 +206,25 @@ class NativeRun:
     """`interp.run` by kernels: `on_value` sees the values named in `keep`, in graph order, as they stand in memory.
 
     Images have their channels last there, which an observer of a whole tensor does not mind; values in `ordered` come with their own axes.
-    `on_inner` sees what happens inside nodes by the interpreter, which alone can tell.
     """
 
     def __init__(self, graph: Graph, keep: Collection[str], ordered: Collection[str] = ()) -> None:
         self.graph, self.ordered = graph, frozenset(ordered)
         wanted = set(keep)
         self.keep = [v for name, v in graph.values.items() if name in wanted and name in graph.producers]
-        self.inside = [n for n in graph.nodes if any(inner_name(n, what) in wanted for what in n.definition.inside)]
         self._last: tuple[object, Replay] | None = None
 
-    def __call__(self, inputs: Mapping[str, Array], on_value: OnValue, on_inner: OnInner) -> dict[str, Array]:
+    def __call__(self, inputs: Mapping[str, Array], on_value: OnValue) -> dict[str, Array]:
         arrays = check_inputs(self.graph, inputs)
         shapes = tuple(x.shape for x in arrays.values())
         if self._last is None or self._last[0] != shapes:
             self._last = None  # it holds every value: gone before there is another
-            read = [v.name for n in self.inside for v in n.inputs if v is not None]
-            self._last = shapes, Replay(bound_to(self.graph, arrays), [*(v.name for v in self.keep), *read])
+            self._last = shapes, Replay(bound_to(self.graph, arrays), [v.name for v in self.keep])
         replay = self._last[1]
         outputs = replay.run(arrays)
         for v in self.keep:
             if replay.has(v.name):
                 on_value(v, replay.real_order(v.name) if v.name in self.ordered else replay.array(v.name))
-        for node in self.inside:
-            bound = replay.graph.producers[node.output.name]
-            run_node(bound, [None if v is None else replay.real_order(v.name) for v in node.inputs], on_inner)
         return outputs
 
 

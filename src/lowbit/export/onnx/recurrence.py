@@ -71,16 +71,19 @@ def integer_forms(graph: Graph) -> dict[str, Form]:
                 where=node.where,
                 hint='recurrences="float", or a recipe with activations of 8 bits or more',
             )
-        behind = [(u, p) for o, p in zip(node.outputs, made.params, strict=True) for u in editor.users(o) if u.op == "quantize_linear"]
+        codes = [(o, p) for o, p in zip(node.outputs, made.params, strict=True) if p is not None]
+        behind = [(u, p) for o, p in codes for u in editor.users(o) if u.op == "quantize_linear"]
         forms[node.output.name] = Form(made, frozenset(u.output.name for u, p in behind if bracket_params(editor, u) == p))
     return forms
 
 
 def write_recurrence(w: Writer, node: Node, form: Form) -> None:
-    """The layer's integers, and behind them the dequantize of every output whose reals are read."""
+    """The layer's integers, and behind them the dequantize of every output whose reals are read. The cells of an LSTM are reals."""
     made, layer = form.made, _Layer.of(w, node, form.made)
     for output, ints, params in zip(node.outputs, layer.written(), made.params, strict=True):
         users = w.graph.users.get(output.name, ())
+        if params is None and (users or output in w.graph.outputs.values()):
+            w.define(node, output, "Identity", ints)
         w.codes |= {u.output.name: ints for u in users if u.output.name in form.same}
         if params is not None and (any(u.output.name not in form.same for u in users) or output in w.graph.outputs.values()):
             zero = w.constant(np.asarray(params.zero_point.astype(params.dtype.numpy)), params.dtype, hint="zero")
@@ -129,7 +132,7 @@ class _Layer:
         assert h is not None
         found: list[str | Array | None] = []
         for a in call.args:
-            found.append(_codes(w, node, a) if isinstance(a, Ref) else a.data if isinstance(a, Const) else None)
+            found.append(_named(w, node, a) if isinstance(a, Ref) else a.data if isinstance(a, Const) else None)
         if call.op == "q_lstm":
             x, wx, ws, r, rs, _, h0, inner, bias = found
             r_bias = None
@@ -217,6 +220,14 @@ class _Layer:
         """(1 + tanh) / 2, which is nowhere negative."""
         return do("Div", do("Add", tanh, self.i32(ONE)), self.i32(2))
 
+    def real_tanh(self, do: Do, tanh: str) -> str:
+        return self.times(do, tanh, 2.0**-15)
+
+    def real_sigmoid(self, do: Do, tanh: str) -> str:
+        """(1 + tanh) / 2 as a real; the largest tanh is an open gate, 1."""
+        opened = do("Cast", do("Equal", tanh, self.i32(ONE - 1)), to=INT32)
+        return self.times(do, do("Add", do("Add", tanh, self.i32(ONE)), opened), 2.0**-16)
+
     def mixed(self, do: Do, keep: str, old: str, take: str, new: str) -> str:
         taken = self.shifted(do, do("Mul", take, new), 15 - self.attrs["state_bits"])
         total = do("Add", do("Add", do("Mul", keep, old), taken), self.i32(1 << 14))
@@ -225,18 +236,13 @@ class _Layer:
     # -- one step ------------------------------------------------------------------------------------------------------
 
     def lstm_step(self, b: _Body, d: int, matrices: list[str], x: str, h: str, c: str) -> tuple[str, str]:
-        do, n, bits = b.do, self.hidden, self.attrs["state_bits"]
+        do, n = b.do, self.hidden
         pre = do("Add", x, self.product(do, h, "h", matrices[0], self.get("r_scale")[d], None))
         halved, new = b.split(self.gates(do, pre, np.repeat(np.array([2048, 4096], np.float32), (3 * n, n))), 3 * n, n)
-        take, out, keep = b.split(self.sigmoid(do, halved), n, n, n)
-        cell = self.mixed(do, keep, c, take, new)
-        if bits > 12:  # a rounding shift to Q3.12; the place in the table is nowhere negative
-            down = bits - 12
-            at = do("Div", do("Add", cell, self.i32((1 << (down - 1)) + (ONE << down))), self.i32(1 << down))
-        else:
-            at = do("Add", self.clamp16(do, do("Mul", cell, self.i32(1 << (12 - bits)))), self.i32(ONE))
-        made = do("Mul", out, self.tanh(do, at))
-        return self.rounded(do, self.times(do, made, self.attrs["h_multiplier"])), cell
+        take, out, keep = b.split(self.real_sigmoid(do, halved), n, n, n)
+        cell = do("Add", do("Mul", keep, c), do("Mul", take, self.real_tanh(do, new)))
+        made = do("Mul", out, self.real_tanh(do, self.gates(do, cell, 4096)))
+        return self.rounded(do, do("Mul", made, self.f32(self.attrs["h_multiplier"]))), cell
 
     def gru_step(self, b: _Body, d: int, matrices: list[str], x: str, h: str, s: str) -> tuple[str, str]:
         do, n, bits = b.do, self.hidden, self.attrs["state_bits"]
@@ -260,7 +266,7 @@ class _Layer:
     # -- the layer -----------------------------------------------------------------------------------------------------
 
     def written(self) -> list[str]:
-        """The names of the integers of y and the last states, in the layout of the layer."""
+        """The names of the integers of y and the last states (an LSTM's cells: reals), in the layout of the layer."""
         do: Do = partial(self.w.step, self.node)
         first, batch_first = self.first_states(do), self.attrs["layout"] == 1
         x = self.x
@@ -272,14 +278,16 @@ class _Layer:
             ranked = [do("Unsqueeze", p, self.w.ints([axis])) for p in parts]
             joined.append(ranked[0] if len(ranked) == 1 else do("Concat", *ranked, axis=axis))
         y, h, s = joined
-        s = do("Cast", s, to=element_type(dtype("int16")))
+        s = s if self.op == "q_lstm" else do("Cast", s, to=element_type(dtype("int16")))
         if batch_first:
             y, h, s = do("Transpose", y, perm=(2, 0, 1, 3)), do("Transpose", h, perm=(1, 0, 2)), do("Transpose", s, perm=(1, 0, 2))
         return [y, h, s][: len(self.node.outputs)]
 
     def first_states(self, do: Do) -> list[str]:
-        """h in its own type, and the 16 bits beside it as int32: a GRU's are h's where none are given."""
+        """h in its own type; beside it an LSTM's cells, zeros where none are given, or a GRU's 16 bits as int32, h's where none are."""
         h, inner = self.states
+        if self.op == "q_lstm":
+            return [h, do("Expand", self.f32(0), do("Shape", h)) if inner is None else inner]
         if inner is not None:
             return [h, do("Cast", inner, to=INT32)]
         zero, scale = self.attrs["h_zero"], np.float32(self.attrs["h_scale"]) * np.float32(2.0 ** self.attrs["state_bits"])
@@ -298,11 +306,11 @@ class _Layer:
         parts = (slice(None),) if lstm else (slice(0, 2 * n), slice(2 * n, None))
         matrices = [self.matrix("r", d, rows) for rows in parts]
         b = _Body(self.w, self.node)
-        names, kinds = [b.fresh(what) for what in ("h", "state", "x")], (self.state_type, INT32, FLOAT)
+        names, kinds = [b.fresh(what) for what in ("h", "state", "x")], (self.state_type, FLOAT if lstm else INT32, FLOAT)
         h, s = (self.lstm_step if lstm else self.gru_step)(b, d, matrices, names[2], names[0], names[1])
         seen = b.do("Identity", h)
         inputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in zip(names, kinds, strict=True)]
-        outputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in ((h, kinds[0]), (s, INT32), (seen, kinds[0]))]
+        outputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in ((h, kinds[0]), (s, kinds[1]), (seen, kinds[0]))]
         body = helper.make_graph(b.nodes, f"{b.hint}/{d}", inputs, outputs)
         back = [int(self.attrs["direction"] == "reverse" or d == 1)]
         options = {"num_scan_inputs": 1, "scan_input_directions": back, "scan_output_directions": back}
@@ -310,8 +318,8 @@ class _Layer:
         return y, last_h, last_s
 
 
-def _codes(w: Writer, node: Node, ref: Ref) -> str:
-    """What the file calls the integers behind an input."""
+def _named(w: Writer, node: Node, ref: Ref) -> str:
+    """What the file calls an input: the integers behind it, or its reals."""
     value = node.inputs[ref.index]
     assert value is not None
-    return w.name(w.graph.producers[value.name].inputs[0])
+    return w.name(value if ref.what == "real" else w.graph.producers[value.name].inputs[0])

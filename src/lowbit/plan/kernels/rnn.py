@@ -130,18 +130,43 @@ def rows_of(data: Array | None, like: Array) -> Data:
     return Data(np.zeros(like.shape, F32) if data is None else np.ascontiguousarray(data, F32))
 
 
+def pack_words(r: Array, gates: int, apart: bool, isa: str) -> Array:
+    """The same for 16-bit states: panels of pairs of words."""
+    hidden, units = r.shape[2], UNITS if isa in SUMMED else UNITS // 2
+    depth = -(-hidden // UNITS) * UNITS
+    cuts = (slice(0, gates - 1), slice(gates - 1, gates)) if apart else (slice(0, gates),)
+    parts = []
+    for d in r:
+        for cut in cuts:
+            rows = d.reshape(gates, hidden, hidden)[cut]
+            full = np.zeros((len(rows), depth, depth), np.int16)
+            full[:, :hidden, :hidden] = rows
+            parts.append(full.reshape(len(rows), depth // units, units, depth // 2, 2).transpose(1, 3, 0, 2, 4).reshape(-1))
+    whole = np.concatenate(parts).view(np.uint8)
+    out = aligned(whole.size)
+    out[:] = whole
+    return out.view(np.int16)
+
+
 def recurrent_weights(node: Node, ctx: Context, value: Value, contract: str, gates: int) -> tuple[native.Kernel, Data] | None:
     """The kernel, and the weights as it wants them."""
     r = ctx.constant(value)
     if r is None or (r.dtype != np.int8 and not contract.endswith("s16")):
         return None
     kernel = ctx.kernel(contract)
-    if contract.endswith("s16"):
+    apart = gates == 3 and not node.attrs["linear_before_reset"]
+    if contract.endswith("s16") and kernel.isa in PLAIN:
         return kernel, ctx.once(value, "int16", make=lambda: np.ascontiguousarray(r, np.int16))
+    if contract.endswith("s16"):
+        return kernel, ctx.once(value, "rnn16", str(apart), kernel.isa, make=lambda: pack_words(r, gates, apart, kernel.isa))
     if kernel.isa in PLAIN:
         return kernel, Data(r)
-    apart = gates == 3 and not node.attrs["linear_before_reset"]
     return kernel, ctx.once(value, "rnn", str(apart), kernel.isa, make=lambda: pack(r, gates, apart, kernel.isa))
+
+
+def cells(node: Node, ctx: Context, given: Value | None) -> Value | Data:
+    """The states with which a recurrence of floats begins; zeros where none are given."""
+    return ctx.argument(given) if given is not None else Data(np.zeros([int(d) for d in node.outputs[1].shape], F32))
 
 
 def fits(node: Node, wide: bool) -> bool:
@@ -158,7 +183,7 @@ def finite(*arrays: Array | None) -> bool:
 def static(node: Node, ctx: Context) -> list[Call] | None:
     gates = 4 if node.op == "q_lstm" else 3
     _, _, w_scale, rv, r_scale, table, h0 = node.inputs[:7]
-    c0, bias = (node.inputs[7], node.input(8)) if gates == 4 else (None, node.input(7))
+    c0, bias = (node.input(7), node.input(8)) if gates == 4 else (None, node.input(7))
     a: Any = node.attrs
     kind, outputs = short(node.inputs[0], h0), node.outputs
     scales, r_scales = ctx.constant(w_scale), ctx.constant(r_scale)
@@ -188,8 +213,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
         if products is None:
             return None
         calls, args = products[0], [products[1]]
-    one, bits = F32(1), a["state_bits"]
-    sh = F32(a["h_scale"]) if gates == 3 else one
+    sh, bits = (F32(a["h_scale"]), a["state_bits"]) if gates == 3 else (F32(1), 0)
     fields |= {
         "linear_before_reset": int(gates == 3 and a["linear_before_reset"]), "h_zero": a["h_zero"], "lo": a["lo"], "hi": a["hi"],
         "state_bits": bits, "h_multiplier": float(F32(2.0**-bits) / sh) if gates == 3 else float(a["h_multiplier"]),
@@ -198,11 +222,10 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     if not all(np.isfinite(v) for v in fields.values() if isinstance(v, float)):
         return None
     s0 = node.input(9) if gates == 3 else None
-    fields["state_given"] = int(s0 is not None)
+    fields |= {"state_given": int(s0 is not None), "sums_fit": int(a["bound_h"] < 2**31)}
     args += [rows_of(ctx.constant(bias), scales), weights, Data(r_scales)]
     if gates == 4:
-        assert c0 is not None
-        args += [ctx.argument(table), ctx.argument(h0), ctx.argument(c0), *outputs]
+        args += [ctx.argument(table), ctx.argument(h0), cells(node, ctx, c0), *outputs]
     else:
         state = Value(f"{node.output.name}:state", node.outputs[1].type.with_dtype("int16")) if s0 is None else node.outputs[2]
         if s0 is not None:  # the kernel goes on with what it finds in its state
@@ -231,13 +254,12 @@ def dynamic(node: Node, ctx: Context) -> list[Call] | None:
     if found is None or products is None:
         return None
     kernel, weights = found
-    names = ("h_zero", "lo", "hi", "state_bits", "state_given")
+    names = ("h_zero", "lo", "hi", "state_bits", "state_given", "sums_fit")
     fields: dict[str, Param] = {**dict.fromkeys(names, 0), "h_multiplier": 0.0, "reset_multiplier": 0.0, "state_multiplier": 0.0}
     fields["linear_before_reset"] = int(gates == 3 and bool(node.attrs["linear_before_reset"]))
     calls, px = products
     args: list[Value | Data] = [px, ctx.argument(x_scale), Data(w_scales), rows_of(ctx.constant(bias), w_scales), weights, Data(r_scales)]
     if gates == 3:
         args.append(rows_of(ctx.constant(r_bias), w_scales))
-    zeros = Data(np.zeros([int(d) for d in node.outputs[1].shape], F32))
-    args += [ctx.argument(v) if v is not None else zeros for v in first]
+    args += [cells(node, ctx, v) for v in first]
     return recurrence(node, ctx, kernel, gates, fields, [*args, *node.outputs], calls)

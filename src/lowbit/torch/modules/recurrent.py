@@ -30,11 +30,9 @@ from lowbit.torch.modules.base import HALF, Plan, Quantized
 from lowbit.torch.qtensor import QTensor
 from lowbit.types import Array, TensorType
 
-ROLES = ("input", "state", "cell", "output")
-
 
 class _Recurrent(Quantized):
-    """What LSTM and GRU share. `layers` holds, for each layer, the parameters of its input, state, cell and output (static)."""
+    """What LSTM and GRU share. `layers` holds, for each layer, the parameters of its input, state and output (static)."""
 
     kind: Kind
     layers: list[dict[str, QuantParams]]
@@ -134,7 +132,7 @@ class _Recurrent(Quantized):
             if static:
                 zero: dict[str, Any] = {"shape": (many, batch, self.hidden_size), "value": 0.0, "dtype": "float32"}
                 begin = [s if s is not None else b.add("fill", **zero) for s in (first or [None] * len(kinds))]
-                first = [bracket(b, s, p[role]) for s, role in zip(begin, ROLES[1:])]
+                first = [bracket(b, begin[0], p["state"]), *begin[1:]]  # cells are reals
             weights = self._weight(b, "weight_ih", k), self._weight(b, "weight_hh", k)
             out = b.add_node(self.kind.op, x, *weights, self._bias(b, k), *first, layout=0, **self.attrs())
             for held, state in zip(last, out[1:], strict=True):
@@ -206,8 +204,7 @@ class _Recurrent(Quantized):
             self.quant_mode = "float"
         if self.quant_mode == "static":
             out = find_result(editor, Node(node.op, node.inputs, node.attrs, node.name, node.outputs[:1]), False)[1].params
-            roles = zip(ROLES, (x, given[4], given[5] if self.kind.op == "lstm" else None))
-            params = {role: o.params for role, o in roles if isinstance(o, Operand)}
+            params = {role: o.params for role, o in (("input", x), ("state", given[4])) if isinstance(o, Operand)}
             self.layers = [*self.layers[:k], params | {"output": out or params["state"]}, *self.layers[k + 1 :]]
             self.input_params = self.layers[0]["input"]
         self._compiled.clear()

@@ -48,9 +48,6 @@ def place(traced: Traced, model: nn.Module, transform: QuantizationTransform, re
     """The fakes for a program, with the parameters that quantizing its graph now would give. Without a record they wait for data."""
     graph, decisions = traced.graph, transform.decisions(traced.graph)
     taps = transform.taps(graph)
-    if record is None and taps.states:
-        layer = next(iter(taps.states))[0]
-        raise QuantError("a recurrence's state needs a range before training", where=layer, hint="prepare_qat(…, calibration=data)")
     known = record or CalibrationRecord({name: CalibrationEntry.per_tensor(1.0) for name in taps.observed})
     params = transform.parameters(graph, known)
     made = Placing()

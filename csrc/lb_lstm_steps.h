@@ -1,23 +1,24 @@
-/* lstm_s8, one time behind the other: what is the same for every width. Behind lb_rnn_avx2.h or lb_rnn_vnni.h; a kernel defines
- * lb_lstm_units, the gates of units first ... last - 1. */
-#ifndef LB_LSTM_S8_STEPS_H
-#define LB_LSTM_S8_STEPS_H
+/* lstm_s8 and lstm_s16, one time behind the other: what is the same for every width. Behind lb_rnn_s8.h or lb_rnn_s16_*.h;
+ * lb_lstm_gates_*.h define lb_lstm_units, the gates of units first ... last - 1. */
+#ifndef LB_LSTM_STEPS_H
+#define LB_LSTM_STEPS_H
 
 /* What the units of a step need: the row of px, and parameters of the direction. */
 typedef struct {
     const lb_lstm_s8_params *p;
     const float *x, *bias, *r_scale;
-    const int16_t *table, *cell;
+    const int16_t *table;
+    const float *cell;
     const int32_t *sums;
-    int8_t *y, *h; /* h is NULL before the last step */
-    int16_t *c;
+    lb_hidden *y, *h; /* h is NULL before the last step */
+    float *c;
 } lb_lstm;
 
 LB_INLINE void lb_lstm_units(const lb_lstm *s, ptrdiff_t first, ptrdiff_t last);
 
 LB_INLINE void lb_lstm_steps(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                             const int16_t *table, const int8_t *h0, const int16_t *c0, int8_t *y, int8_t *h, int16_t *c, void *scratch,
-                             int32_t begin, int32_t end) {
+                             const int16_t *table, const lb_hidden *h0, const float *c0, lb_hidden *y, lb_hidden *h, float *c,
+                             void *scratch, int32_t begin, int32_t end) {
     const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
     for (int32_t item = begin; item < end; item++) {
         const lb_units u = lb_units_of(p, item);
