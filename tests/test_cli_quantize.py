@@ -201,7 +201,7 @@ def test_rules_before_a_recipe_decide_first_and_the_guard_looks_after_the_rest(
     both = f"--rules {rules} --recipe int8"
     told = json.loads(ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy {both} -o {tmp_path}/q.lowbit --json"))
     assert told["coverage"].endswith("fc2 (mine)")
-    assert any(r.startswith("guard: outputs ") for r in told["remarks"])
+    assert any(r.startswith("decided: ") for r in told["remarks"])
     said = ran(capsys, folder, f"calibrate {{0}}/model.lowbit --data {{0}}/x.npy {both} -o {tmp_path}/r.json")
     assert f"lowbit quantize {folder}/model.lowbit --record {tmp_path}/r.json {both} -o model.lowbit" in said
     told = json.loads(ran(capsys, folder, f"quantize {{0}}/model.lowbit --record {tmp_path}/r.json {both} -o {tmp_path}/q.lowbit --json"))

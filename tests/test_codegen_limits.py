@@ -219,7 +219,7 @@ def test_flash_that_a_table_of_16_bits_takes_is_not_to_be_had_from_narrower_weig
         lowbit.emit_c(graph, None, fits=(1 << 20, 1000), measure=False)
     assert flash.value.where == "q_table 'act'"
     assert "; 131,076 bytes are tables of layers that read 16 bits, 65,536 entries each (act)" in flash.value.message
-    assert flash.value.hint == "quantize with wide=False (--no-wide), which keeps the guard from them, or a rule that gives these layers 8"
+    assert flash.value.hint == "quantize with wide=False (--no-wide), which does without them, or a rule that gives these layers 8"
     done = lowbit.emit_c(graph, None, measure=False)
     assert done.table_bytes == done.to_json()["table_bytes"] == 131_076
     assert "Of the weights, 131,076 bytes are tables of layers that read 16 bits" in done.files["README.md"]

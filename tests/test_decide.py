@@ -19,7 +19,7 @@ from lowbit.decide.engine import Decision
 from lowbit.decide.goal import FASTER, Goal, Step
 from lowbit.decide.points import find_points
 from lowbit.decide.quality import Quality, Quantized, Ruler, decibels, layer_decibels
-from lowbit.decide.repairs import Repair, find_repairs, pick
+from lowbit.decide.repairs import Repair, enough, find_repairs, in_order, within
 from lowbit.decide.rounding import better_weights, compensated, factored
 from lowbit.decide.samples import HELD_BACK, StoredSamples, split
 from lowbit.decide.sensitivity import noise_shares
@@ -252,13 +252,19 @@ def test_a_layer_below_ten_decibels_is_mended_whatever_the_outputs_show() -> Non
 
 
 def test_repairs_are_taken_by_noise_for_each_millisecond() -> None:
+    def floats(*nodes: str) -> Widths:
+        return Widths(floats=frozenset(nodes))
+
     offered = [
-        Repair("tap a", "16 bits", 0.5, 1.0, Widths()), Repair("tap a", "float", 0.5, 0.001, Widths()),
-        Repair("tap b", "16 bits", 0.4, 0.2, Widths()), Repair("tap c", "16 bits", 0.1, 5.0, Widths()),
+        Repair("tap a", "16 bits", 0.5, 1.0, Widths(layers=frozenset("a"))), Repair("tap a", "float", 0.5, 0.001, floats("a")),
+        Repair("tap b", "float", 0.4, 0.2, floats("a", "b")), Repair("tap c", "float", 0.1, 5.0, floats("c")),
     ]  # fmt: skip
-    assert [(r.unit, r.what) for r in pick(offered, 1.0, 0.2, 10.0, 0.01)] == [("tap a", "float"), ("tap b", "16 bits")]
-    assert [r.unit for r in pick(offered, 1.0, 0.0, 0.1, 0.01)] == ["tap a"]  # the budget is spent
-    assert pick(offered, 0.1, 0.2, 10.0, 0.01) == []  # good enough already
+    ordered = in_order(offered, 0.01)
+    assert [(r.unit, r.what) for r in ordered] == [("tap a", "float"), ("tap b", "float"), ("tap c", "float")]
+    costs = LayerCosts({"a": 0.101, "b": 0.3, "c": 5.1}, dict.fromkeys("abc", 0.1), {}, {})
+    assert [r.unit for r in within(ordered, costs, 0.1)] == ["tap a"]
+    assert [r.unit for r in within(ordered, costs, 0.202)] == ["tap a", "tap b"]  # what both keep float counts once
+    assert enough(ordered, 1.0, 0.2) == 2 and enough(ordered, 1.0, 0.0) == 3 and enough(ordered, 0.1, 0.2) == 1
 
 
 def test_a_float_layer_takes_the_clamp_after_it_along() -> None:

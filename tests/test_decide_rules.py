@@ -188,7 +188,7 @@ def test_tables_of_16_bits_are_told_with_their_bytes() -> None:
     graph = b.finish({"y": b.add("linear", h, b.constant(f32(rng(1).standard_normal((4, 8)))), name="fc")})
     found = quantize(graph, samples(graph), rules=[CalibratedQuantRule(".*", "int16")])
     (told,) = [r for r in coverage(graph, found).remarks if r.startswith("tables: ")]
-    assert told == "tables: act read 16 bits by tables, 131,072 bytes beside the weights; wide=False (--no-wide) keeps the guard from them"
+    assert told == "tables: act read 16 bits by tables, 131,072 bytes beside the weights; wide=False (--no-wide) does without them"
 
 
 def test_data_of_any_size_is_calibrated_without_overflow() -> None:

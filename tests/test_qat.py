@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 import lowbit
-from lowbit.decide.brackets import outputs
 from lowbit.ir.graph import Graph
+from lowbit.ir.interp import run as outputs
 from lowbit.numerics import dequantize_with, quantize_with
 from lowbit.passes.common_subexpressions import common_subexpressions
 from lowbit.quant_params import quantize

@@ -75,8 +75,8 @@ def test_the_command_line_says_so_too(here: Path, capsys: pytest.CaptureFixture[
 def test_one_sample_is_not_said_to_be_held_back() -> None:
     with pytest.warns(LowbitWarning, match="there is one batch, to calibrate and to measure with"):
         q = lowbit.quantize(network(), samples(1))
-    assert " on the one batch there is, which is calibrated with, too" in q.notes["guard"]
-    assert "held back" in lowbit.quantize(network(), samples(2)).notes["guard"]
+    assert "measured on the one batch there is, which the ranges were taken from, too" in q.notes["decided"]
+    assert "there are too few to keep others" in lowbit.quantize(network(), samples(2)).notes["decided"]
     assert ", over 1 batch\n" in str(lowbit.compare(network(), q, samples(1)))
 
 
@@ -110,7 +110,7 @@ def test_16_bits_that_are_asked_for_and_ruled_out_together_are_refused_or_warned
             lowbit.quantize(network(), samples(), recipe=recipe, wide=False)
     assert main(f"quantize {here}/net.lowbit --data {here}/fine.npz --recipe int16 --no-wide -o {here}/q.lowbit".split()) == 1
     assert "Try: --recipe int8, or without --no-wide" in capsys.readouterr().err
-    text = "rule 0: CalibratedQuantRule 'fc' gives int16: wide=False (--no-wide) binds the guard, not your rules"
+    text = "rule 0: CalibratedQuantRule 'fc' gives int16: wide=False (--no-wide) binds the recipe, not your rules"
     with pytest.warns(LowbitWarning) as said:
         lowbit.quantize(network(), samples(), rules=[CalibratedQuantRule("fc", "int16")], recipe="int8", wide=False)
     assert [str(w.message) for w in said] == [text]
@@ -146,23 +146,23 @@ def test_verifying_a_float_network_says_that_floats_are_compared(here: Path, cap
 
 def test_remarks_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     q = lowbit.quantize(network(), samples(), guard=False)
-    steps = {f"guard {i}": f"step {i}" for i in (1, 10, 11, 2, 9)}
-    q = replace(q, notes={**q.notes, **steps, "guard": "the end", "rule 3": "nothing"})
+    steps = {f"decided {i}": f"step {i}" for i in (1, 10, 11, 2, 9)}
+    q = replace(q, notes={**q.notes, **steps, "decided": "the end", "rule 3": "nothing"})
     q.save(tmp_path / "q.lowbit")
     for graph in (q, lowbit.load(tmp_path / "q.lowbit")):
         assert [r.split(":")[0] for r in coverage(network(), graph).remarks] == [
-            "rule 3", "guard 1", "guard 2", "guard 9", "guard 10", "guard 11", "guard",
+            "rule 3", "decided 1", "decided 2", "decided 9", "decided 10", "decided 11", "decided", "guard",
         ]  # fmt: skip
 
 
-def test_compare_tells_the_steps_of_the_guard_as_their_number(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_compare_tells_the_steps_of_a_decision_as_their_number(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     q = lowbit.quantize(network(), samples(), guard=False)
-    steps = {"guard 1": "a: 1.0 → 2.0 dB, kept", "guard 2": "b: 2.0 → 1.0 dB, not kept"}
-    replace(q, notes={**q.notes, **steps, "guard": "outputs 1.0 → 2.0 dB", "rule 3": "nothing"}).save(here / "q.lowbit")
+    steps = {"decided 1": "a: 1.0 → 2.0 dB, kept", "decided 2": "b: 2.0 → 1.0 dB, not kept"}
+    replace(q, notes={**q.notes, **steps, "decided": "outputs 1.0 → 2.0 dB", "rule 3": "nothing"}).save(here / "q.lowbit")
     out = said(here, capsys, "compare {0}/net.lowbit {0}/q.lowbit --data {0}/fine.npz -o {0}/r.html")[0]
     assert [line for line in out.splitlines() if line.startswith("note: ")] == [
         "note: rule 3: nothing",
-        "note: guard: outputs 1.0 → 2.0 dB (2 steps, 1 kept: -o report.html has them)",
+        "note: decided: outputs 1.0 → 2.0 dB (2 steps, 1 kept: -o report.html has them)",
     ]
     assert "b: 2.0 → 1.0 dB, not kept" in (here / "r.html").read_text()
 

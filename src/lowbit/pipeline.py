@@ -265,7 +265,7 @@ def need_narrow(graph: Graph, recipe: str | None, chosen: Sequence[QuantRule]) -
             what = f"recipe {recipe} gives layers 16 bits, and wide=False (--no-wide) is to give none"
             raise QuantError(what, hint='recipe="int8", or wide=True')
         text = (
-            f"rule {i}: {type(rule).__name__} {rule.pattern!r} gives {rule.dtype}: wide=False (--no-wide) binds the guard, not your rules"
+            f"rule {i}: {type(rule).__name__} {rule.pattern!r} gives {rule.dtype}: wide=False (--no-wide) binds the recipe, not your rules"
         )
         warnings.warn(text, LowbitWarning, stacklevel=3)
 

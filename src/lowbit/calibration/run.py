@@ -140,12 +140,12 @@ def observe(
                 need_finite(graph, sample, made)
         except LowbitError as e:
             if isinstance(e, CalibrationError) and e.where is not None and not e.where.startswith("input "):
-                e.hint = _unscaled(graph, sample) or e.hint
+                e.hint = too_large(graph, sample) or e.hint
             raise e.at(f"batch {index if numbers is None else numbers[index]}") from None
     return CalibrationRecord(observers)
 
 
-def _unscaled(graph: Graph, sample: Sample) -> str | None:
+def too_large(graph: Graph, sample: Sample) -> str | None:
     """What to try where a layer's result is not finite and an input is finite, but so large that it is hardly meant."""
     for v in graph.inputs:
         x = sample[v.name]

@@ -78,8 +78,8 @@ def show(report: Report) -> None:
 
 
 def brief(remarks: tuple[str, ...]) -> list[str]:
-    """Each remark once; the guard's steps, which `lowbit quantize` told one by one, as their number behind its result."""
-    steps = [r for r in remarks if re.match(r"guard \d+: ", r)]
+    """Each remark once; the steps of a decision, which `lowbit quantize -v` told one by one, as their number after its result."""
+    steps = [r for r in remarks if re.match(r"decided \d+: ", r)]
     kept = sum(r.endswith(", kept") for r in steps)
     told = f" ({counted(len(steps), 'step')}, {kept} kept: -o report.html has them)" if steps else ""
-    return [r + told if r.startswith("guard: ") else r for r in dict.fromkeys(remarks) if r not in steps]
+    return [r + told if r.startswith("decided: ") else r for r in dict.fromkeys(remarks) if r not in steps]

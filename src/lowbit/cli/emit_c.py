@@ -124,7 +124,7 @@ def main(args: argparse.Namespace) -> None:
         say(f"flash    {done.weight_bytes:,} bytes of weights; the code was not measured: no compiler for {done.target} is there")
         say(f"stack    not measured{', and not counted by --fits; nor is the code' if args.fits else ''}")
     if done.table_bytes:
-        say(f"tables   {done.table_bytes:,} bytes of the weights, to read 16 bits by; lowbit quantize --no-wide keeps the guard from them")
+        say(f"tables   {done.table_bytes:,} bytes of the weights, to read 16 bits by; lowbit quantize --no-wide does without them")
     share = portable_share(TARGETS[args.target].isas, done.macs, done.ref_macs)
     if share:
         say(f"kernels  {share}")

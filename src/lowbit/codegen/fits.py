@@ -94,4 +94,4 @@ def short_of_flash(p: Project, flash: int, flash_bytes: int | None) -> DoesNotFi
     )
 
 
-WITHOUT_TABLES = "quantize with wide=False (--no-wide), which keeps the guard from them, or a rule that gives these layers 8"
+WITHOUT_TABLES = "quantize with wide=False (--no-wide), which does without them, or a rule that gives these layers 8"

@@ -201,7 +201,7 @@ def readme(p: Project, exact: bool, lacks: str | None, found: Measured | None = 
         + (f" The caller's inputs and outputs take {p.io_bytes:,} more." if p.io_bytes else "")
         + (f" Each stream has a state of {p.state_bytes:,} bytes." if p.kept else ""),
         *measured_lines(p, found),
-        *([f"- Of the weights, {tables_told(wide)}: `lowbit quantize --no-wide` keeps the guard from them."] if wide else []),
+        *([f"- Of the weights, {tables_told(wide)}: `lowbit quantize --no-wide` does without them."] if wide else []),
         "- No allocation, no recursion, no variable-length arrays, nothing of libc but memcpy and memset.", *choices(p), "",
         "| layer | kernel | output | MACs | flash: weights and parameters | RAM: what it reads and writes |", "|---|---|---|---|---|---|",
     ]  # fmt: skip

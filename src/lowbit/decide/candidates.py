@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from lowbit.calibration.run import calibrate
 from lowbit.decide.brackets import Pair
 from lowbit.decide.effort import Effort, mac_counts
@@ -101,13 +103,22 @@ class CandidateMaker:
             small = self.source.parameter_bytes <= SMALL
             self._made = {k: v for k, v in self._made.items() if small and self.best is not None and k == self.best.key}
             quantized = self._plain(candidate)
-            if candidate.biases or candidate.rounding:
+            near = self._near(candidate)
+            if near is not None:
+                quantized = with_weights_of(quantized, near.graph)
+            elif candidate.biases or candidate.rounding:
                 quantized = better_weights(
                     candidate.graph, quantized, self._side_by_side(),
                     rounding=candidate.rounding, clip=candidate.clip, biases=candidate.biases, leave=self.own,
                 )  # fmt: skip
             self._made[key] = Quantized(quantized, candidate.graph)
         return self._made[key]
+
+    def _near(self, candidate: Candidate) -> Quantized | None:
+        """The best candidate, if it differs in widths alone and its weights were rounded with care: they are taken over, not made again."""
+        if self.best is None or not (candidate.biases or candidate.rounding):
+            return None
+        return self._made.get(self.best.key) if replace(self.best, widths=candidate.widths).key == candidate.key else None
 
     def _plain(self, candidate: Candidate) -> Graph:
         with warnings.catch_warnings():  # the widths' rule may leave nothing to the recipe's, and that is as it should be
@@ -128,15 +139,15 @@ class CandidateMaker:
     def float_share(self, candidate: Candidate) -> float:
         return sum(self.macs.get(k, 0) for k in candidate.widths.floats) / self.all_macs
 
-    def units(self, candidate: Candidate, wide: bool = False) -> dict[str, tuple[str, ...]]:
-        """The roundings of a candidate that can be made better one by one (see `sensitivity`); with `wide` those to 16 bits too."""
+    def units(self, candidate: Candidate) -> dict[str, tuple[str, ...]]:
+        """The roundings of a candidate that can be made better one by one (see `sensitivity`)."""
         graph, quantized = candidate.graph, self.make(candidate)
         taps = self.transform(candidate).taps(graph)
         pair = Pair(graph, quantized)
         units: dict[str, tuple[str, ...]] = {}
         chained = {b.real for b in pair.brackets.values() if b.of in pair.brackets}  # a second bracket: 16 bits read as 8
         for real, bracket in pair.brackets.items():
-            if bracket.constant or (bracket.dtype == "int16" and not wide):
+            if bracket.constant:
                 continue
             if real in chained:
                 for user in (u for u in quantized.users.get(real, ()) if u.output.name in graph.producers):
@@ -145,6 +156,18 @@ class CandidateMaker:
                 root = taps.groups[bracket.of][0]
                 units[f"tap {root}"] = (*units.get(f"tap {root}", ()), real)
         for layer in weighted_layers(graph, quantized):
-            if quantized.constants[layer.stored].value.type.dtype.bits <= 8 and layer.node.output.name in graph.producers:
+            if layer.node.output.name in graph.producers:
                 units[f"weights {layer.node.output.name}"] = (layer.weight.output.name,)
         return units
+
+
+def with_weights_of(quantized: Graph, other: Graph) -> Graph:
+    """The Q/DQ graph with the integers of another one wherever both have the same constant on the same grid."""
+    changed = {}
+    for name, c in quantized.constants.items():
+        theirs, grids = other.constants.get(name), [g.constants.get(f"{name}:scale") for g in (quantized, other)]
+        if theirs is None or theirs.value != c.value or grids[0] is None or grids[1] is None:
+            continue
+        if c.data.dtype.kind == "i" and grids[0].data.shape == grids[1].data.shape and np.array_equal(grids[0].data, grids[1].data):
+            changed[name] = theirs
+    return replace(quantized, constants={**quantized.constants, **changed})

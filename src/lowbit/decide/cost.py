@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from lowbit.decide.quality import Quantized
 from lowbit.decide.samples import Sample
+from lowbit.decide.widths import Widths
 from lowbit.ir.graph import Graph
 from lowbit.runtime.beside import LARGE
-from lowbit.runtime.profile import Profile
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
 
@@ -46,40 +47,45 @@ class Stopwatch:
         sessions = Session(integer, threads=1), self.reference
         return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions]))
 
-    def layers(self, integer: Graph | None = None) -> dict[str, float]:
-        """Milliseconds by layer, of an integer graph or of the float network."""
-        session = self.reference if integer is None else Session(integer, threads=1)
-        return by_layer(session.profile(*(self.sample[name] for name in self._order), repeats=REPEATS))
-
-
-def by_layer(profile: Profile) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for row in profile.rows:
-        name = row.layer.split(":")[0]
-        found[name] = found.get(name, 0.0) + row.ms
-    return found
+    def layers(self, made: Quantized | None = None) -> dict[str, float]:
+        """Milliseconds of each node of the float graph, by its first output: in a quantized form, or in the float network."""
+        session = self.reference if made is None else Session(made.integer, threads=1)
+        profile = session.profile(*(self.sample[name] for name in self._order), repeats=REPEATS)
+        names = {} if made is None else {seen.name: value for value, seen in made.seen.items()}
+        found: dict[str, float] = {}
+        for row in profile.rows:
+            node = self.graph.producers.get(names.get(row.value, row.value))
+            if node is not None:
+                found[node.output.name] = found.get(node.output.name, 0.0) + row.ms
+        return found
 
 
 def counted(graph: Graph, macs: Mapping[str, int]) -> LayerCosts:
     """Costs that no clock decides: multiplications by the bits that they read. For whoever asks for accuracy at any time."""
-    work: dict[str, float] = {}
-    for node in graph.nodes:
-        name = node.name or node.output.name
-        work[name] = work.get(name, 0.0) + 1e-6 * macs.get(node.output.name, 0) + 1e-9
+    work = {n.output.name: 1e-6 * macs.get(n.output.name, 0) + 1e-9 for n in graph.nodes}
     times = {bits: {name: bits * w for name, w in work.items()} for bits in (8, 12, 16, 32)}
     return LayerCosts(times[32], times[8], times[16], times[12])
 
 
 @dataclass(frozen=True)
 class LayerCosts:
-    """Milliseconds of each layer, by its name: in float, in int8, with 16-bit inputs, and with inputs quantized by rows."""
+    """Milliseconds of each node, by first output: in float, in int8, with 16-bit inputs, and with inputs quantized by rows."""
 
     real: Mapping[str, float]
     int8: Mapping[str, float]
     int16: Mapping[str, float]
     rows: Mapping[str, float]
 
-    def more(self, layer: str, width: str) -> float:
-        """What a layer takes longer in another width than in int8; it may be less than nothing."""
-        wide = {"float": self.real, "int16": self.int16, "rows": self.rows}[width]
-        return wide.get(layer, 0.0) - self.int8.get(layer, 0.0)
+    def more(self, widths: Widths) -> float:
+        """What the widths take longer than int8; a node that is in several of them counts once."""
+        done: set[str] = set()
+        total = 0.0
+        for nodes, times in (
+            (widths.floats, self.real),
+            (widths.rows, self.rows),
+            (widths.layers | widths.weights | widths.taps, self.int16),
+        ):
+            for key in nodes - done:
+                total += times.get(key, 0.0) - self.int8.get(key, 0.0)
+            done |= nodes
+        return total

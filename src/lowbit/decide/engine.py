@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lowbit.blas import one_thread
@@ -27,7 +27,7 @@ from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
 from lowbit.decide.effort import Effort, mac_counts, with_clamps
 from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
-from lowbit.decide.repairs import Repair, find_repairs, pick, together
+from lowbit.decide.repairs import Repair, enough, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, Split, split
 from lowbit.decide.sensitivity import noise_shares
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
@@ -39,8 +39,10 @@ from lowbit.progress import progress
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 
+ROUNDS = 3  # of looking where the noise comes from, and repairing: after the first, from what the repairs have left
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
+BROKEN = 15.0  # dB of the worst tenth below which errors are too large to fit anything to them
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
 HALF = 0.5  # of the multiplications that must be in linear layers for a network to be taken for one of them
@@ -87,7 +89,8 @@ class _Trial:
     candidate: Candidate
     quality: Quality
     score: float | None = None
-    times: Times | None = field(default=None)
+    times: Times | None = None
+    repairs: tuple[Repair, ...] = ()  # that cost time, in the order in which they were made
 
 
 def decide(
@@ -133,7 +136,7 @@ class _Engine:
 
     def run(self) -> Decision:
         source = self.maker.source
-        everywhere = frozenset(QuantizationTransform(self.maker.rules).taps(source).observed)
+        everywhere = self.everywhere
         given = self.method != "minmax"
         start = Candidate(source, self.method if given else "mse", everywhere if given else frozenset())
         self.maker.best = start
@@ -145,8 +148,14 @@ class _Engine:
         self.by_rows()
         self.mend_layers()
         self.costly_repairs()
+        self.take_back()
         self.float_for_speed()
         return self.decision(plain)
+
+    @cached_property
+    def everywhere(self) -> frozenset[str]:
+        """Every value whose range is learned."""
+        return frozenset(QuantizationTransform(self.maker.rules).taps(self.maker.source).observed)
 
     def decision(self, plain: Quality) -> Decision:
         made = self.maker.made(self.best.candidate)
@@ -158,9 +167,8 @@ class _Engine:
         unmet = []
         if self.least_score is not None and self.best.score is not None and self.best.score < self.least_score:
             unmet.append(f"the score is {self.best.score:.6g}, {self.least_score:.6g} is the least")
-        if self.metric is None and not self.goal.good(self.best.quality):
-            wanted = self.goal.least(self.best.quality)
-            unmet.append(f"the outputs have {self.best.quality.worst_db:.1f} dB on the worst tenth, {wanted:g} are wanted")
+        if self.metric is None and (lacking := self.goal.lacks(self.best.quality)):
+            unmet.append(lacking)
         return Decision(
             made.graph, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.parts.said,
             self.best.score, self.float_score, "; ".join(unmet),
@@ -184,9 +192,13 @@ class _Engine:
 
     @property
     def good(self) -> bool:
-        if self.least_score is not None and self.best.score is not None:
-            return self.best.score >= self.least_score
-        return self.goal.good(self.best.quality)
+        return self.is_good(self.best)
+
+    def is_good(self, trial: _Trial) -> bool:
+        """Whether the score is not below what it may be; without a metric, whether the outputs are as the goal wants them."""
+        if self.least_score is not None and trial.score is not None:
+            return trial.score >= self.least_score
+        return self.goal.good(trial.quality)
 
     @property
     def cap(self) -> float:
@@ -312,16 +324,16 @@ class _Engine:
         if self.goal.slower:
             return counted(self.maker.source, self.maker.macs)
         plain = Candidate(self.maker.source, self.best.candidate.method)
-        int8 = self.stopwatch.layers(self.maker.made(plain).integer)
+        int8 = self.stopwatch.layers(self.maker.made(plain))
         graph, layers = plain.graph, frozenset(n.output.name for n in plain.graph.nodes if multiplies(n)) - self.maker.own
         taps = self.maker.transform(plain).taps(graph)
         every = Widths(taps=frozenset(taps.taps), layers=layers)
         try:
-            int16 = self.stopwatch.layers(self.maker.made(replace(plain, widths=every)).integer)
+            int16 = self.stopwatch.layers(self.maker.made(replace(plain, widths=every)))
         except LowbitError:
             int16 = {name: 2 * ms for name, ms in int8.items()}
         rows = self.dynamic_widths()
-        by_rows = self.stopwatch.layers(self.maker.made(replace(plain, widths=rows)).integer) if rows is not None else {}
+        by_rows = self.stopwatch.layers(self.maker.made(replace(plain, widths=rows))) if rows is not None else {}
         return LayerCosts(self.stopwatch.layers(), int8, int16, by_rows)
 
     @property
@@ -367,11 +379,12 @@ class _Engine:
             shares = {f"layer {k}": 1.0 for k in makers}
             repairs = find_repairs(self.maker, candidate, shares, self.costs, (), self.goal.bits16)
             budget = self.budget(self.cap)
-            chosen = pick(repairs, math.inf, 0.0, budget, self.free_ms)
+            chosen = within(in_order(repairs, self.free_ms), self.costs, budget)
             if not chosen:
                 return
             changed = replace(candidate, widths=candidate.widths | together(chosen))
             trial = self.measure(changed)
+            trial.repairs = (*self.best.repairs, *chosen)
             after = layer_decibels(self.maker.made(changed), sample)
             mended = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
             kept = self.better(trial) or (mended and trial.quality.worst_db >= min(self.best.quality.worst_db, self.goal.enough) - 1)
@@ -402,37 +415,100 @@ class _Engine:
         )
 
     def costly_repairs(self) -> None:
-        """Repairs in the order of noise taken away for each millisecond, until the outputs are good.
+        """As many repairs as the outputs need, those that take away the most noise for each millisecond first.
 
-        A round that does not help is not kept, but the next one is built on it: noises that hid each other have to go together.
+        First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap.
         """
         for target, cap in ((self.goal.least(self.best.quality), self.cap), (self.goal.wanted, min(self.cap, CHEAP))):
-            banned: set[str] = set()
-            for _ in range(self.maker.effort.rounds):
-                if self.best.quality.worst_db >= target and self.good:
+            for _ in range(ROUNDS):
+                before = self.best
+                if before.quality.worst_db >= target and self.good:
                     break
-                chosen = self.next_repairs(banned, target, cap)
-                if not chosen:
+                self.repair(target, cap)
+                if self.best is before:
                     break
-                candidate = replace(self.best.candidate, widths=self.best.candidate.widths | together(chosen))
-                kept = self.attempt(self.said(chosen), self.names(chosen), candidate, cap)
-                banned |= {r.unit for r in chosen} if not kept else set()
+        for what, where, tried in (*self.clipping(self.everywhere)(), *self.biases()):
+            if self.best.candidate.widths != Widths() and self.best.quality.worst_db < self.goal.wanted:
+                self.attempt(what, where, replace(tried, widths=self.best.candidate.widths))
 
-    def next_repairs(self, banned: set[str], target: float, cap: float) -> list[Repair]:
-        """The cheapest repairs that should bring the worst tenth to the target, within a share of the float network's time."""
-        shares = self.shares()
+    def repair(self, target: float, cap: float) -> None:
+        """Finds by doubling and halving how many repairs reach the target within a share of the float network's time."""
+        start, shares, before = self.unfitted(self.best), self.shares(), self.best.repairs
         every = sum(shares.values())
-        if every <= 0:
-            return []
-        repairs = find_repairs(self.maker, self.best.candidate, shares, self.costs, banned, self.goal.bits16 and not self.few_bits)
+        repairs = find_repairs(self.maker, start, shares, self.costs, (), self.goal.bits16 and not self.few_bits)
+        ordered = within(in_order(repairs, self.free_ms), self.costs, self.budget(cap))
+        if not ordered:
+            return
         now = 10 ** (-self.best.quality.worst_db / 10)  # the shares are of other samples: only their proportions count
-        allowed = every * min(SAFETY * 10 ** (-target / 10) / max(now, 1e-30), 0.9)
-        return pick(repairs, every, allowed, self.budget(cap), self.free_ms)
+        count = enough(ordered, every, every * SAFETY * min(1.0, 10 ** (-target / 10) / now))
+        low, high = 0, len(ordered) + 1  # so many do not do; so many do, or take too long
+        for _ in range(self.maker.effort.rounds):
+            chosen = ordered[:count]
+            candidate = replace(start, widths=start.widths | together(chosen))
+            reached, slow = self.try_repairs(chosen, candidate, target, cap, before)
+            low, high = (low, count) if reached or slow else (count, high)
+            if high - low <= 1:
+                return
+            doubled = 2 * count if high > len(ordered) else high
+            count = max(low + 1, min((low + high) // 2, doubled, len(ordered)))
+
+    def take_back(self) -> None:
+        """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left."""
+        if self.goal.slower or not self.good:
+            return
+        queue = [sorted((r for r in self.best.repairs if r.ms > self.free_ms), key=lambda r: (-r.ms, r.unit))]
+        for _ in range(self.maker.effort.rounds):
+            group = queue.pop(0) if queue else []
+            if not group:
+                return
+            rest = tuple(r for r in self.best.repairs if r not in group)
+            gone = together(self.best.repairs)
+            others = Widths(*(a - b for a, b in zip(self.best.candidate.widths.sets, gone.sets, strict=True)))
+            trial = self.measure(replace(self.best.candidate, widths=others | together(rest)))
+            trial.repairs = rest
+            before = self.best.quality
+            holds = self.is_good(trial) and trial.quality.worst_db >= min(before.worst_db, self.goal.wanted) - LUCK
+            ratio = self.times(trial).ratio
+            kept = holds and ratio < self.times(self.best).ratio
+            what = f"taken back: {self.said(group)}"
+            self.tell(Step(what, self.names(group), before.worst_db, trial.quality.worst_db, kept, ratio, trial.score))
+            if kept:
+                self.best, self.maker.best = trial, trial.candidate
+            elif len(group) > 1:
+                queue[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
+
+    def unfitted(self, trial: _Trial) -> Candidate:
+        """The candidate; where it is broken, without what was fitted to its errors: they go away with the repairs."""
+        broken = trial.quality.worst_db < BROKEN and not self.few_bits
+        plain = frozenset[str]() if self.method == "minmax" else trial.candidate.clipped
+        return replace(trial.candidate, biases=False, rounding=False, clipped=plain) if broken else trial.candidate
+
+    def try_repairs(
+        self, chosen: Sequence[Repair], candidate: Candidate, target: float, cap: float, kept_before: Sequence[Repair]
+    ) -> tuple[bool, bool]:
+        """Whether the target is reached, and whether the network takes too long; the candidate is kept if it is better, or as good with
+        fewer repairs."""
+        before = self.best
+        try:
+            tried = self.measure(candidate)
+        except LowbitError as e:
+            self.tell(Step(f"{self.said(chosen)}: {e.message}", self.names(chosen), before.quality.worst_db, -math.inf, False))
+            return False, False
+        tried.repairs = (*kept_before, *chosen)
+        reached = tried.quality.worst_db >= target and self.is_good(tried)
+        ratio = None if math.isinf(cap) else self.times(tried).ratio
+        slow = ratio is not None and ratio > max(cap, self.times(before).ratio)
+        fewer = reached and candidate.widths != before.candidate.widths and not candidate.widths - before.candidate.widths
+        kept = not slow and (self.better(tried) or fewer)
+        self.tell(Step(self.said(chosen), self.names(chosen), before.quality.worst_db, tried.quality.worst_db, kept, ratio, tried.score))
+        if kept:
+            self.best, self.maker.best = tried, candidate
+        return reached, slow
 
     def budget(self, cap: float) -> float:
         """Milliseconds until the network takes a share of the float one's time."""
         times = self.times(self.best)
-        return math.inf if math.isinf(cap) else max(0.0, cap * times.reference - times.made)
+        return math.inf if math.isinf(cap) else max(FREE, cap - times.ratio) * times.reference
 
     def said(self, chosen: Sequence[Repair]) -> str:
         kinds: dict[str, int] = {}
@@ -455,7 +531,7 @@ class _Engine:
         candidate = self.best.candidate
         graph = candidate.graph
         slower = sorted(
-            (self.costs.more(n.name or n.output.name, "float"), n.output.name)
+            (self.costs.more(Widths(floats=frozenset({n.output.name}))), n.output.name)
             for n in graph.nodes
             if n.output.name not in candidate.widths.floats | self.maker.own
         )

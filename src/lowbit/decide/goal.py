@@ -47,9 +47,17 @@ class Goal:
         return Goal(bits16=bits16)
 
     def good(self, quality: Quality) -> bool:
-        """Whether the outputs need no repair that costs time. One answer in a few may be another: a tie says nothing."""
+        """Whether the outputs need no repair that costs time."""
+        return not self.lacks(quality)
+
+    def lacks(self, quality: Quality) -> str:
+        """What the outputs lack; "" where they are good. One answer in a few may be another, and with little noise those are ties."""
+        if quality.worst_db < self.least(quality):
+            return f"the outputs have {quality.worst_db:.1f} dB on the worst tenth, {self.least(quality):g} are wanted"
         others = quality.answers - quality.same
-        return quality.worst_db >= self.least(quality) and others <= max(1, self.other * quality.answers)
+        if quality.worst_db < self.wanted and others > max(1, self.other * quality.answers):
+            return f"{others:,} of {quality.answers:,} answers are other ones than the float network's"
+        return ""
 
     def least(self, quality: Quality) -> float:
         """The dB of the worst tenth below which repairs may cost time."""

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from lowbit.calibration.run import need_finite
+from lowbit.calibration.run import need_finite, too_large
 from lowbit.decide.points import QUIET, Point, answers_of, find_points, noise_of_rows, rows_of
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
@@ -134,6 +134,7 @@ class Ruler:
             try:
                 need_finite(replay.graph, sample, made)
             except LowbitError as e:
+                e.hint = too_large(graph, sample) or e.hint
                 raise e.at(f"batch {number}") from None
             values = {p.output: np.array(replay.real_order(p.value)) for p in self.points}
             self._truths.append(_Truth(sample, _rows(graph, sample), values))

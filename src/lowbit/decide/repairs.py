@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lowbit.decide.candidates import Candidate, CandidateMaker
@@ -12,6 +12,8 @@ from lowbit.decide.effort import island, with_clamps
 from lowbit.decide.widths import RECURRENT, Widths, by_rows, inputs_of, multiplies
 from lowbit.ir.graph import Graph, Node
 from lowbit.quantization.taps import Taps
+
+ORDER = ("float", "by rows", "16 bits", "16-bit inputs", "8-bit weights", "16-bit weights")  # of repairs that cost the same
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ def find_repairs(
         kind, name = unit.split(" ", 1)
         if noise <= 0 or unit in skip or name in maker.own:
             continue
+        wider = bits16 and name not in candidate.widths.taps | candidate.widths.layers | candidate.widths.weights
         if kind == "tap":
             group = taps.groups.get(name, (name,))
             readers = {u.output.name: u for m in group for u in graph.users.get(m, ()) if u.output.name not in group}
@@ -47,24 +50,24 @@ def find_repairs(
             if dynamic and all(k in dynamic or not multiplies(u) for k, u in readers.items()):
                 rest = frozenset(readers) - dynamic
                 widths = Widths(rows=dynamic, floats=rest and with_clamps(graph, island(graph, rest)) - maker.own)
-                ms = _more(graph, dynamic, "rows", costs) + _more(graph, widths.floats, "float", costs)
+                ms = costs.more(widths)
                 found.append(Repair(unit, "by rows", noise, ms, widths))
-            if bits16:
+            if wider and not set(group) & candidate.widths.taps:
                 found += _wide_tap(maker, graph, taps, unit, noise, name, readers, makers, costs)
         elif kind == "layer":
             layers = frozenset({name})
-            if bits16:
+            if wider:
                 wide = Widths(taps=inputs_of(graph, taps, layers), layers=layers)
-                found.append(Repair(unit, "16-bit inputs", noise, _more(graph, layers, "int16", costs), wide))
+                found.append(Repair(unit, "16-bit inputs", noise, costs.more(wide), wide))
             found += _floats(maker, candidate, unit, noise, layers, costs)
         elif few_bits:
             layers = frozenset({name})
-            found.append(Repair(unit, "8-bit weights", noise, _more(graph, layers, "int16", costs) / 4, Widths(eights=layers)))
+            found.append(Repair(unit, "8-bit weights", noise, 0.0, Widths(eights=layers)))
         else:
             found += _floats(maker, candidate, unit, noise, frozenset({name}), costs)
-            if bits16:
+            if bits16 and name not in candidate.widths.weights:
                 layers = frozenset({name})
-                found.append(Repair(unit, "16-bit weights", noise, 2 * _more(graph, layers, "int16", costs), Widths(weights=layers)))
+                found.append(Repair(unit, "16-bit weights", noise, 2 * costs.more(Widths(weights=layers)), Widths(weights=layers)))
     return found
 
 
@@ -80,8 +83,8 @@ def _wide_tap(
     elif others and layers:
         layers = frozenset()  # the layers go on reading 8 bits
     wide = Widths(taps=frozenset({name}) | inputs_of(graph, taps, layers), layers=layers)
-    touched = layers | others | frozenset(p.output.name for p in makers if not multiplies(p))
-    return [Repair(unit, "16 bits", noise, _more(graph, touched, "int16", costs), wide)]
+    touched = Widths(layers=layers | others | frozenset(p.output.name for p in makers if not multiplies(p)))
+    return [Repair(unit, "16 bits", noise, costs.more(touched), wide)]
 
 
 def _floats(maker: CandidateMaker, candidate: Candidate, unit: str, noise: float, nodes: frozenset[str], costs: LayerCosts) -> list[Repair]:
@@ -91,36 +94,43 @@ def _floats(maker: CandidateMaker, candidate: Candidate, unit: str, noise: float
         nodes = island(graph, nodes)
     nodes = with_clamps(graph, nodes)
     nodes -= candidate.widths.floats | maker.own
-    return [Repair(unit, "float", noise, _more(graph, nodes, "float", costs), Widths(floats=nodes))] if nodes else []
+    return [Repair(unit, "float", noise, costs.more(Widths(floats=nodes)), Widths(floats=nodes))] if nodes else []
 
 
-def _more(graph: Graph, nodes: Iterable[str], width: str, costs: LayerCosts) -> float:
-    layers = dict.fromkeys(graph.producers[k].name or k for k in nodes if k in graph.producers)
-    return sum(costs.more(layer, width) for layer in layers)
+def in_order(repairs: Iterable[Repair], free: float) -> list[Repair]:
+    """The cheapest repair of each unit, those that take away the most noise for each millisecond first.
 
-
-def pick(repairs: Iterable[Repair], noise: float, allowed: float, budget: float, free: float) -> list[Repair]:
-    """Repairs by noise taken away for each millisecond, until the rest of the noise is allowed or the budget is spent.
-
-    One repair for each unit. What costs less than `free` milliseconds counts as that, and times are taken in steps of a factor of two:
-    a clock that runs a little otherwise does not change the choice.
+    What costs less than `free` milliseconds counts as that, and times are taken in steps of a factor of two: a clock that runs a little
+    otherwise does not change the order.
     """
 
-    def price(r: Repair) -> float:
-        return r.noise / 2.0 ** round(math.log2(max(r.ms, free)))
+    def ms(r: Repair) -> float:
+        return 2.0 ** round(math.log2(max(r.ms, free, 1e-12)))
 
+    cheapest: dict[str, Repair] = {}
+    for r in sorted(repairs, key=lambda r: (ms(r), ORDER.index(r.what))):
+        cheapest.setdefault(r.unit, r)
+    return sorted(cheapest.values(), key=lambda r: (-r.noise / ms(r), r.unit))
+
+
+def within(ordered: Iterable[Repair], costs: LayerCosts, budget: float) -> list[Repair]:
+    """The repairs that together cost no more than a budget, in their order; one that is too dear is left out."""
     chosen: list[Repair] = []
-    done: set[str] = set()
-    for r in sorted(repairs, key=lambda r: (-price(r), r.unit, r.what)):
-        if noise <= allowed:
-            break
-        if r.unit in done or (r.ms > budget and r.ms > free):
-            continue
-        done.add(r.unit)
-        chosen.append(r)
-        noise -= r.noise
-        budget -= max(r.ms, 0.0)
+    widths = Widths()
+    for r in ordered:
+        if costs.more(widths | r.widths) <= budget:
+            chosen.append(r)
+            widths |= r.widths
     return chosen
+
+
+def enough(ordered: Sequence[Repair], noise: float, allowed: float) -> int:
+    """How many of the repairs leave no more noise than is allowed, if noises add up; at least one."""
+    for count, r in enumerate(ordered, 1):
+        noise -= r.noise
+        if noise <= allowed:
+            return count
+    return max(1, len(ordered))
 
 
 def together(chosen: Iterable[Repair]) -> Widths:

@@ -64,7 +64,7 @@ def _tap(replay: Replay, pair: Pair, real: str, points: Sequence[Point], truth: 
         return 0.0
     memory = replay.memory(of)
     before = memory.copy()
-    np.copyto(memory, _rounded(pair, real, before, of in replay.last))
+    np.copyto(memory, _rounded(pair, real, before, of in replay.last).reshape(-1))
     return _noise(replay, of, memory, before, points, truth)
 
 
@@ -89,7 +89,7 @@ def _layer(
     before = memory.copy()
     if node.output.name in replay.last:
         made = made.transpose(to_last(made.ndim))
-    np.copyto(memory, made.reshape(memory.shape))
+    np.copyto(memory, made.reshape(-1))
     return _noise(replay, node.output.name, memory, before, points, truth)
 
 

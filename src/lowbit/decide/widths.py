@@ -35,12 +35,13 @@ class Widths:
 
     def __sub__(self, other: Widths) -> frozenset[str]:
         """The names of what is wider here than there."""
-        return frozenset().union(*(a - b for a, b in zip(self._sets(), other._sets(), strict=True)))
+        return frozenset().union(*(a - b for a, b in zip(self.sets, other.sets, strict=True)))
 
     def __or__(self, other: Widths) -> Widths:
-        return Widths(*(a | b for a, b in zip(self._sets(), other._sets(), strict=True)))
+        return Widths(*(a | b for a, b in zip(self.sets, other.sets, strict=True)))
 
-    def _sets(self) -> tuple[frozenset[str], ...]:
+    @property
+    def sets(self) -> tuple[frozenset[str], ...]:
         return self.taps, self.layers, self.weights, self.floats, self.eights, self.rows
 
 

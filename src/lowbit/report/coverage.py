@@ -173,7 +173,7 @@ def wide_tables(integer: Graph) -> tuple[str, ...]:
     named = [n.name or n.output.name for n, _ in found.values()]
     shown = ", ".join(named[:TOLD]) + (f" and {len(named) - TOLD} more" if len(named) > TOLD else "")
     bytes_told = f"{total:,} bytes beside the weights"
-    return (f"tables: {shown} read 16 bits by tables, {bytes_told}; wide=False (--no-wide) keeps the guard from them",)
+    return (f"tables: {shown} read 16 bits by tables, {bytes_told}; wide=False (--no-wide) does without them",)
 
 
 def stored_twice(graph: Graph, quantized: Graph) -> tuple[str, ...]:
@@ -206,7 +206,7 @@ def reading(quantized: Graph, stored: Value) -> list[Node]:
 
 
 def in_order(name: str) -> tuple[bool, str, float]:
-    """The key of a remark: rules first, "guard 2" before "guard 10", and "guard", the result, behind all its steps."""
+    """The key of a remark: rules first, "decided 2" before "decided 10", and "decided", the result, after all its steps."""
     what, _, number = name.rpartition(" ")
     return (what != "rule", what, int(number)) if number.isdecimal() else (True, name, float("inf"))
 

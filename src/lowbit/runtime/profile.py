@@ -28,6 +28,7 @@ class Row:
     macs: int = 0
     bound: int | None = None
     peak: float | None = None
+    value: str = ""  # the first output of the node that the call is for, as the session's graph names it
 
     @property
     def share(self) -> float | None:
@@ -82,7 +83,8 @@ def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profil
             part.run(env)
             ms = (perf_counter_ns() - start) / 1e6
             ops = ", ".join(dict.fromkeys(n.op for n in part.graph.nodes))
-            rows.append(Row(part.graph.nodes[0].name or part.graph.nodes[0].output.name, ops, "interpreter", ms))
+            first = part.graph.nodes[0]
+            rows.append(Row(first.name or first.output.name, ops, "interpreter", ms, value=part.graph.nodes[-1].output.name))
     return Profile(tuple(rows))
 
 
@@ -90,4 +92,5 @@ def row(step: Step, ms: float, threads: int, slices: int = 1) -> Row:
     """A step and its time, of all slices of a batch."""
     kind = "float" if "f32" in step.contract.split("_")[1:2] else "integer"
     most = peak(kind, step.isa) * threads if step.macs else None
-    return Row(step.layer, step.op, step.kernel, ms, step.macs * slices, step.bound, most)
+    value = step.outputs[0].name if step.outputs else ""
+    return Row(step.layer, step.op, step.kernel, ms, step.macs * slices, step.bound, most, value)

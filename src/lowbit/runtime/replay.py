@@ -96,12 +96,17 @@ class Replay:
         return x.transpose(to_first(x.ndim)) if name in self.last else x
 
     def memory(self, name: str) -> Array:
-        """The array that holds the elements of a value, in the order in which they are stored: what is written there is read by all."""
+        """The elements of a value in the order in which they are stored, as a flat view: what is written there is read by all."""
+        size, offset = int(self.types[name].type.size), 0
         while name in self.views:
-            before = self.views[name].inputs[0]
+            node = self.views[name]
+            before = node.inputs[0]
             assert before is not None
+            offset += view_offset(node) or 0
             name = before.name
-        return self.values[name]
+        flat = self.values[name].reshape(-1)
+        start = offset // flat.itemsize
+        return flat[start : start + size]
 
     # -- running -----------------------------------------------------------------------------------------------------------
 
