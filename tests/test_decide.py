@@ -275,7 +275,7 @@ def test_a_float_layer_takes_the_clamp_after_it_along() -> None:
     graph = b.finish({"y": conv(b, y, rng(2).standard_normal((4, 4, 1, 1)), np.zeros(4), "d")})
     maker = CandidateMaker(graph, split(samples(graph)).fit, RULES[0], None)
     costs = LayerCosts({"c": 1.0, "d": 1.0}, {"c": 0.5, "d": 0.5}, {}, {})
-    (float_,) = [r for r in find_repairs(maker, Candidate(graph, "mse"), {"weights c": 1.0}, costs, (), False) if r.what == "float"]
+    (float_,) = [r for r in find_repairs(maker, Candidate(graph, "mse"), {"weights c": 1.0}, costs, False) if r.what == "float"]
     assert float_.widths.floats == {"c", "r"}
 
 

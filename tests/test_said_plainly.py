@@ -163,6 +163,7 @@ def test_compare_tells_the_steps_of_a_decision_as_their_number(here: Path, capsy
     assert [line for line in out.splitlines() if line.startswith("note: ")] == [
         "note: rule 3: nothing",
         "note: decided: outputs 1.0 → 2.0 dB (2 steps, 1 kept: -o report.html has them)",
+        "note: guard: off (guard=False): what the layers lose was not measured; lowbit compare tells",
     ]
     assert "b: 2.0 → 1.0 dB, not kept" in (here / "r.html").read_text()
 

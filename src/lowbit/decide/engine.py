@@ -42,7 +42,7 @@ from lowbit.quantization.transform import QuantizationTransform
 ROUNDS = 3  # of looking where the noise comes from, and repairing: after the first, from what the repairs have left
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
-BROKEN = 15.0  # dB of the worst tenth below which errors are too large to fit anything to them
+BROKEN = 15.0  # dB of typical rows below which errors are too large to fit anything to them
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
 HALF = 0.5  # of the multiplications that must be in linear layers for a network to be taken for one of them
@@ -377,7 +377,7 @@ class _Engine:
             tried |= broken
             makers = frozenset(self.maker_of(graph, k) for k in broken)
             shares = {f"layer {k}": 1.0 for k in makers}
-            repairs = find_repairs(self.maker, candidate, shares, self.costs, (), self.goal.bits16)
+            repairs = find_repairs(self.maker, candidate, shares, self.costs, self.goal.bits16)
             budget = self.budget(self.cap)
             chosen = within(in_order(repairs, self.free_ms), self.costs, budget)
             if not chosen:
@@ -435,7 +435,8 @@ class _Engine:
         """Finds by doubling and halving how many repairs reach the target within a share of the float network's time."""
         start, shares, before = self.unfitted(self.best), self.shares(), self.best.repairs
         every = sum(shares.values())
-        repairs = find_repairs(self.maker, start, shares, self.costs, (), self.goal.bits16 and not self.few_bits)
+        bits16 = self.goal.bits16 and not self.few_bits
+        repairs = find_repairs(self.maker, start, shares, self.costs, bits16, bits16 and self.goal.slower)
         ordered = within(in_order(repairs, self.free_ms), self.costs, self.budget(cap))
         if not ordered:
             return
@@ -479,7 +480,7 @@ class _Engine:
 
     def unfitted(self, trial: _Trial) -> Candidate:
         """The candidate; where it is broken, without what was fitted to its errors: they go away with the repairs."""
-        broken = trial.quality.worst_db < BROKEN and not self.few_bits
+        broken = trial.quality.typical_db < BROKEN and not self.few_bits
         plain = frozenset[str]() if self.method == "minmax" else trial.candidate.clipped
         return replace(trial.candidate, biases=False, rounding=False, clipped=plain) if broken else trial.candidate
 

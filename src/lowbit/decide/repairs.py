@@ -28,17 +28,19 @@ class Repair:
 
 
 def find_repairs(
-    maker: CandidateMaker, candidate: Candidate, shares: Mapping[str, float], costs: LayerCosts, banned: Iterable[str], bits16: bool
+    maker: CandidateMaker, candidate: Candidate, shares: Mapping[str, float], costs: LayerCosts, bits16: bool, bits16_weights: bool = False
 ) -> list[Repair]:
-    """Every repair of every unit that makes noise. Those of layers that the user's rules decide are none."""
+    """Every repair of every unit that makes noise. Those of layers that the user's rules decide are none.
+
+    16-bit weights take 64-bit sums, which are slower than floats: they are for whoever does not mind.
+    """
     graph = candidate.graph
     taps = maker.transform(candidate).taps(graph)
     few_bits = maker.recipe.weights in ("int4", "binary")
     found: list[Repair] = []
-    skip = set(banned)
     for unit, noise in shares.items():
         kind, name = unit.split(" ", 1)
-        if noise <= 0 or unit in skip or name in maker.own:
+        if noise <= 0 or name in maker.own:
             continue
         wider = bits16 and name not in candidate.widths.taps | candidate.widths.layers | candidate.widths.weights
         if kind == "tap":
@@ -65,7 +67,7 @@ def find_repairs(
             found.append(Repair(unit, "8-bit weights", noise, 0.0, Widths(eights=layers)))
         else:
             found += _floats(maker, candidate, unit, noise, frozenset({name}), costs)
-            if bits16 and name not in candidate.widths.weights:
+            if bits16_weights and name not in candidate.widths.weights:
                 layers = frozenset({name})
                 found.append(Repair(unit, "16-bit weights", noise, 2 * costs.more(Widths(weights=layers)), Widths(weights=layers)))
     return found
