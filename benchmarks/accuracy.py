@@ -31,13 +31,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from accuracy_cases import CASES, Case
 from accuracy_ort import finite, outputs, quantized
-from lowbit.decide.costs import mac_counts
 
+from lowbit.decide.effort import mac_counts
 from lowbit.ir.graph import Graph
 from lowbit.ir.text import print_graph
 from lowbit.lower import lower
 from lowbit.metrics import sqnr_db
-from lowbit.pipeline import compile, guarded
+from lowbit.pipeline import compile, decided
 from zoo.fetch import cache
 
 Results = list[list[NDArray[Any]]]
@@ -114,7 +114,7 @@ def kept(kind: str, case: Callable[[], Case], name: str, by: str, fresh: bool, c
 
 def ours(case: Case, recipe: str) -> dict[str, Any]:
     start = time.perf_counter()
-    found = guarded(case.graph, case.calibration, recipe=recipe)
+    found = decided(case.graph, case.calibration, recipe=recipe)
     seconds = time.perf_counter() - start
     plain, session = compile(case.graph), compile(found.graph)
     reference = [list(plain.run(s).values()) for s in case.test]
@@ -123,8 +123,8 @@ def ours(case: Case, recipe: str) -> dict[str, Any]:
         **scores(case, reference, got),
         "integer_macs": integer_macs(case, found.graph),
         "wide_macs": wide_macs(case, found.graph),
-        "plain": found.plain,
-        "held_back": found.reached,
+        "plain": found.plain.db,
+        "held_back": found.quality.db,
         "steps": [str(s) for s in found.steps],
         "seconds": seconds,
     }

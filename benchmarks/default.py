@@ -39,6 +39,7 @@ from default_scores import Noise, Outputs, Results, said_decibels
 from numpy.typing import NDArray
 
 import lowbit
+from lowbit.decide.quality import Ruler
 from lowbit.files import cache_folder, write_whole
 from lowbit.ir.graph import Graph
 from lowbit.runtime.timing import in_turns, pinned
@@ -130,6 +131,8 @@ def measured(case: Case, recipe: str, guard: bool, rounds: int) -> Row:
         onnxruntime = of_onnxruntime(file)
         real = [onnxruntime(sample) for sample in case.test]
         rows = {"lowbit fp32": scored(case, real, of_session(floats)), "lowbit": scored(case, real, of_session(made))}
+        quality = Ruler(case.graph, case.test).measure(small)  # as quantize measures, before a final softmax or sigmoid
+        rows["lowbit"] |= {"db": min(quality.db, 200.0), "db_worst_tenth": min(quality.worst_db, 200.0)}
         rows["lowbit fp32"]["bytes"], rows["lowbit"]["bytes"] = (file_bytes(g, Path(work)) for g in (case.graph, small))
         rows["ort fp32"] = {**scored(case, real, onnxruntime), "bytes": len(case.onnx)}
         if recipe == "int8":

@@ -228,5 +228,5 @@ def decibels(signal: float, noise: float) -> float:
 
 def said_decibels(notes: Mapping[str, str]) -> float | None:
     """The decibels of the outputs that `quantize` reports; None where it has not measured them."""
-    found = re.search(r"→ (-?[\d.]+|inf) dB", notes.get("guard", ""))
+    found = re.search(r"(-?[\d.]+|inf) dB, worst tenth", notes.get("decided", ""))
     return None if found is None else min(float(found.group(1)), MOST)

@@ -161,8 +161,8 @@ def test_the_file_is_tried_against_integers_and_shares_its_table(tmp_path: Path)
     assert report.checked and report.agreement is not None and report.agreement.max_error == 0
     model = onnx.load(tmp_path / "m.onnx")
     assert [t.dims[0] for t in model.graph.initializer if list(t.dims) == [1 << 16]] == [1 << 16]
-    with pytest.raises(UnsupportedOp, match="Scan"):
-        lowbit.load(tmp_path / "m.onnx")
+    again = lowbit.load(tmp_path / "m.onnx")  # its Scan is written out: a layer no more, but what it computes
+    assert not any(n.op == "gru" for n in again.nodes)
 
 
 def test_a_layer_of_other_bytes_is_not_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

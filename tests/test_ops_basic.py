@@ -68,6 +68,7 @@ REDUCE = {"axes": (1,), "keepdims": True}
 Case = tuple[str, list[Array], dict[str, Any]]
 CASES: list[Case] = [
     *[(op, [f32(N, 3)], {}) for op in words("identity neg abs sign relu exp expm1 log log1p sqrt reciprocal sin cos tan asin acos atan")],
+    ("swish", [f32(N, 3)], {"alpha": 1.702}),
     *[(op, [f32(N, 3)], {}) for op in words("sinh cosh tanh asinh acosh atanh erf sigmoid softplus softsign silu mish hardswish relu6")],
     *[(op, [f32(N, 3)], {}) for op in words("floor ceil round isnan isinf gelu")],
     ("logical_not", [BOOL], {}),

@@ -136,6 +136,12 @@ class CandidateMaker:
         """The share of the multiplications that read 16 bits."""
         return sum(self.macs.get(k, 0) for k in candidate.widths.layers | candidate.widths.weights) / self.all_macs
 
+    def weight_share(self, layer: str) -> float:
+        """The share of the network's constants that a layer reads."""
+        node = self.source.producers[layer]
+        read = sum(v.type.nbytes for v in node.inputs if v is not None and v.name in self.source.constants)
+        return read / max(1, self.source.parameter_bytes)
+
     def float_share(self, candidate: Candidate) -> float:
         return sum(self.macs.get(k, 0) for k in candidate.widths.floats) / self.all_macs
 

@@ -76,6 +76,11 @@ class LayerCosts:
     int16: Mapping[str, float]
     rows: Mapping[str, float]
 
+    @property
+    def whole(self) -> float:
+        """Milliseconds of the float network."""
+        return sum(self.real.values())
+
     def more(self, widths: Widths) -> float:
         """What the widths take longer than int8; a node that is in several of them counts once."""
         done: set[str] = set()

@@ -42,6 +42,7 @@ from lowbit.quantization.transform import QuantizationTransform
 ROUNDS = 3  # of looking where the noise comes from, and repairing: after the first, from what the repairs have left
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
+EIGHTS = 0.2  # of the weights that may have 8 bits, or be float, where the recipe gives fewer
 BROKEN = 15.0  # dB of typical rows below which errors are too large to fit anything to them
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
@@ -123,11 +124,12 @@ class _Engine:
         self, maker: CandidateMaker, parts: Split, goal: Goal, method: str, metric: Metric | None, max_drop: float,
         on_step: Callable[[Step], None] | None,
     ) -> None:  # fmt: skip
+        self.few_bits = maker.recipe.weights in ("int4", "binary")
+        goal = goal.of_few_bits() if self.few_bits else goal
         self.maker, self.parts, self.goal, self.method, self.metric, self.on_step = maker, parts, goal, method, metric, on_step
         make_observer(method)  # an error where there is none, before the long part
         self.steps: list[Step] = []
         self._shares: tuple[object, dict[str, float]] = None, {}
-        self.few_bits = maker.recipe.weights in ("int4", "binary")
         self.ruler = Ruler(maker.source, list(parts.decide), parts.decide.numbers)
         self.float_score = None if metric is None else metric(maker.source)
         self.least_score = None if self.float_score is None else self.float_score - max_drop
@@ -339,7 +341,7 @@ class _Engine:
     @property
     def free_ms(self) -> float:
         """Milliseconds below which a repair costs nothing."""
-        return FREE * (sum(self.costs.real.values()) if self.goal.slower else self.times(self.best).reference)
+        return FREE * (self.costs.whole if self.goal.slower else self.times(self.best).reference)
 
     def dynamic_widths(self) -> Widths | None:
         """Every linear layer by rows and everything else float; None where the network has no such layer."""
@@ -419,7 +421,8 @@ class _Engine:
 
         First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap.
         """
-        for target, cap in ((self.goal.least(self.best.quality), self.cap), (self.goal.wanted, min(self.cap, CHEAP))):
+        goals = [(self.goal.least(self.best.quality), self.cap), (self.goal.wanted, min(self.cap, CHEAP))]
+        for target, cap in goals[:1] if self.few_bits else goals:
             for _ in range(ROUNDS):
                 before = self.best
                 if before.quality.worst_db >= target and self.good:
@@ -438,6 +441,8 @@ class _Engine:
         bits16 = self.goal.bits16 and not self.few_bits
         repairs = find_repairs(self.maker, start, shares, self.costs, bits16, bits16 and self.goal.slower)
         ordered = within(in_order(repairs, self.free_ms), self.costs, self.budget(cap))
+        if self.few_bits:
+            ordered = self.small(ordered)
         if not ordered:
             return
         now = 10 ** (-self.best.quality.worst_db / 10)  # the shares are of other samples: only their proportions count
@@ -452,6 +457,15 @@ class _Engine:
                 return
             doubled = 2 * count if high > len(ordered) else high
             count = max(low + 1, min((low + high) // 2, doubled, len(ordered)))
+
+    def small(self, ordered: Sequence[Repair]) -> list[Repair]:
+        """The repairs with which a network of few bits stays one: at most EIGHTS of its weights have more."""
+        chosen, share = [], 0.0
+        for r in ordered:
+            share += sum(self.maker.weight_share(k) for k in r.widths.eights | r.widths.floats)
+            if share <= EIGHTS:
+                chosen.append(r)
+        return chosen
 
     def take_back(self) -> None:
         """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from lowbit.arguments import is_real, shown
@@ -12,6 +12,7 @@ from lowbit.errors import InputError
 
 Prefer = Literal["balanced", "speed", "accuracy", "size"]
 LAYER = 10.0  # dB that every layer must have: one below it is broken, whatever the outputs show on a few samples
+FEWER = 7.0  # dB that are not asked of weights of few bits
 CHEAP = 0.5  # of the float network's time
 FASTER = 0.9  # of the float network's time: the most that a balanced network takes, where the plain rules take less
 
@@ -45,6 +46,10 @@ class Goal:
         if prefer in ("speed", "size"):
             return Goal(20.0, 17.0, 20.0, 30.0, 0.01, False, bits16)
         return Goal(bits16=bits16)
+
+    def of_few_bits(self) -> Goal:
+        """What can be asked of weights of four bits and fewer: whoever takes them knows that they are coarser."""
+        return replace(self, worst=self.worst - FEWER, answers=self.answers - FEWER, wanted=self.wanted - FEWER, other=4 * self.other)
 
     def good(self, quality: Quality) -> bool:
         """Whether the outputs need no repair that costs time."""

@@ -214,16 +214,19 @@ def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, floa
     names = [n for n, v in graph.values.items() if n in graph.producers and n in seen and v.type.dtype.is_float]
     total: dict[str, tuple[float, float]] = {}
     for sample in samples:
-        mine = Replay(bound_to(lowered, sample), {seen[n].name for n in names})
-        mine.run(sample)
-        real = Replay(bound_to(graph, sample), names)
-        real.run(sample)
-        for name in names:
-            if not (real.has(name) and mine.has(seen[name].name)):
+        replay = Replay(bound_to(graph, sample), names)
+        replay.run(sample)
+        real = {name: np.array(replay.real_order(name)) for name in names if replay.has(name)}
+        del replay  # before there is another one: it holds all weights packed
+        replay = Replay(bound_to(lowered, sample), {seen[n].name for n in names})
+        replay.run(sample)
+        for name, want in real.items():
+            if not replay.has(seen[name].name):
                 continue
-            want, got = real.real_order(name), seen[name].real(mine.real_order(seen[name].name))
+            got = seen[name].real(replay.real_order(seen[name].name))
             if want.shape == got.shape:
                 s, n = noise_of_rows(want.astype(np.float64).reshape(1, -1), got.astype(np.float64).reshape(1, -1))
                 before = total.get(name, (0.0, 0.0))
                 total[name] = before[0] + float(s[0]), before[1] + float(n[0])
+        del replay
     return {name: decibels(n / s) for name, (s, n) in total.items() if s > 0}

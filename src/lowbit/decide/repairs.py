@@ -64,7 +64,7 @@ def find_repairs(
             found += _floats(maker, candidate, unit, noise, layers, costs)
         elif few_bits:
             layers = frozenset({name})
-            found.append(Repair(unit, "8-bit weights", noise, 0.0, Widths(eights=layers)))
+            found.append(Repair(unit, "8-bit weights", noise, maker.weight_share(name) * costs.whole, Widths(eights=layers)))
         else:
             found += _floats(maker, candidate, unit, noise, frozenset({name}), costs)
             if bits16_weights and name not in candidate.widths.weights:
