@@ -10,9 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowbit.arguments import flag, shown
+from lowbit.arguments import flag, is_real, shown
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.decide.checks import need_executor, need_float
+from lowbit.decide.goal import Goal
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning, QuantError
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
@@ -31,7 +32,7 @@ from lowbit.runtime.session import Session
 if TYPE_CHECKING:
     from lowbit.codegen import EmittedC
     from lowbit.decide.engine import Decision
-    from lowbit.decide.goal import Goal, Prefer, Step
+    from lowbit.decide.goal import Prefer, Step
 
 DEFAULT = "int8"
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
@@ -195,23 +196,30 @@ def quantize(
     need_executor(executor)
     for name, value in (("strict", strict), ("guard", guard), ("wide", wide)):
         flag(name, value)
-    if on_step is not None and not callable(on_step):
-        raise InputError(f"on_step={shown(on_step)} cannot be called", hint="on_step=print")
+    for name, given in (("on_step", on_step), ("on_decision", on_decision), ("metric", metric)):
+        if given is not None and not callable(given):
+            raise InputError(f"{name}={shown(given)} cannot be called", hint=f"{name}=print" if name != "metric" else "metric=accuracy")
+    if max_drop is not None and (metric is None or not is_real(max_drop) or max_drop < 0):
+        raise InputError(f"max_drop={shown(max_drop)}, 0 or more beside metric= is needed", hint="metric=accuracy, max_drop=0.005")
+    goal = Goal.of(prefer, bits16=wide)
     chosen = chosen_rules(recipe, rules)
     if not wide:
         need_narrow(graph, recipe, chosen)
     named = guarded_recipe(chosen)
     if guard and named is not None and calibration is not None and not isinstance(calibration, CalibrationRecord):
-        from lowbit.decide.goal import Goal
-
         first = chosen[: -len(rules_of(named))]
         found = decided(
-            graph, calibration, recipe=named, rules=first, method=method, goal=Goal.of(prefer, bits16=wide), metric=metric,
+            graph, calibration, recipe=named, rules=first, method=method, goal=goal, metric=metric,
             max_drop=max_drop, on_step=on_step, executor=executor, strict=strict,
         )  # fmt: skip
         if on_decision is not None:
             on_decision(found)
         return found.graph
+    if metric is not None:
+        raise InputError(
+            "metric= decides between candidates, and there are none: data and a recipe that decides are needed",
+            hint='quantize(graph, data, recipe="int8", metric=accuracy)',
+        )
     record = calibration
     if calibration is None:
         needed = QuantizationTransform(chosen).taps(graph).required
@@ -307,7 +315,8 @@ def decided(
         warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=3)
     observed = transform.taps(graph).observed
     looked_at = [v.name for v in graph.inputs if v.name in observed]
-    samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), max(SMALL, graph.parameter_bytes // 4))
+    room = max(SMALL, graph.parameter_bytes // 4)
+    samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), room, copy=not isinstance(data, list | tuple))
     if not len(samples):
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     (rule,) = rules_of(recipe)
@@ -320,6 +329,8 @@ def decided(
     if len(samples) == 1:
         text = "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen; data in several helps"
         warnings.warn(text, LowbitWarning, stacklevel=2)
+    if not quantized_nodes(found.graph):
+        warnings.warn("nothing is quantized: no layer is better off in integers", LowbitWarning, stacklevel=3)
     if not found.met:
         warnings.warn(f"the goal is not met: {found.unmet}", LowbitWarning, stacklevel=3)
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **notes_of(graph, found)}))

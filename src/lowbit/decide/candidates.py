@@ -132,18 +132,11 @@ class CandidateMaker:
         count = max(1, min(len(self.fit), self.effort.rounded))
         return [self.fit[int(i * len(self.fit) / count)] for i in range(count)]
 
-    def wide_share(self, candidate: Candidate) -> float:
-        """The share of the multiplications that read 16 bits."""
-        return sum(self.macs.get(k, 0) for k in candidate.widths.layers | candidate.widths.weights) / self.all_macs
-
     def weight_share(self, layer: str) -> float:
         """The share of the network's constants that a layer reads."""
         node = self.source.producers[layer]
         read = sum(v.type.nbytes for v in node.inputs if v is not None and v.name in self.source.constants)
         return read / max(1, self.source.parameter_bytes)
-
-    def float_share(self, candidate: Candidate) -> float:
-        return sum(self.macs.get(k, 0) for k in candidate.widths.floats) / self.all_macs
 
     def units(self, candidate: Candidate) -> dict[str, tuple[str, ...]]:
         """The roundings of a candidate that can be made better one by one (see `sensitivity`)."""

@@ -8,8 +8,9 @@ from functools import partial
 
 from lowbit.decide.quality import Quantized
 from lowbit.decide.samples import Sample
-from lowbit.decide.widths import Widths
-from lowbit.ir.graph import Graph
+from lowbit.decide.widths import Widths, multiplies
+from lowbit.ir.graph import Graph, Node
+from lowbit.ops.quant import is_clamp
 from lowbit.runtime.beside import LARGE
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
@@ -47,6 +48,12 @@ class Stopwatch:
         sessions = Session(integer, threads=1), self.reference
         return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions]))
 
+    def _layer(self, node: Node) -> str:
+        """The node; of a clamp that a layer takes in, the layer."""
+        first = node.input(0)
+        before = self.graph.producers.get(first.name) if first is not None else None
+        return before.output.name if before is not None and is_clamp(node.op) and multiplies(before) else node.output.name
+
     def layers(self, made: Quantized | None = None) -> dict[str, float]:
         """Milliseconds of each node of the float graph, by its first output: in a quantized form, or in the float network."""
         session = self.reference if made is None else Session(made.integer, threads=1)
@@ -56,7 +63,8 @@ class Stopwatch:
         for row in profile.rows:
             node = self.graph.producers.get(names.get(row.value, row.value))
             if node is not None:
-                found[node.output.name] = found.get(node.output.name, 0.0) + row.ms
+                key = self._layer(node)
+                found[key] = found.get(key, 0.0) + row.ms
         return found
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -29,6 +30,7 @@ from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import Repair, enough, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, Split, split
+from lowbit.decide.scores import BadScore
 from lowbit.decide.sensitivity import noise_shares
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
 from lowbit.decide.widths import Widths, by_rows, multiplies
@@ -40,6 +42,7 @@ from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 
 ROUNDS = 3  # of looking where the noise comes from, and repairing: after the first, from what the repairs have left
+NOTICED = 0.95  # of the time before: a smaller gain is the clock's noise
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
 EIGHTS = 0.2  # of the weights that may have 8 bits, or be float, where the recipe gives fewer
@@ -169,7 +172,7 @@ class _Engine:
         unmet = []
         if self.least_score is not None and self.best.score is not None and self.best.score < self.least_score:
             unmet.append(f"the score is {self.best.score:.6g}, {self.least_score:.6g} is the least")
-        if self.metric is None and (lacking := self.goal.lacks(self.best.quality)):
+        if self.metric is None and (lacking := self.goal.lacks(quality)):
             unmet.append(lacking)
         return Decision(
             made.graph, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.parts.said,
@@ -182,6 +185,18 @@ class _Engine:
         made = self.maker.made(candidate)
         score = None if self.metric is None else self.metric(made.graph)
         return _Trial(candidate, self.ruler.measure(made), score)
+
+    def tried(self, candidate: Candidate, what: str, where: str, repairs: tuple[Repair, ...] = ()) -> _Trial | None:
+        """What was measured of a candidate; None, and it is told, where it cannot be made. A metric that fails is the user's to know."""
+        try:
+            trial = self.measure(candidate)
+        except BadScore:
+            raise
+        except LowbitError as e:
+            self.tell(Step(f"{what}: {e.message}", where, self.best.quality.worst_db, -math.inf, False))
+            return None
+        trial.repairs = repairs
+        return trial
 
     @cached_property
     def stopwatch(self) -> Stopwatch:
@@ -222,10 +237,9 @@ class _Engine:
 
         `cap`: where it costs time, the share of the float network's that it may take.
         """
-        try:
-            tried = self.measure(candidate)
-        except LowbitError as e:
-            self.tell(Step(f"{what}: {e.message}", where, self.best.quality.worst_db, -math.inf, False))
+        repairs = self.best.repairs if candidate.widths == self.best.candidate.widths else ()
+        tried = self.tried(candidate, what, where, repairs)
+        if tried is None:
             return False
         kept = self.better(tried)
         ratio = None
@@ -334,8 +348,10 @@ class _Engine:
             int16 = self.stopwatch.layers(self.maker.made(replace(plain, widths=every)))
         except LowbitError:
             int16 = {name: 2 * ms for name, ms in int8.items()}
-        rows = self.dynamic_widths()
-        by_rows = self.stopwatch.layers(self.maker.made(replace(plain, widths=rows))) if rows is not None else {}
+        rows, by_rows = self.dynamic_widths(), dict[str, float]()
+        if rows is not None:
+            with suppress(LowbitError):
+                by_rows = self.stopwatch.layers(self.maker.made(replace(plain, widths=rows)))
         return LayerCosts(self.stopwatch.layers(), int8, int16, by_rows)
 
     @property
@@ -385,14 +401,16 @@ class _Engine:
             if not chosen:
                 return
             changed = replace(candidate, widths=candidate.widths | together(chosen))
-            trial = self.measure(changed)
-            trial.repairs = (*self.best.repairs, *chosen)
+            what = f"layers below {LAYER:g} dB: {self.said(chosen)}"
+            trial = self.tried(changed, what, self.names(chosen), (*self.best.repairs, *chosen))
+            if trial is None:
+                continue
             after = layer_decibels(self.maker.made(changed), sample)
             mended = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
             kept = self.better(trial) or (mended and trial.quality.worst_db >= min(self.best.quality.worst_db, self.goal.enough) - 1)
+            kept = kept and (self.is_good(trial) or not self.good)
             if kept and not math.isinf(self.cap):
                 kept = self.times(trial).ratio <= max(self.cap, self.times(self.best).ratio)
-            what = f"layers below {LAYER:g} dB: {self.said(chosen)}"
             ratio = None if trial.times is None else trial.times.ratio
             self.tell(Step(what, self.names(chosen), self.best.quality.worst_db, trial.quality.worst_db, kept, ratio))
             if kept:
@@ -430,9 +448,10 @@ class _Engine:
                 self.repair(target, cap)
                 if self.best is before:
                     break
-        for what, where, tried in (*self.clipping(self.everywhere)(), *self.biases()):
-            if self.best.candidate.widths != Widths() and self.best.quality.worst_db < self.goal.wanted:
-                self.attempt(what, where, replace(tried, widths=self.best.candidate.widths))
+        for make in (self.clipping(self.everywhere), self.biases):  # fitted anew to what the repairs have left
+            for what, where, tried in make():
+                if self.best.candidate.widths != Widths() and self.best.quality.worst_db < self.goal.wanted:
+                    self.attempt(what, where, replace(tried, widths=self.best.candidate.widths))
 
     def repair(self, target: float, cap: float) -> None:
         """Finds by doubling and halving how many repairs reach the target within a share of the float network's time."""
@@ -479,13 +498,14 @@ class _Engine:
             rest = tuple(r for r in self.best.repairs if r not in group)
             gone = together(self.best.repairs)
             others = Widths(*(a - b for a, b in zip(self.best.candidate.widths.sets, gone.sets, strict=True)))
-            trial = self.measure(replace(self.best.candidate, widths=others | together(rest)))
-            trial.repairs = rest
+            what = f"taken back: {self.said(group)}"
+            trial = self.tried(replace(self.best.candidate, widths=others | together(rest)), what, self.names(group), rest)
+            if trial is None:
+                continue
             before = self.best.quality
             holds = self.is_good(trial) and trial.quality.worst_db >= min(before.worst_db, self.goal.wanted) - LUCK
             ratio = self.times(trial).ratio
             kept = holds and ratio < self.times(self.best).ratio
-            what = f"taken back: {self.said(group)}"
             self.tell(Step(what, self.names(group), before.worst_db, trial.quality.worst_db, kept, ratio, trial.score))
             if kept:
                 self.best, self.maker.best = trial, trial.candidate
@@ -504,12 +524,9 @@ class _Engine:
         """Whether the target is reached, and whether the network takes too long; the candidate is kept if it is better, or as good with
         fewer repairs."""
         before = self.best
-        try:
-            tried = self.measure(candidate)
-        except LowbitError as e:
-            self.tell(Step(f"{self.said(chosen)}: {e.message}", self.names(chosen), before.quality.worst_db, -math.inf, False))
+        tried = self.tried(candidate, self.said(chosen), self.names(chosen), (*kept_before, *chosen))
+        if tried is None:
             return False, False
-        tried.repairs = (*kept_before, *chosen)
         reached = tried.quality.worst_db >= target and self.is_good(tried)
         ratio = None if math.isinf(cap) else self.times(tried).ratio
         slow = ratio is not None and ratio > max(cap, self.times(before).ratio)
@@ -541,7 +558,7 @@ class _Engine:
 
     def float_for_speed(self) -> None:
         """Layers that take longer in integers than in float stay float, where the whole network is faster for it."""
-        if self.few_bits or self.goal.slower or self.times(self.best).ratio <= FASTER:
+        if self.few_bits or self.goal.slower or self.goal.small or self.times(self.best).ratio <= FASTER:
             return
         candidate = self.best.candidate
         graph = candidate.graph
@@ -556,11 +573,15 @@ class _Engine:
             if not some:
                 return
             changed = replace(candidate, widths=candidate.widths | Widths(floats=with_clamps(graph, some)))
-            trial = self.measure(changed)
+            what, where = "float where it is faster", f"{len(some)} operations"
+            trial = self.tried(changed, what, where, self.best.repairs)
+            if trial is None:
+                continue
             ratio = self.times(trial).ratio
             before = self.best.quality.worst_db
-            kept = ratio < 0.97 * self.times(self.best).ratio and trial.quality.worst_db >= min(before, self.goal.worst) - GAIN
-            self.tell(Step("float where it is faster", f"{len(some)} operations", before, trial.quality.worst_db, kept, ratio))
+            holds = trial.quality.worst_db >= min(before, self.goal.worst) - GAIN and (self.is_good(trial) or not self.good)
+            kept = holds and ratio < NOTICED * self.times(self.best).ratio
+            self.tell(Step(what, where, before, trial.quality.worst_db, kept, ratio))
             if kept:
                 self.best, self.maker.best = trial, changed
                 return

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from lowbit.arguments import is_real, shown
-from lowbit.decide.cost import Times
+from lowbit.arguments import shown
 from lowbit.decide.quality import Quality
 from lowbit.errors import InputError
 
@@ -26,6 +25,7 @@ class Goal:
     other   the share of the answers that may be other ones than the float network's
     slower  whether repairs may make the network slower than FASTER of the float one
     bits16  whether layers may have 16 bits
+    small   whether bytes count more than time
     """
 
     worst: float = 25.0
@@ -35,6 +35,7 @@ class Goal:
     other: float = 0.005
     slower: bool = False
     bits16: bool = True
+    small: bool = False
 
     @staticmethod
     def of(prefer: Prefer, bits16: bool = True) -> Goal:
@@ -44,7 +45,7 @@ class Goal:
         if prefer == "accuracy":
             return Goal(35.0, 35.0, 40.0, 45.0, 0.002, True, bits16)
         if prefer in ("speed", "size"):
-            return Goal(20.0, 17.0, 20.0, 30.0, 0.01, False, bits16)
+            return Goal(20.0, 17.0, 20.0, 30.0, 0.01, False, bits16, small=prefer == "size")
         return Goal(bits16=bits16)
 
     def of_few_bits(self) -> Goal:
@@ -70,27 +71,6 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What the user asked for beside the network: None where it was not.
-
-    metric   the score may fall by max_drop at the most
-    ms       of a batch, on one thread
-    bytes    of the parameters
-    ram      bytes of activations at the fullest moment
-    """
-
-    ms: float | None = None
-    bytes: int | None = None
-    ram: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("ms", "bytes", "ram"):
-            value = getattr(self, name)
-            if value is not None and (not is_real(value) or value <= 0):
-                raise InputError(f"max_{name}={shown(value)}, a positive number is needed")
-
-
-@dataclass(frozen=True)
 class Step:
     """What was tried, where, the dB of the worst tenth and the time before and after, and whether it was kept."""
 
@@ -106,6 +86,3 @@ class Step:
         """The step without its time: the same data gives the same notes."""
         score = "" if self.score is None else f", score {self.score:.6g}"
         return f"{self.what} ({self.where}): {self.before:.1f} → {self.after:.1f} dB{score}, {'kept' if self.kept else 'not kept'}"
-
-
-__all__ = ["CHEAP", "FASTER", "LAYER", "Goal", "Limits", "Prefer", "Step", "Times"]

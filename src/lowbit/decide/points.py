@@ -12,9 +12,10 @@ from typing import Literal
 import numpy as np
 
 from lowbit.ir.graph import Graph
+from lowbit.ir.masks import HIDDEN
 from lowbit.types import Array, normalize_axis
 
-Kind = Literal["classes", "yes or no", "numbers", "integers"]
+Kind = Literal["classes", "yes or no", "scores", "numbers", "integers"]  # scores: numbers whose largest may be an answer
 PASSED = ("reshape", "identity", "transpose", "cast")  # between the function and the output
 PRODUCTS = ("linear", "matmul")
 QUIET = 0.25  # of the mean signal of all rows: the least that a row's noise is compared with. Silence has no signal of its own
@@ -61,24 +62,29 @@ def _point(graph: Graph, output: str, value: str) -> Point:
     while node is not None and node.op == "add" and len(node.inputs) == 2:  # a bias of its own
         node = next((p for v in node.inputs if v is not None and (p := graph.producers.get(v.name)) is not None), None)
     if node is not None and node.op in PRODUCTS and own.rank == 2 and own.shape[1] != 1:
-        return Point(output, value, "classes", 1)
+        return Point(output, value, "scores", 1)
     return Point(output, value, "numbers")
 
 
-def rows_of(point: Point, x: Array, rows: int) -> Array:
-    """The value as (rows, elements): a row for each sample of a batch, where the first axis is that; classes without their mean.
+def rows_of(point: Point, want: Array, got: Array, rows: int) -> tuple[Array, Array]:
+    """Both values as (rows, elements): a row for each sample of a batch, where the first axis is that; classes without their mean.
 
-    A softmax gives the same for logits that are all larger by one number, so that number is neither signal nor noise.
+    A softmax gives the same for logits that are all larger by one number, so that number is neither signal nor noise. Logits that a mask
+    hides are neither, too.
     """
-    x = x.astype(np.float64)
+    x, y = want.astype(np.float64), got.astype(np.float64)
     if point.kind == "classes":
-        x = x - x.mean(axis=point.axis, keepdims=True)
-    return x.reshape(rows if x.ndim and x.shape[0] == rows else 1, -1)
+        hidden = ~np.isfinite(x) | (x <= HIDDEN / 2)
+        count = np.maximum((~hidden).sum(axis=point.axis, keepdims=True), 1)
+        x, y = (np.where(hidden, 0.0, v) for v in (x, y))
+        x, y = (np.where(hidden, 0.0, v - v.sum(axis=point.axis, keepdims=True) / count) for v in (x, y))
+    apart = rows if x.ndim and x.shape[0] == rows else 1
+    return x.reshape(apart, -1), y.reshape(apart, -1)
 
 
 def answers_of(point: Point, x: Array, rows: int) -> Array:
     """The answers, (rows, answers)."""
-    if point.kind == "classes":
+    if point.kind in ("classes", "scores"):
         found = x.argmax(axis=point.axis)
     elif point.kind == "yes or no":
         found = x > 0
@@ -88,10 +94,11 @@ def answers_of(point: Point, x: Array, rows: int) -> Array:
 
 
 def noise_of_rows(reference: Array, got: Array) -> tuple[Array, Array]:
-    """Σ reference² and Σ (reference − got)² of each row. Where one is not finite and the other differs, the error counts as the signal."""
+    """Σ reference² and Σ (reference − got)² of each row. What is not finite in one of them alone is as wrong as the whole row."""
     with np.errstate(all="ignore"):
         off = np.where(reference == got, 0.0, reference - got)
-        finite = np.isfinite(reference)
-        signal = np.where(finite, reference, 0.0)
-        off = np.where(np.isfinite(off), off, np.where(finite, np.abs(signal), 1.0))
-    return np.einsum("ij,ij->i", signal, signal), np.einsum("ij,ij->i", off, off)
+        signal = np.where(np.isfinite(reference), reference, 0.0)
+        power = np.einsum("ij,ij->i", signal, signal)
+        wrong = ~np.isfinite(off) & ~(np.isnan(reference) & np.isnan(got))
+        off = np.where(np.isfinite(off), off, 0.0)
+    return power, np.einsum("ij,ij->i", off, off) + wrong.sum(axis=1) * np.maximum(power, 1.0)

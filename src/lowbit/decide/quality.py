@@ -15,11 +15,13 @@ import numpy as np
 
 from lowbit.calibration.run import need_finite, too_large
 from lowbit.decide.points import QUIET, Point, answers_of, find_points, noise_of_rows, rows_of
+from lowbit.decide.widths import RECURRENT
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
 from lowbit.ir.rewrite import Editor
 from lowbit.lower import lower
 from lowbit.lower.signed import signed
+from lowbit.plan import batch_symbol
 from lowbit.report.coverage import Seen, find_values
 from lowbit.runtime.replay import Replay, bound_to
 from lowbit.types import Array
@@ -72,11 +74,6 @@ class Quality:
     def agreement(self) -> float | None:
         """The share of the answers that are those of the float network."""
         return self.same / self.answers if self.answers else None
-
-    @property
-    def weakest(self) -> tuple[str, float]:
-        """The value with the least dB, and its dB."""
-        return min(self.layers.items(), key=lambda item: (item[1], item[0]), default=("", float("inf")))
 
     @property
     def few(self) -> bool:
@@ -152,13 +149,13 @@ class Ruler:
             outputs = replay.run(truth.sample)
             for p in self.points:
                 want = truth.values[p.output]
-                got = self._seen(replay, seen, p, outputs, want)
+                got = self._seen(replay, seen, p, want)
                 if got is None:  # nothing of the kind is there: the output itself tells
                     point = replace(p, kind="numbers")
                     want, got = self._ends(truth.sample, p.output), outputs[p.output]
                 else:
                     point = p
-                s, n = noise_of_rows(rows_of(point, want, truth.rows), rows_of(point, got, truth.rows))
+                s, n = noise_of_rows(*rows_of(point, want, got, truth.rows))
                 signal[p.output].append(s)
                 noise[p.output].append(n)
                 if point.answers:
@@ -166,7 +163,7 @@ class Ruler:
                     same, answers = same + int(equal.sum()), answers + equal.size
         return replace(_summed(signal, noise, same, answers), classes=all(p.kind == "classes" for p in self.points))
 
-    def _seen(self, replay: Replay, seen: Mapping[str, Seen], p: Point, outputs: Mapping[str, Array], want: Array) -> Array | None:
+    def _seen(self, replay: Replay, seen: Mapping[str, Seen], p: Point, want: Array) -> Array | None:
         place = seen.get(p.value)
         if place is None or not replay.has(place.name):
             return None
@@ -179,8 +176,10 @@ class Ruler:
 
 
 def _rows(graph: Graph, sample: Sample) -> int:
-    """Samples of a batch: the first axis, if all inputs that have one agree."""
-    sizes = {sample[v.name].shape[0] for v in graph.inputs if sample[v.name].ndim}
+    """Samples of a batch: the first axis, if all inputs agree on it. The first axis of a recurrence may be its time: that is no batch."""
+    if batch_symbol(graph) is None and any(n.op in RECURRENT for n in graph.nodes):
+        return 1
+    sizes = {sample[v.name].shape[0] for v in graph.inputs if sample[v.name].ndim} - {1}
     return sizes.pop() if len(sizes) == 1 else 1
 
 
@@ -197,15 +196,19 @@ def _replays(graph: Graph, samples: Sequence[Sample], keep: Sequence[str], numbe
 
 
 def _summed(signal: Mapping[str, list[Array]], noise: Mapping[str, list[Array]], same: int, answers: int) -> Quality:
-    worst: Array | None = None
-    pooled = 0.0
+    """The noise of each row is that of its worst output; an output without rows counts for all rows of its batch."""
+    pooled, batches = 0.0, dict[int, list[Array]]()
     for name in signal:
-        s, n = np.concatenate(signal[name]), np.concatenate(noise[name])
-        total = float(s.sum())
-        pooled = max(pooled, float(n.sum()) / max(total, 1e-300))
-        rows = n / np.maximum(s, max(QUIET * total / max(len(s), 1), 1e-300))
-        worst = rows if worst is None or len(worst) != len(rows) else np.maximum(worst, rows)
-    return Quality(tuple(map(float, worst)) if worst is not None else (), pooled, same, answers)
+        total, count = float(sum(s.sum() for s in signal[name])), sum(len(s) for s in signal[name])
+        pooled = max(pooled, float(sum(n.sum() for n in noise[name])) / max(total, 1e-300))
+        least = max(QUIET * total / max(count, 1), 1e-300)
+        for i, (s, n) in enumerate(zip(signal[name], noise[name], strict=True)):
+            batches.setdefault(i, []).append(n / np.maximum(s, least))
+    rows: list[float] = []
+    for found in batches.values():
+        most = max(len(r) for r in found)
+        rows += map(float, np.max([np.broadcast_to(r, most) if len(r) == 1 else np.resize(r, most) for r in found], axis=0))
+    return Quality(tuple(rows), pooled, same, answers)
 
 
 def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, float]:

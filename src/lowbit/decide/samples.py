@@ -23,12 +23,14 @@ DECIDED, REPORTED = 12, 24  # batches at most that candidates are compared on, a
 class StoredSamples(Sequence[Sample]):
     """Samples in order: the first `room` bytes of them in memory, the others on disk."""
 
-    def __init__(self, samples: Iterable[Sample], room: int) -> None:
+    def __init__(self, samples: Iterable[Sample], room: int, *, copy: bool = False) -> None:
+        """`copy`: of an iterator, which may give the same memory again."""
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._held: list[Sample | Path] = []
         for sample in samples:
             room -= sum(x.nbytes for x in sample.values())
-            self._held.append(sample if room >= 0 else self._written(sample))
+            mine = {k: np.array(x) for k, x in sample.items()} if copy else sample
+            self._held.append(mine if room >= 0 else self._written(sample))
 
     def _written(self, sample: Sample) -> Path:
         if self._folder is None:

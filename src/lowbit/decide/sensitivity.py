@@ -34,7 +34,8 @@ def noise_shares(
     """
     graph = pair.float
     keep = {b.of for b in pair.brackets.values() if not b.constant}
-    keep |= {name.split(" ", 1)[1] for name in units if not name.startswith("tap ")}
+    layers = [graph.producers[name.split(" ", 1)[1]] for name in units if not name.startswith("tap ")]
+    keep |= {o.name for n in layers for o in n.outputs if o.type.dtype.is_float}
     replay = Replay(graph, [*keep, *(p.value for p in points)])
     replay.run(sample)
     truth = {p.output: np.array(replay.array(p.value)) for p in points}
@@ -45,11 +46,25 @@ def noise_shares(
         if each is not None:
             each(name)
         if kind == "tap":
-            for real in units[name]:
+            for real in _sources(pair, units[name]):
                 found[name] += _tap(replay, pair, real, points, truth)
         else:
             found[name] += _layer(replay, pair, graph.producers[what], units[name], runner, points, truth)
     return found
+
+
+def _sources(pair: Pair, members: Unit) -> list[str]:
+    """The members that are no moved copies of another one: a reshape or a slice of a rounded value rounds nothing more."""
+    of = {pair.brackets[m].of for m in members}
+    kept = []
+    for m in members:
+        node = pair.float.producers.get(pair.brackets[m].of)
+        moved = False
+        while node is not None and node.definition.moves and node.op != "concat" and node.inputs[0] is not None and not moved:
+            moved = node.inputs[0].name in of
+            node = pair.float.producers.get(node.inputs[0].name)
+        kept += [] if moved else [m]
+    return kept
 
 
 def _place(replay: Replay, pair: Pair, name: str, members: Unit) -> tuple[int, int]:
@@ -65,7 +80,7 @@ def _tap(replay: Replay, pair: Pair, real: str, points: Sequence[Point], truth: 
     memory = replay.memory(of)
     before = memory.copy()
     np.copyto(memory, _rounded(pair, real, before, of in replay.last).reshape(-1))
-    return _noise(replay, of, memory, before, points, truth)
+    return _noise(replay, {of: before}, points, truth)
 
 
 def _layer(
@@ -83,14 +98,15 @@ def _layer(
         x = np.ascontiguousarray(replay.real_order(v.name)) if v.name not in pair.float.constants else pair.float.constants[v.name].data
         inputs.append(_rounded(pair, w.name, x, False) if w is not None and w.name in members else x)
     fixed = [i for i, v in enumerate(node.inputs) if v is not None and v.name in pair.float.constants]
-    made = runner(node, inputs, fixed=fixed)[0]
+    results = runner(node, inputs, fixed=fixed)
     runner.clear()  # packed weights of one layer at a time
-    memory = replay.memory(node.output.name)
-    before = memory.copy()
-    if node.output.name in replay.last:
-        made = made.transpose(to_last(made.ndim))
-    np.copyto(memory, made.reshape(-1))
-    return _noise(replay, node.output.name, memory, before, points, truth)
+    kept: dict[str, Array] = {}
+    for o, made in zip(node.outputs, results, strict=True):  # a recurrence has several
+        if replay.has(o.name) and made.dtype.kind == "f":
+            kept[o.name] = replay.memory(o.name).copy()
+            made = made.transpose(to_last(made.ndim)) if o.name in replay.last else made
+            np.copyto(replay.memory(o.name), made.reshape(-1))
+    return _noise(replay, kept, points, truth)
 
 
 def _rounded(pair: Pair, real: str, x: Array, last: bool) -> Array:
@@ -115,15 +131,16 @@ def _rounded(pair: Pair, real: str, x: Array, last: bool) -> Array:
     return back.transpose(order).reshape(x.shape)
 
 
-def _noise(replay: Replay, changed: str, memory: Array, before: Array, points: Sequence[Point], truth: Mapping[str, Array]) -> float:
-    """Noise ÷ signal at the worst point with a value changed; the value is put back."""
-    replay.rerun([changed])
+def _noise(replay: Replay, before: Mapping[str, Array], points: Sequence[Point], truth: Mapping[str, Array]) -> float:
+    """Noise ÷ signal at the worst point with some values changed; they are put back."""
+    replay.rerun(before)
     worst = 0.0
     for p in points:
-        want, got = truth[p.output], replay.array(p.value)
-        signal, noise = noise_of_rows(*(rows_of(_turned(p, replay), x, 1).reshape(1, -1) for x in (want, got)))
+        want, got = rows_of(_turned(p, replay), truth[p.output], replay.array(p.value), 1)
+        signal, noise = noise_of_rows(want.reshape(1, -1), got.reshape(1, -1))
         worst = max(worst, float(noise[0]) / max(float(signal[0]), 1e-300))
-    np.copyto(memory, before)
+    for name, x in before.items():
+        np.copyto(replay.memory(name), x)
     return worst
 
 

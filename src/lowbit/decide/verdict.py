@@ -13,9 +13,10 @@ def verdict(graph: Graph, found: Decision) -> str:
     parts = [quality_text(found)]
     if found.times is not None:
         parts.append(f"{found.times.reference / found.times.made:.2f}× as fast as float ({found.times.made:.3g} ms, one thread)")
-    if found.graph.parameter_bytes:
+    if graph.parameter_bytes and found.graph.parameter_bytes:
         parts.append(f"{graph.parameter_bytes / found.graph.parameter_bytes:.1f}× smaller")
     parts += [*kept_wide(graph, found)]
+    parts.append(f"measured on {found.measured_on}")
     text = "; ".join(parts)
     return text if found.met else f"{text}; NOT MET: {found.unmet}"
 
@@ -33,7 +34,8 @@ def kept_wide(graph: Graph, found: Decision) -> list[str]:
     """What is not in the recipe's bits, and why."""
     said = []
     w = found.widths
-    for what, names in (("float", w.floats), ("16-bit inputs", w.layers), ("16-bit weights", w.weights), ("8-bit weights", w.eights)):
+    kinds = [("float", w.floats), ("by rows", w.rows), ("16-bit inputs", w.layers), ("16-bit values", w.taps)]
+    for what, names in (*kinds, ("16-bit weights", w.weights), ("8-bit weights", w.eights)):
         if names:
             share = found.share(names)
             of = f" ({share:.0%} of the multiplications)" if share >= 0.005 else ""

@@ -90,9 +90,9 @@ class Replay:
         (found,) = run_node(node, [None if v is None else self.array(v.name) for v in node.inputs])
         return found
 
-    def real_order(self, name: str, array: Array | None = None) -> Array:
+    def real_order(self, name: str) -> Array:
         """The value with its axes as the graph has them."""
-        x = self.array(name) if array is None else array
+        x = self.array(name)
         return x.transpose(to_first(x.ndim)) if name in self.last else x
 
     def memory(self, name: str) -> Array:
@@ -113,7 +113,7 @@ class Replay:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Runs everything; the outputs by name. They are overwritten by the next run."""
         for name, x in check_inputs(self.graph, inputs).items():
-            self.values[name] = np.require(x, requirements=("C", "ALIGNED"))
+            self.values[name] = np.array(x, order="C")  # values may be changed: not the caller's
         for i in range(len(self._parts)):
             self._run(i, 0)
         return self.outputs()
@@ -145,14 +145,15 @@ class Replay:
             if isinstance(part, _Native):
                 steps = [part.starts[a] for a in aliases if a in part.starts]
                 found += [(i, min(steps))] if steps else []
-            elif any(v is not None and v.name in aliases for n in part.nodes for v in n.inputs):
-                found.append((i, 0))
+            else:
+                reads = (k for k, n in enumerate(part.nodes) if any(v is not None and v.name in aliases for v in n.inputs))
+                found += [(i, k) for k in reads][:1]
         return min(found, default=(len(self._parts), 0))
 
     def _run(self, i: int, first: int) -> None:
         part = self._parts[i]
         if not isinstance(part, _Native):
-            for node in part.nodes:
+            for node in part.nodes[first:]:
                 if node.output.name in self.views:
                     continue
                 read = [None if v is None else self.array(v.name) for v in node.inputs]

@@ -8,6 +8,7 @@ import numpy as np
 
 from lowbit.assumptions import larger
 from lowbit.dims import Dim, Sym, at_least, product
+from lowbit.errors import UnsupportedOp
 from lowbit.export.onnx.writer import Writer, spells
 from lowbit.ir.graph import Node, Value
 from lowbit.types import Shape
@@ -77,6 +78,8 @@ def slice_(w: Writer, node: Node) -> None:
             behind = d - x.shape[axis]  # elements after the end of the axis
             if isinstance(behind, int):
                 return FAR if behind >= 0 else behind
+            if step < 0 and end and not at_least(d, 0, unknown=False):
+                raise UnsupportedOp(f"a slice backwards to {d}, which may lie before the first element, has no spelling", where=node.where)
             return d if at_least(d, 0, unknown=False) else larger(d, 0)
         if d < 0:
             return -FAR if end or step > 0 else 0
