@@ -42,6 +42,7 @@ from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 
 ROUNDS = 3  # of looking where the noise comes from, and repairing: after the first, from what the repairs have left
+TINY = 0.02  # milliseconds of a float network: of such, no layer is kept float for speed
 NOTICED = 0.95  # of the time before: a smaller gain is the clock's noise
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
@@ -558,7 +559,8 @@ class _Engine:
 
     def float_for_speed(self) -> None:
         """Layers that take longer in integers than in float stay float, where the whole network is faster for it."""
-        if self.few_bits or self.goal.slower or self.goal.small or self.times(self.best).ratio <= FASTER:
+        tiny = self.times(self.best).reference < TINY
+        if tiny or self.few_bits or self.goal.slower or self.goal.small or self.times(self.best).ratio <= FASTER:
             return
         candidate = self.best.candidate
         graph = candidate.graph

@@ -161,7 +161,7 @@ class Ruler:
                 if point.answers:
                     equal = answers_of(point, want, truth.rows) == answers_of(point, got, truth.rows)
                     same, answers = same + int(equal.sum()), answers + equal.size
-        return replace(_summed(signal, noise, same, answers), classes=all(p.kind == "classes" for p in self.points))
+        return replace(_summed(signal, noise, same, answers), classes=all(p.kind in ("classes", "scores") for p in self.points))
 
     def _seen(self, replay: Replay, seen: Mapping[str, Seen], p: Point, want: Array) -> Array | None:
         place = seen.get(p.value)
