@@ -7,10 +7,10 @@ import pytest
 
 import lowbit
 from lowbit.ir.graph import Graph
-from lowbit.ir.interp import evaluate, run_node
+from lowbit.ir.interp import bound_to, evaluate, run_node
 from lowbit.lower import lower
 from lowbit.runtime.nodes import NodeRunner
-from lowbit.runtime.replay import NativeRun, Replay, bound_to
+from lowbit.runtime.replay import NativeRun, Replay
 from lowbit.types import Array
 from zoo import entry
 

@@ -336,12 +336,6 @@ def decided(
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **notes_of(graph, found)}))
 
 
-def float_layers(graph: Graph) -> frozenset[str]:
-    """The layers of a Q/DQ graph (by first output) that stay float beside integers when it is lowered."""
-    islands = {(i.layer, i.op) for i in lower(graph).islands}
-    return frozenset(n.output.name for n in graph.nodes if (n.name or n.output.name, n.op) in islands)
-
-
 def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False, trust_packed: bool = False) -> Session:
     """The graph, ready to run: `session(x)` for one array in and one out, `session.run({name: array})` in general.
 

@@ -8,8 +8,8 @@ from lowbit.decide.samples import Sample
 from lowbit.decide.widths import multiplies
 from lowbit.dims import substitute
 from lowbit.ir.graph import Graph
+from lowbit.ir.interp import bound_to
 from lowbit.ops.quant import QUANTIZABLE, is_clamp
-from lowbit.runtime.replay import bound_to
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,13 @@ from lowbit.decide.points import QUIET, Point, answers_of, find_points, noise_of
 from lowbit.decide.widths import RECURRENT
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
+from lowbit.ir.interp import bound_to
 from lowbit.ir.rewrite import Editor
 from lowbit.lower import lower
 from lowbit.lower.signed import signed
 from lowbit.plan import batch_symbol
 from lowbit.report.coverage import Seen, find_values
-from lowbit.runtime.replay import Replay, bound_to
+from lowbit.runtime.replay import Replay
 from lowbit.types import Array
 
 Sample = Mapping[str, Array]

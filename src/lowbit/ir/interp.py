@@ -28,8 +28,12 @@ def run(
 
     Values are freed after their last use, so memory is that of the widest point, not of the whole network.
     """
-    arrays = check_inputs(graph, inputs)
-    binding: dict[str, int] = {}
+    return evaluate(bound_to(graph, inputs), check_inputs(graph, inputs), keep=keep, on_value=on_value)
+
+
+def bound_to(graph: Graph, inputs: Mapping[str, Array]) -> Graph:
+    """The graph at the sizes of these inputs."""
+    arrays, binding = check_inputs(graph, inputs), dict[str, int]()
     for v in graph.inputs:
         try:
             binding_for(v.type, arrays[v.name].shape, binding)
@@ -38,7 +42,7 @@ def run(
     bound = bind(graph, binding)
     if bound.symbols:
         raise ShapeError(f"dimensions {', '.join(bound.symbols)} are not given by any input's shape")
-    return evaluate(bound, arrays, keep=keep, on_value=on_value)
+    return bound
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

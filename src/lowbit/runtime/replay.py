@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from lowbit import _native
-from lowbit.errors import LowbitError, ShapeError
-from lowbit.ir.bind import bind, binding_for
+from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
-from lowbit.ir.interp import OnValue, check_inputs, run_node
+from lowbit.ir.interp import OnValue, bound_to, check_inputs, run_node
 from lowbit.ops.nhwc import to_first
 from lowbit.plan import Packed, Plan, Target, build, real_weights, segments
 from lowbit.plan.build import view_offset
@@ -232,17 +231,3 @@ class NativeRun:
             if replay.has(v.name):
                 on_value(v, replay.real_order(v.name) if v.name in self.ordered else replay.array(v.name))
         return outputs
-
-
-def bound_to(graph: Graph, sample: Mapping[str, Array]) -> Graph:
-    """The graph at the sizes of a sample."""
-    arrays, binding = check_inputs(graph, sample), dict[str, int]()
-    for v in graph.inputs:
-        try:
-            binding_for(v.type, arrays[v.name].shape, binding)
-        except LowbitError as e:
-            raise e.at(f"input {v.name!r}") from None
-    bound = bind(graph, binding)
-    if bound.symbols:
-        raise ShapeError(f"dimensions {', '.join(bound.symbols)} are not given by any input's shape")
-    return bound

@@ -10,8 +10,8 @@ from lowbit.decide.samples import Sample
 from lowbit.decide.search.units import WIDTHS, Unit
 from lowbit.dims import substitute
 from lowbit.ir.graph import Graph
+from lowbit.ir.interp import bound_to
 from lowbit.runtime.profile import Profile
-from lowbit.runtime.replay import bound_to
 
 
 def node_work(graph: Graph, sample: Sample) -> dict[str, tuple[int, int]]:
