@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from lowbit.calibration.run import calibrate
+from lowbit.decide.batches import Data, Joined
 from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Times
+from lowbit.decide.effort import Effort
 from lowbit.decide.engine import Decision
 from lowbit.decide.goal import FASTER, Goal, Step
 from lowbit.decide.points import find_points, noise_of_rows
@@ -130,7 +132,7 @@ def test_the_figure_is_that_of_the_session_on_samples_that_nothing_was_fitted_to
 def test_the_samples_that_decide_are_never_worse_than_with_the_plain_rules(name: str) -> None:
     graph, data, found = decision_of(name, "balanced")
     parts = split(data)
-    ruler = Ruler(graph, list(parts.decide))
+    ruler = Ruler(graph, Data.of(graph, parts, 1000, Effort.of(1000).decided).decide)
     plain = quantize(graph, list(parts.fit), guard=False)
     assert ruler.measure(verify(found.graph)).typical_db >= found.plain.typical_db - 0.5
     assert ruler.measure(plain).worst_db == pytest.approx(found.plain.worst_db)
@@ -224,7 +226,7 @@ def test_a_sharp_softmax_does_not_hide_a_broken_inside() -> None:
     coarse = [CalibratedQuantRule(".*", "int8", "int4", because="coarse")]
     q = quantize(graph, data, rules=coarse, guard=False)
     measured = Ruler(graph, data).measure(q)
-    assert measured.worst_db < 25 and measured.answers == 48
+    assert measured.worst_db < 25 and measured.answers.count == 48
 
 
 def test_a_layer_below_ten_decibels_is_mended_whatever_the_outputs_show() -> None:
@@ -270,7 +272,7 @@ def test_a_float_layer_takes_the_clamp_after_it_along() -> None:
     x = b.input("x", TensorType((2, 4, 6, 6), "float32"))
     y = b.add("relu6", conv(b, x, rng(1).standard_normal((4, 4, 3, 3)), np.zeros(4), "c"), name="r", out="r")
     graph = b.finish({"y": conv(b, y, rng(2).standard_normal((4, 4, 1, 1)), np.zeros(4), "d")})
-    maker = CandidateMaker(graph, split(samples(graph)).fit, RULES[0], None)
+    maker = CandidateMaker(graph, Joined(split(samples(graph)).fit, 1), RULES[0], None)
     costs = LayerCosts({"c": 1.0, "d": 1.0}, {"c": 0.5, "d": 0.5}, {}, {})
     (float_,) = [r for r in find_repairs(maker, Candidate(graph, "mse"), {"weights c": 1.0}, costs, False) if r.what == "float"]
     assert float_.widths.floats == {"c", "r"}
@@ -403,7 +405,7 @@ def test_outputs_are_measured_before_the_function_that_makes_answers_of_them(ops
 def test_the_noise_of_all_roundings_is_about_the_sum_of_their_shares() -> None:
     graph = depthwise_network()
     data = samples(graph, 6)
-    maker = CandidateMaker(graph, split(data).fit, RULES[0], None)
+    maker = CandidateMaker(graph, Joined(split(data).fit, 1), RULES[0], None)
     candidate = Candidate(graph, "mse")
     q = maker.make(candidate)
     units = maker.units(candidate)
@@ -417,7 +419,7 @@ def test_the_noise_of_all_roundings_is_about_the_sum_of_their_shares() -> None:
 def test_each_share_is_that_of_one_rounding_alone_in_the_interpreter() -> None:
     graph = depthwise_network()
     data = samples(graph, 3)
-    maker = CandidateMaker(graph, split(data).fit, RULES[0], None)
+    maker = CandidateMaker(graph, Joined(split(data).fit, 1), RULES[0], None)
     q = maker.make(Candidate(graph, "mse"))
     pair = Pair.bound(graph, q, data[2])
     units = maker.units(Candidate(graph, "mse"))
@@ -452,7 +454,7 @@ def test_logits_that_a_mask_hides_are_neither_signal_nor_noise(hidden: float) ->
     graph = b.finish({"p": b.add("softmax", shown, axis=1, out="p")})
     data = samples(graph, 6)
     found = Ruler(graph, data).measure(quantize(graph, data, guard=False))
-    assert 25 < found.db < 60 and found.same == found.answers == 48
+    assert 25 < found.db < 60 and found.answers.same == found.answers.count == 48
 
 
 def test_outputs_of_other_sizes_do_not_hide_each_other() -> None:
@@ -586,7 +588,7 @@ def test_samples_beyond_the_room_are_kept_on_disk_and_come_back_as_they_were() -
 
 def test_a_smoothed_network_that_does_not_help_is_let_go() -> None:
     graph = outlier_network()
-    maker = CandidateMaker(graph, split(samples(graph)).fit, RULES[0], None)
+    maker = CandidateMaker(graph, Joined(split(samples(graph)).fit, 1), RULES[0], None)
     found = seams(graph)
     other = smoothed(graph, channel_peaks(graph, list(maker.fit), found), found, 0.5)
     maker.make(Candidate(other, "minmax"))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from test_decide import RULES, depthwise_network, f32, outlier_network, rng, samples
 
+from lowbit.decide.batches import Joined
 from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.goal import Goal
@@ -77,7 +78,7 @@ def test_a_layer_that_a_rule_of_the_user_decides_is_never_widened_nor_made_float
 def test_a_layer_whose_range_is_known_beforehand_may_stay_float_all_the_same() -> None:
     """A tanh on integers gives -1 … 1; one that is float gives a tap like any other, whose range calibration has to know."""
     graph = depthwise_network()
-    maker = CandidateMaker(graph, split(samples(graph)).fit, RULES[0], None)
+    maker = CandidateMaker(graph, Joined(split(samples(graph)).fit, 1), RULES[0], None)
     made = verify(maker.make(Candidate(graph, "mse", widths=Widths(floats=frozenset({"t", "s"})))))
     assert made.notes["t"] == "stays float: 8 bits lose too much here" and params_of(made, "t").dtype.name == "int8"
 

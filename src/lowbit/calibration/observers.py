@@ -223,6 +223,17 @@ class HistogramObserver(Observer):
         assert isinstance(self.seen, Histogram)
         return self.seen.bins(channel)
 
+    def same_statistics(self, method: str) -> bool:
+        """Whether an observer of the method, as it is made, has a histogram like this one and nothing else."""
+        other = METHODS[method]() if method in METHODS else None
+        return isinstance(other, HistogramObserver) and other.bins == self.bins and set(other._start(0)) == {"seen"} == set(self._start(0))
+
+    def read_by(self, method: str) -> Observer:
+        """An observer of the method that has seen what this one has seen."""
+        other = make_observer(method, axis=self.axis, ignore_nonfinite=self.ignore_nonfinite)
+        other.ignored, other._statistics = self.ignored, self._statistics
+        return other
+
     def _range(self, dtype: DType, scheme: Scheme) -> tuple[F64, F64]:
         assert self.seen is not None
         ends = [self._range_of(channel, dtype, scheme) for channel in range(len(self.seen.lo))]

@@ -34,7 +34,7 @@ def calibrate(
     *,
     method: str = "minmax",
     executor: Executor | None = None,
-    numbers: Sequence[int] | None = None,
+    numbers: Sequence[object] | None = None,
     **options: Any,
 ) -> CalibrationRecord:
     """What the taps (default: every float value that a node computes, and the float inputs) held while running over `data`.
@@ -53,7 +53,7 @@ def _calibrate(
     taps: Iterable[str] | None,
     method: str,
     executor: Executor | None,
-    numbers: Sequence[int] | None,
+    numbers: Sequence[object] | None,
     options: dict[str, Any],
 ) -> CalibrationRecord:
     names = list(taps) if taps is not None else float_values(graph)
@@ -86,7 +86,7 @@ def _calibrate(
     return total
 
 
-def _called(numbers: Sequence[int] | None, first: int, held: Sequence[Sample]) -> Sequence[int]:
+def _called(numbers: Sequence[object] | None, first: int, held: Sequence[Sample]) -> Sequence[object]:
     """The numbers of a chunk's samples."""
     end = first + len(held)
     return range(first, end) if numbers is None else numbers[first:end]
@@ -110,7 +110,7 @@ def observe(
     names: Sequence[str],
     method: str,
     options: Mapping[str, Any],
-    numbers: Sequence[int] | None = None,
+    numbers: Sequence[object] | None = None,
 ) -> CalibrationRecord:
     """The record of some samples; errors call them by their numbers."""
     observers: dict[str, Observer] = {n: make_observer(method, **options) for n in names}
@@ -227,7 +227,7 @@ def chunks(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
 
 
 def observe_chunk(
-    graph: Graph, numbers: Sequence[int], samples: Sequence[Sample], names: Sequence[str], method: str, options: Mapping[str, Any]
+    graph: Graph, numbers: Sequence[object], samples: Sequence[Sample], names: Sequence[str], method: str, options: Mapping[str, Any]
 ) -> tuple[int, CalibrationRecord]:
     """A worker's task: how many samples it has seen, and their record."""
     return len(samples), observe(graph, samples, names, method, options, numbers)

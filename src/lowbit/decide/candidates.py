@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from lowbit.calibration.observers import Observer
+from lowbit.calibration.record import CalibrationEntry
 from lowbit.calibration.run import calibrate
+from lowbit.decide.batches import Joined
 from lowbit.decide.brackets import Pair
 from lowbit.decide.effort import Effort, mac_counts
 from lowbit.decide.quality import Quantized
 from lowbit.decide.ranges import ClippedRecord
 from lowbit.decide.rounding import better_weights
-from lowbit.decide.samples import Picked, Sample
+from lowbit.decide.samples import Sample
 from lowbit.decide.smooth import solid
 from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths, rule_for
@@ -52,12 +55,15 @@ class CandidateMaker:
     `own` are the values that those layers make.
     """
 
-    def __init__(self, graph: Graph, fit: Picked, recipe: QuantRule, executor: Executor | None, first: Sequence[QuantRule] = ()) -> None:
+    def __init__(
+        self, graph: Graph, fit: Joined, recipe: QuantRule, executor: Executor | None, first: Sequence[QuantRule] = (),
+        macs: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
         self.source, self.recipe, self.first, self.executor, self.fit = graph, recipe, list(first), executor, fit
         self.rules = [*first, recipe]
         decides = RuleMatcher(first).rule_for
         self.own = frozenset(o.name for n in graph.nodes if n.op in QUANTIZABLE and decides(n) is not None for o in n.outputs)
-        self.macs = mac_counts(graph, fit[0])
+        self.macs = mac_counts(graph, fit[0]) if macs is None else macs
         self.all_macs = max(1, sum(self.macs.values()))
         self.effort = Effort.of(self.all_macs)
         self._records: dict[tuple[int, str], ClippedRecord] = {}
@@ -78,13 +84,16 @@ class CandidateMaker:
         self._alive[id(candidate.graph)] = candidate.graph
         key = id(candidate.graph), candidate.method
         if key not in self._records:
+            known = next((r for (graph, _), r in self._records.items() if graph == id(candidate.graph) and r.reads(candidate.method)), None)
             best = self.best and (id(self.best.graph), self.best.method)
             self._records = {k: v for k, v in self._records.items() if k == best}
-            taps = QuantizationTransform(self.rules).every_tap(candidate.graph)
-            numbers = self.fit.numbers
-            seen = calibrate(candidate.graph, self.fit, taps, method=candidate.method, executor=self.executor, numbers=numbers)
-            self._records[key] = ClippedRecord(seen.taps)
+            self._records[key] = ClippedRecord(self._seen(candidate)) if known is None else known.read_by(candidate.method)
         return self._records[key].at(candidate.clipped)
+
+    def _seen(self, candidate: Candidate) -> Mapping[str, Observer | CalibrationEntry]:
+        taps = QuantizationTransform(self.rules).every_tap(candidate.graph)
+        numbers = self.fit.numbers
+        return calibrate(candidate.graph, self.fit, taps, method=candidate.method, executor=self.executor, numbers=numbers).taps
 
     def forget(self, graph: Graph) -> None:
         """Lets go of a float graph whose candidates are not tried any more: it is as large as the network."""
@@ -129,8 +138,7 @@ class CandidateMaker:
 
     def _side_by_side(self) -> list[Sample]:
         """Batches that weights are rounded for."""
-        count = max(1, min(len(self.fit), self.effort.rounded))
-        return [self.fit[int(i * len(self.fit) / count)] for i in range(count)]
+        return self.fit.some(self.effort.rounded)
 
     def weight_share(self, layer: str) -> float:
         """The share of the network's constants that a layer reads."""

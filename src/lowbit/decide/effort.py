@@ -16,7 +16,7 @@ from lowbit.ops.quant import QUANTIZABLE, is_clamp
 class Effort:
     """How often a network is run, by its size alone: clocks would give other bytes on other days."""
 
-    decided: int  # batches that candidates are compared on
+    decided: int  # rows that candidates are compared on, and batches of them at most
     reported: int  # batches that the final figure is measured on
     shares: int  # batches that the noise of single roundings is measured on
     rounded: int  # batches that weights are rounded for
@@ -26,7 +26,7 @@ class Effort:
     def of(macs: int) -> Effort:
         """Much for small networks; of those with a thousand million multiplications a run takes 30 ms and more."""
         if macs < 100_000_000:
-            return Effort(24, 48, 2, 16, 6)
+            return Effort(40, 48, 2, 16, 6)
         if macs < 1_500_000_000:
             return Effort(16, 24, 1, 6, 5)
         return Effort(6, 8, 1, 3, 3)

@@ -22,6 +22,7 @@ from functools import cached_property
 
 from lowbit.blas import one_thread
 from lowbit.calibration.observers import make_observer
+from lowbit.decide.batches import Data
 from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
@@ -29,7 +30,7 @@ from lowbit.decide.effort import Effort, mac_counts, with_clamps
 from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import Repair, enough, find_repairs, in_order, together, within
-from lowbit.decide.samples import Sample, Split, split
+from lowbit.decide.samples import Sample, split
 from lowbit.decide.scores import BadScore
 from lowbit.decide.sensitivity import noise_shares
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
@@ -117,24 +118,26 @@ def decide(
     the outputs' noise, if there is one: the score may fall by `max_drop`.
     """
     with one_thread():
-        effort = Effort.of(sum(mac_counts(graph, samples[0]).values()))
-        parts = split(samples, effort.decided, effort.reported)
-        maker = CandidateMaker(graph, parts.fit, recipe, executor, first)
-        return _Engine(maker, parts, goal or Goal(), method, metric, max_drop, on_step).run()
+        macs = mac_counts(graph, samples[0])
+        effort = Effort.of(sum(macs.values()))
+        data = Data.of(graph, split(samples, effort.decided, effort.reported), sum(macs.values()), effort.decided)
+        maker = CandidateMaker(graph, data.fit, recipe, executor, first, macs)
+        return _Engine(maker, data, goal or Goal(), method, metric, max_drop, on_step).run()
 
 
 class _Engine:
     def __init__(
-        self, maker: CandidateMaker, parts: Split, goal: Goal, method: str, metric: Metric | None, max_drop: float,
+        self, maker: CandidateMaker, data: Data, goal: Goal, method: str, metric: Metric | None, max_drop: float,
         on_step: Callable[[Step], None] | None,
     ) -> None:  # fmt: skip
         self.few_bits = maker.recipe.weights in ("int4", "binary")
         goal = goal.of_few_bits() if self.few_bits else goal
-        self.maker, self.parts, self.goal, self.method, self.metric, self.on_step = maker, parts, goal, method, metric, on_step
+        self.maker, self.data, self.goal, self.method, self.metric, self.on_step = maker, data, goal, method, metric, on_step
         make_observer(method)  # an error where there is none, before the long part
         self.steps: list[Step] = []
+        self.last: Quality | None = None  # of what was tried last
         self._shares: tuple[object, dict[str, float]] = None, {}
-        self.ruler = Ruler(maker.source, list(parts.decide), parts.decide.numbers)
+        self.ruler = Ruler(maker.source, data.decide, data.numbers, data.fitted)
         self.float_score = None if metric is None else metric(maker.source)
         self.least_score = None if self.float_score is None else self.float_score - max_drop
 
@@ -165,9 +168,9 @@ class _Engine:
 
     def decision(self, plain: Quality) -> Decision:
         made = self.maker.made(self.best.candidate)
-        report = Ruler(self.maker.source, list(self.parts.report), self.parts.report.numbers)
+        report = Ruler(self.maker.source, self.data.report, self.data.report.numbers)
         quality = report.measure(made)
-        layers = layer_decibels(made, list(self.parts.report)[: self.maker.effort.shares])
+        layers = layer_decibels(made, self.data.report.some(self.maker.effort.shares))
         quality = replace(quality, layers=layers)
         times = self.times(self.best)
         unmet = []
@@ -176,7 +179,7 @@ class _Engine:
         if self.metric is None and (lacking := self.goal.lacks(quality)):
             unmet.append(lacking)
         return Decision(
-            made.graph, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.parts.said,
+            made.graph, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.data.said,
             self.best.score, self.float_score, "; ".join(unmet),
         )  # fmt: skip
 
@@ -197,11 +200,12 @@ class _Engine:
             self.tell(Step(f"{what}: {e.message}", where, self.best.quality.worst_db, -math.inf, False))
             return None
         trial.repairs = repairs
+        self.last = trial.quality
         return trial
 
     @cached_property
     def stopwatch(self) -> Stopwatch:
-        return Stopwatch(self.maker.source, self.parts.decide[0])
+        return Stopwatch(self.maker.source, self.data.timed)
 
     def times(self, trial: _Trial) -> Times:
         if trial.times is None:
@@ -231,7 +235,8 @@ class _Engine:
         new, old = tried.quality, self.best.quality
         worse = min(old.worst_db, self.goal.enough) - new.worst_db, min(old.typical_db, self.goal.enough) - new.typical_db
         gained = new.typical_db >= old.typical_db + gain or new.worst_db >= old.worst_db + gain
-        return gained and worse[0] <= LUCK and worse[1] <= gain
+        overfitted = new.unseen_db < min(old.unseen_db, self.goal.enough) - gain
+        return gained and worse[0] <= LUCK and worse[1] <= gain and not overfitted
 
     def attempt(self, what: str, where: str, candidate: Candidate, cap: float | None = None) -> bool:
         """Measures a candidate, tells of it, and goes on from it if it is better.
@@ -293,14 +298,17 @@ class _Engine:
         found = seams(source, self.maker.own)
         if not found:
             return
-        peaks = channel_peaks(source, list(self.parts.fit)[: self.maker.effort.rounded], found)
+        peaks = channel_peaks(source, self.data.fit.some(self.maker.effort.rounded), found)
         for alpha in (0.5, 0.75):
             if self.best.candidate.graph is source:
                 graph = self.maker.compact(smoothed(source, peaks, found, alpha))
                 what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
+                before = self.best
                 yield what, f"{len(found)} places", replace(self.best.candidate, graph=graph)
                 if self.best.candidate.graph is not graph:
                     self.maker.forget(graph)
+                    if self.last is not None and self.last.typical_db < before.quality.typical_db - LUCK:
+                        return  # the other one moves the channels even further
 
     def rounding(self) -> Iterator[Attempt]:
         if self.few_bits or (self.best.quality.worst_db >= self.goal.wanted and self.good) or not self.weights_matter():
@@ -321,7 +329,7 @@ class _Engine:
             return self._shares[1]
         quantized = self.maker.make(candidate)
         units = self.maker.units(candidate)
-        samples = list(self.parts.decide)[: self.maker.effort.shares]
+        samples = self.data.decide[: 1 if len(self.data.fit) < self.data.fit.given else self.maker.effort.shares]
         total = dict.fromkeys(units, 0.0)
         steps = iter(progress(range(len(units) * len(samples)), "where the noise comes from"))
 
@@ -385,7 +393,7 @@ class _Engine:
     def mend_layers(self) -> None:
         """Float or 16 bits, whichever costs less, where a layer is broken: first those whose inputs are not, then those after them."""
         tried: set[str] = set()
-        sample = list(self.parts.decide)[:1]
+        sample = self.data.decide[:1]
         for _ in range(self.maker.effort.rounds):
             candidate = self.best.candidate
             graph = candidate.graph
@@ -438,13 +446,17 @@ class _Engine:
     def costly_repairs(self) -> None:
         """As many repairs as the outputs need, those that take away the most noise for each millisecond first.
 
-        First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap.
+        First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap; then, as long as it
+        is cheap, so little noise that answers stay what they are.
         """
-        goals = [(self.goal.least(self.best.quality), self.cap), (self.goal.wanted, min(self.cap, CHEAP))]
+        cheap = min(self.cap, CHEAP)
+        goals = [(self.goal.least(self.best.quality), self.cap), (self.goal.wanted, cheap), (self.goal.enough, cheap)]
         for target, cap in goals[:1] if self.few_bits else goals:
             for _ in range(ROUNDS):
                 before = self.best
                 if before.quality.worst_db >= target and self.good:
+                    break
+                if target == self.goal.enough and not self.goal.turned(before.quality):
                     break
                 self.repair(target, cap)
                 if self.best is before:

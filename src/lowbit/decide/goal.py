@@ -12,6 +12,7 @@ from lowbit.errors import InputError
 Prefer = Literal["balanced", "speed", "accuracy", "size"]
 LAYER = 10.0  # dB that every layer must have: one below it is broken, whatever the outputs show on a few samples
 FEWER = 7.0  # dB that are not asked of weights of few bits
+SURE, LESS = 0.2, 5.0  # where so little of the answers that may be other ones is expected to be, so many dB fewer do
 CHEAP = 0.5  # of the float network's time
 FASTER = 0.9  # of the float network's time: the most that a balanced network takes, where the plain rules take less
 
@@ -57,13 +58,20 @@ class Goal:
         return not self.lacks(quality)
 
     def lacks(self, quality: Quality) -> str:
-        """What the outputs lack; "" where they are good. One answer in a few may be another, and with little noise those are ties."""
+        """What the outputs lack; "" where they are good. Answers that change with so little noise as is `wanted` are ties."""
+        if quality.classes and quality.answers.other <= SURE * self.other and quality.worst_db >= self.answers - LESS:
+            return ""
         if quality.worst_db < self.least(quality):
             return f"the outputs have {quality.worst_db:.1f} dB on the worst tenth, {self.least(quality):g} are wanted"
-        others = quality.answers - quality.same
-        if quality.worst_db < self.wanted and others > max(1, self.other * quality.answers):
-            return f"{others:,} of {quality.answers:,} answers are other ones than the float network's"
+        other = quality.answers.other
+        if quality.worst_db < self.wanted and other > self.other:
+            how = "are" if quality.answers.counted else "are expected to be"
+            return f"{other:.2%} of the answers {how} other ones than the float network's, {self.other:.2%} may be"
         return ""
+
+    def turned(self, quality: Quality) -> bool:
+        """Whether more answers are other ones than may be, with noise that can be made less."""
+        return quality.worst_db < self.enough and quality.answers.other > self.other
 
     def least(self, quality: Quality) -> float:
         """The dB of the worst tenth below which repairs may cost time."""

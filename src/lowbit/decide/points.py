@@ -82,15 +82,9 @@ def rows_of(point: Point, want: Array, got: Array, rows: int) -> tuple[Array, Ar
     return x.reshape(apart, -1), y.reshape(apart, -1)
 
 
-def answers_of(point: Point, x: Array, rows: int) -> Array:
-    """The answers, (rows, answers)."""
-    if point.kind in ("classes", "scores"):
-        found = x.argmax(axis=point.axis)
-    elif point.kind == "yes or no":
-        found = x > 0
-    else:
-        found = x
-    return found.reshape(rows if found.ndim and found.shape[0] == rows and x.shape[0] == rows else 1, -1)
+def classes_last(point: Point, x: Array) -> Array:
+    """Numbers of classes as (answers, classes)."""
+    return np.moveaxis(x, point.axis, -1).reshape(-1, x.shape[point.axis])
 
 
 def noise_of_rows(reference: Array, got: Array) -> tuple[Array, Array]:

@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from lowbit.calibration.run import need_finite, too_large
-from lowbit.decide.points import QUIET, Point, answers_of, find_points, noise_of_rows, rows_of
+from lowbit.decide.answers import Answers, compared
+from lowbit.decide.points import QUIET, Point, find_points, noise_of_rows, rows_of
 from lowbit.decide.widths import RECURRENT
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
@@ -44,14 +45,15 @@ class Quality:
 
     noise      noise ÷ signal of each row, of its worst output
     pooled     noise ÷ signal over all rows together, of the worst output
-    same       answers that are those of the float network, of `answers`; 0 of 0 where the outputs are no answers
+    answers    beside those of the float network; none where the outputs are no answers
+    fitted     rows at the end that something was fitted to
     layers     dB of what each layer gives, by the name of the value; empty where they were not looked at
     """
 
     noise: tuple[float, ...]
     pooled: float
-    same: int = 0
-    answers: int = 0
+    answers: Answers = field(default_factory=Answers)
+    fitted: int = 0
     classes: bool = False  # whether every output is one of some classes
     layers: Mapping[str, float] = field(default_factory=dict)
 
@@ -69,16 +71,25 @@ class Quality:
     @property
     def typical_db(self) -> float:
         """The mean of the rows' dB: the steadiest figure of few rows, by which candidates are compared."""
-        return float(np.mean([min(decibels(n), MOST) for n in self.noise])) if self.noise else float("inf")
+        return _mean_db(self.noise)
+
+    @property
+    def unseen_db(self) -> float:
+        """The same of the rows that nothing was fitted to; of all, where there are none."""
+        return _mean_db(self.noise[: len(self.noise) - self.fitted] or self.noise)
 
     @property
     def agreement(self) -> float | None:
         """The share of the answers that are those of the float network."""
-        return self.same / self.answers if self.answers else None
+        return self.answers.same / self.answers.count if self.answers.count else None
 
     @property
     def few(self) -> bool:
         return len(self.noise) < FEW
+
+
+def _mean_db(noise: Sequence[float]) -> float:
+    return float(np.mean([min(decibels(n), MOST) for n in noise])) if noise else float("inf")
 
 
 @dataclass(frozen=True)
@@ -119,50 +130,51 @@ class Quantized:
 class Ruler:
     """Measures quantized forms of one float network on some samples, whose float outputs are computed once."""
 
-    def __init__(self, graph: Graph, samples: Sequence[Sample], numbers: Iterable[int] | None = None) -> None:
-        """`numbers` are what errors call the samples."""
+    def __init__(self, graph: Graph, samples: Sequence[Sample], numbers: Sequence[object] | None = None, fitted: int = 0) -> None:
+        """`numbers` are what errors call the samples. To the last `fitted` of them candidates may have been fitted."""
         self.graph = graph
         self.points = find_points(graph)
-        self.samples = samples
-        self._truths: list[_Truth] = []
-        called = list(numbers) if numbers is not None else list(range(len(samples)))
+        called = range(len(samples)) if numbers is None else numbers
         keep = [p.value for p in self.points]
-        for number, sample, replay in _replays(graph, samples, keep, called):
+        truths: dict[int, _Truth] = {}
+        for k, sample, replay in _replays(graph, samples, keep):
             made = replay.run(sample)
             try:
                 need_finite(replay.graph, sample, made)
             except LowbitError as e:
                 e.hint = too_large(graph, sample) or e.hint
-                raise e.at(f"batch {number}") from None
+                raise e.at(f"batch {called[k]}") from None
             values = {p.output: np.array(replay.real_order(p.value)) for p in self.points}
-            self._truths.append(_Truth(sample, _rows(graph, sample), values))
+            truths[k] = _Truth(sample, rows_in(graph, sample), values)
+        self._truths = [truths[k] for k in range(len(samples))]
+        self.fitted = sum(t.rows for t in self._truths[len(samples) - fitted :])
 
     def measure(self, quantized: Graph | Quantized) -> Quality:
         """The integers of a Q/DQ graph against the float network."""
         made = quantized if isinstance(quantized, Quantized) else Quantized(quantized, self.graph)
         lowered, seen = made.integer, made.seen
         keep = [seen[p.value].name for p in self.points if p.value in seen]
-        signal: dict[str, list[Array]] = {p.output: [] for p in self.points}
-        noise: dict[str, list[Array]] = {p.output: [] for p in self.points}
-        same = answers = 0
-        for k, _, replay in _replays(lowered, [t.sample for t in self._truths], keep, range(len(self._truths))):
+        count = len(self._truths)
+        found: dict[str, list[tuple[Array, Array]]] = {p.output: [(np.empty(0), np.empty(0))] * count for p in self.points}
+        given: dict[str, list[tuple[Array, Array]]] = {p.output: [] for p in self.points}
+        points = {p.output: p for p in self.points}
+        for k, sample, replay in _replays(lowered, [t.sample for t in self._truths], keep):
             truth = self._truths[k]
-            outputs = replay.run(truth.sample)
+            outputs = replay.run(sample)
             for p in self.points:
                 want = truth.values[p.output]
                 got = self._seen(replay, seen, p, want)
                 if got is None:  # nothing of the kind is there: the output itself tells
-                    point = replace(p, kind="numbers")
-                    want, got = self._ends(truth.sample, p.output), outputs[p.output]
-                else:
-                    point = p
-                s, n = noise_of_rows(*rows_of(point, want, got, truth.rows))
-                signal[p.output].append(s)
-                noise[p.output].append(n)
-                if point.answers:
-                    equal = answers_of(point, want, truth.rows) == answers_of(point, got, truth.rows)
-                    same, answers = same + int(equal.sum()), answers + equal.size
-        return replace(_summed(signal, noise, same, answers), classes=all(p.kind in ("classes", "scores") for p in self.points))
+                    points[p.output] = replace(p, kind="numbers")
+                    want, got = self._ends(sample, p.output), outputs[p.output]
+                found[p.output][k] = noise_of_rows(*rows_of(points[p.output], want, got, truth.rows))
+                if points[p.output].answers:
+                    given[p.output].append((want, np.array(got)))
+        answers = Answers()
+        for name, pairs in given.items():
+            answers += compared(points[name], pairs) if pairs and points[name].answers else Answers()
+        classes = all(p.kind in ("classes", "scores") for p in self.points)
+        return replace(_summed(found), answers=answers, fitted=self.fitted, classes=classes)
 
     def _seen(self, replay: Replay, seen: Mapping[str, Seen], p: Point, want: Array) -> Array | None:
         place = seen.get(p.value)
@@ -176,7 +188,7 @@ class Ruler:
         return np.array(found[output])
 
 
-def _rows(graph: Graph, sample: Sample) -> int:
+def rows_in(graph: Graph, sample: Sample) -> int:
     """Samples of a batch: the first axis, if all inputs agree on it. The first axis of a recurrence may be its time: that is no batch."""
     if batch_symbol(graph) is None and any(n.op in RECURRENT for n in graph.nodes):
         return 1
@@ -184,32 +196,34 @@ def _rows(graph: Graph, sample: Sample) -> int:
     return sizes.pop() if len(sizes) == 1 else 1
 
 
-def _replays(graph: Graph, samples: Sequence[Sample], keep: Sequence[str], numbers: Sequence[int]) -> Iterable[tuple[int, Sample, Replay]]:
-    """Each sample with its number and a replay for its shapes; samples of the same shapes follow each other and share one."""
-    order = sorted(range(len(samples)), key=lambda i: shapes_of(samples[i]))
+def _replays(graph: Graph, samples: Sequence[Sample], keep: Sequence[str]) -> Iterable[tuple[int, Sample, Replay]]:
+    """Each sample with its position and a replay for its shapes; samples of the same shapes follow each other and share one."""
     last: tuple[object, Replay] | None = None
-    for i in order:
+    for i in sorted(range(len(samples)), key=lambda i: shapes_of(samples[i])):
         shapes = shapes_of(samples[i])
         if last is None or last[0] != shapes:
             last = None  # before there is another one: it holds every value
             last = shapes, Replay(bound_to(graph, samples[i]), keep)
-        yield numbers[i], samples[i], last[1]
+        yield i, samples[i], last[1]
 
 
-def _summed(signal: Mapping[str, list[Array]], noise: Mapping[str, list[Array]], same: int, answers: int) -> Quality:
-    """The noise of each row is that of its worst output; an output without rows counts for all rows of its batch."""
+def _summed(found: Mapping[str, Sequence[tuple[Array, Array]]]) -> Quality:
+    """From signal and noise of the rows of each batch, by output: the noise of a row is that of its worst output.
+
+    An output without rows counts for all rows of its batch.
+    """
     pooled, batches = 0.0, dict[int, list[Array]]()
-    for name in signal:
-        total, count = float(sum(s.sum() for s in signal[name])), sum(len(s) for s in signal[name])
-        pooled = max(pooled, float(sum(n.sum() for n in noise[name])) / max(total, 1e-300))
+    for parts in found.values():
+        total, count = float(sum(s.sum() for s, _ in parts)), sum(len(s) for s, _ in parts)
+        pooled = max(pooled, float(sum(n.sum() for _, n in parts)) / max(total, 1e-300))
         least = max(QUIET * total / max(count, 1), 1e-300)
-        for i, (s, n) in enumerate(zip(signal[name], noise[name], strict=True)):
+        for i, (s, n) in enumerate(parts):
             batches.setdefault(i, []).append(n / np.maximum(s, least))
     rows: list[float] = []
-    for found in batches.values():
-        most = max(len(r) for r in found)
-        rows += map(float, np.max([np.broadcast_to(r, most) if len(r) == 1 else np.resize(r, most) for r in found], axis=0))
-    return Quality(tuple(rows), pooled, same, answers)
+    for noise in batches.values():
+        most = max(len(r) for r in noise)
+        rows += map(float, np.max([np.broadcast_to(r, most) if len(r) == 1 else np.resize(r, most) for r in noise], axis=0))
+    return Quality(tuple(rows), pooled)
 
 
 def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from lowbit.calibration.observers import HistogramObserver
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
@@ -22,6 +23,14 @@ class ClippedRecord(CalibrationRecord):
     def at(self, clipped: frozenset[str]) -> ClippedRecord:
         """The same record with other taps clipped."""
         return replace(self, clipped=clipped)
+
+    def reads(self, method: str) -> bool:
+        """Whether another method would have kept the same of the data."""
+        return all(isinstance(o, HistogramObserver) and o.same_statistics(method) for o in self.taps.values())
+
+    def read_by(self, method: str) -> ClippedRecord:
+        """The record that the method would have made: the same histograms, read otherwise."""
+        return ClippedRecord({name: o.read_by(method) if isinstance(o, HistogramObserver) else o for name, o in self.taps.items()})
 
     def shared_params(self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None, *, whole: bool = False) -> QuantParams:
         if any(isinstance(self.taps.get(t), CalibrationEntry) for t in taps):

@@ -24,7 +24,7 @@ def verdict(graph: Graph, found: Decision) -> str:
 def quality_text(found: Decision) -> str:
     q = found.quality
     score = "" if found.score is None else f"score {found.score:.6g} (float {found.float_score:.6g}), "
-    same = "" if q.agreement is None else f"{100 * q.agreement:.4g} % of {q.answers:,} answers as in float, "
+    same = "" if q.agreement is None else f"{100 * q.agreement:.4g} % of {q.answers.count:,} answers as in float, "
     rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
     few = f" (only {rows}: other data may differ)" if q.few else f" on {rows}"
     return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{few}"

@@ -1,0 +1,98 @@
+"""Answers of a quantized network beside those of the float one: how many are the same, and how many others its noise would make.
+
+Of a few rows hardly one has another answer, whatever the noise: counting says nothing. But each row tells how far its answer is from the
+next one (its margin), and all rows together how large the noise of margins is. The share of the rows whose margin such noise would turn
+over is known well from a few.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowbit.decide.points import Point, classes_last
+from lowbit.types import Array
+
+MANY = 400  # answers from which on they are counted
+FARTHEST, STEPS = 8.0, 64  # margins are told apart in steps of a 64th of the noise, up to 8 times the noise
+FEW = 20  # yes (or no) answers: with fewer of the rarer kind, both kinds count
+
+
+@dataclass(frozen=True)
+class Answers:
+    """same      of `count` answers, those that are the float network's
+    expected  the share that noise of this size is expected to change
+
+    Of yes and no, the rarer answer counts: 2·both ÷ (theirs + ours), as for a mask of which most is background.
+    """
+
+    same: int = 0
+    count: int = 0
+    expected: float = 0.0
+
+    @property
+    def counted(self) -> bool:
+        return self.count >= MANY
+
+    @property
+    def other(self) -> float:
+        """The share of answers that are other ones: counted where there are many, expected where there are few."""
+        if self.counted:
+            return 1 - self.same / self.count
+        return self.expected if self.count else 0.0
+
+    def __add__(self, more: Answers) -> Answers:
+        """Of two outputs."""
+        count = self.count + more.count
+        expected = (self.expected * self.count + more.expected * more.count) / max(1, count)
+        return Answers(self.same + more.same, count, expected)
+
+
+def compared(point: Point, pairs: Sequence[tuple[Array, Array]]) -> Answers:
+    """The answers of an output: what the float network gives for each batch, and what the quantized one gives."""
+    if point.kind == "integers":
+        return Answers(sum(int((a == b).sum()) for a, b in pairs), sum(a.size for a, _ in pairs))
+    if point.kind == "yes or no":
+        want, got = (np.concatenate([np.asarray(pair[k], np.float64).reshape(-1) for pair in pairs]) for k in range(2))
+        return _yes_or_no(want, got)
+    found = [_margins(classes_last(point, want), classes_last(point, got)) for want, got in pairs]
+    same, margin, off = (np.concatenate([f[k] for f in found]) for k in range(3))
+    return Answers(int(same.sum()), same.size, _turned(margin, off, same) / max(1, same.size))
+
+
+def _yes_or_no(want: Array, got: Array) -> Answers:
+    yes, ours = want > 0, got > 0
+    if 2 * yes.sum() > yes.size:
+        yes, ours = ~yes, ~ours
+    turned = _turned(np.abs(want), got - want, yes == ours)
+    if yes.sum() < FEW:
+        return Answers(int((yes == ours).sum()), yes.size, turned / max(1, yes.size))
+    count = int(yes.sum() + ours.sum())
+    return Answers(2 * int((yes & ours).sum()), count, min(1.0, turned / count))
+
+
+def _margins(want: Array, got: Array) -> tuple[Array, Array, Array]:
+    """For rows of classes: whether the largest is the same one, by how much it leads in the float network, by how much that is off."""
+    rows = np.arange(len(want))
+    if want.shape[1] < 2:
+        return np.ones(len(want), bool), np.full(len(want), np.inf), np.zeros(len(want))
+    next_best, best = np.argpartition(want, -2, axis=1)[:, -2:].T
+    best, next_best = np.where(want[rows, best] >= want[rows, next_best], (best, next_best), (next_best, best))
+    with np.errstate(invalid="ignore"):  # infinities of a mask
+        margin, now = (x[rows, best] - x[rows, next_best] for x in (want, got))
+        same = (want.argmax(axis=1) == got.argmax(axis=1)) & ~np.isnan(got[rows, best])
+        return same, margin, now - margin
+
+
+def _turned(margin: Array, off: Array, same: Array) -> float:
+    """How many margins normal noise as large as `off` is expected to turn over. One that is not finite counts if it was turned over."""
+    fine = np.isfinite(margin) & np.isfinite(off)
+    lost = float((~fine & ~same).sum())
+    spread = math.sqrt(float(np.mean(off[fine] ** 2))) if fine.any() else 0.0
+    if spread <= 0:
+        return lost
+    steps = np.bincount((np.minimum(margin[fine] / spread, FARTHEST) * STEPS).astype(np.int64), minlength=1)
+    return lost + sum(n * 0.5 * math.erfc((k + 0.5) / STEPS / math.sqrt(2)) for k, n in enumerate(steps.tolist()))
