@@ -32,17 +32,17 @@ from lowbit.types import Array
 
 @lowers("q_conv_nhwc")
 def conv(node: Node, ctx: Context) -> list[Call] | None:
-    geometry = two_spatial(node)
-    if geometry is None or not in_integers(node, ctx):
+    g = two_spatial(node)
+    if g is None or not in_integers(node, ctx):
         return None
     x, wv, w = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1])
     assert x is not None and wv is not None and w is not None
-    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C/G, KH, KW)
-    out_c, depth, kernel_h, kernel_w = w4.shape
+    kernel_h, kernel_w = g["kernel_h"], g["kernel_w"]
+    w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (O, C/G, KH, KW)
+    out_c, depth = w4.shape[:2]
     groups = ints(node, "groups")["groups"]
     in_c = depth * groups
-    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
-    g = {**geometry, "kernel_h": kernel_h, "kernel_w": kernel_w}
+    pixels = g["batch"] * g["out_h"] * g["out_w"]
     plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"]
     if plain and groups == 1 and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
         return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
@@ -137,6 +137,7 @@ class WideTiles(Tiles):
 
 TILINGS = {"avx2": Tiles(), "avx512vnni": WideTiles()}
 FEW_CHANNELS = 16  # with more, a row of the window is long enough to be copied
+SHORT_RUN = 8  # with fewer bytes in a row of the window, copying it costs what a second thread saves
 
 
 def ways_of(node: Node, ctx: Context, g: dict[str, Any], w4: Array) -> tuple[str, list[str]]:
@@ -144,10 +145,11 @@ def ways_of(node: Node, ctx: Context, g: dict[str, Any], w4: Array) -> tuple[str
     shape = (g["kernel_h"], g["kernel_w"], g["stride_h"], g["stride_w"], g["dilation_h"], g["dilation_w"])
     in_c, ways, default = w4.shape[1], ["windows"], "windows"
     if in_c < FEW_CHANNELS and g["dilation_w"] == 1 and ctx.kernel("stem_s8").isa != "ref":
-        ways, default = ["stem", *ways], "stem"
+        idle = g["batch"] * g["out_h"] < ctx.target.threads  # an item of stem_s8 is a row of the output, one of conv_s8 a block of pixels
+        ways, default = ["stem", *ways], "windows" if idle and g["kernel_w"] * in_c >= SHORT_RUN else "stem"
         if shape[2:] == (2, 2, 1, 1) and in_c <= 4 and ctx.kernel("stem_tiles_s8").isa != "ref" and largest_kernel(g) <= 8:
             fewer = largest_kernel(g) > 6 and ctx.kernel("stem_s8").isa not in QUADS  # four products at once beat fewer, wider ones
-            ways, default = ["stem by tiles", *ways], "stem by tiles" if fewer else "stem"
+            ways, default = ["stem by tiles", *ways], "stem by tiles" if fewer else default
     if ctx.kernel("conv3x3_s8").isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or in_c < PANEL:
         return default, ways
     largest = largest_sum(w4, ints(node, "x_zero")["x_zero"])
@@ -240,9 +242,9 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     plain = np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0))
     down = g["stride_h"], g["dilation_h"]
     if kernel.isa == "avx512vnni":
-        data = ctx.once(wv, "depthwise", kernel.isa, *map(str, down), make=lambda: pack_row_quads(plain, *down))
+        data = ctx.once(wv, "depthwise", kernel.isa, size_of(w4), *map(str, down), make=lambda: pack_row_quads(plain, *down))
     else:
-        data = ctx.once(wv, "depthwise", kernel.isa, make=lambda: plain if kernel.isa in PLAIN else pack_row_pairs(plain))
+        data = ctx.once(wv, "depthwise", kernel.isa, size_of(w4), make=lambda: plain if kernel.isa in PLAIN else pack_row_pairs(plain))
     bias, multiplier = per_channel(node, ctx, channels)
     if kernel.isa == "avx512vnni":
         (block, scratch), rows, shared, macs_per_ns = row_quads(g, channels), 1, 4, 50
@@ -326,10 +328,10 @@ def stem(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> C
     out_c, in_c = w4.shape[:2]
     bias, multiplier = per_channel(node, ctx, out_c)
     if kernel.isa in QUADS:
-        data = ctx.once(wv, "stem by quads", make=lambda: pack_run_quads(w4))
+        data = ctx.once(wv, "stem by quads", size_of(w4), make=lambda: pack_run_quads(w4))
         pitch = -(-((max(g["out_w"], 16) - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 64) * 64 + 64
     else:
-        data = ctx.once(wv, "stem", make=lambda: pack_runs(w4))
+        data = ctx.once(wv, "stem", size_of(w4), make=lambda: pack_runs(w4))
         pitch = 2 * (-(-((g["out_w"] - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 16) * 16 + 16)
     block = max(1, min(g["out_h"], ROWS_AT_ONCE // (pitch * g["stride_h"]) - g["kernel_h"] // g["stride_h"]))
     rows = (block - 1) * g["stride_h"] + (g["kernel_h"] - 1) * g["dilation_h"] + 1
@@ -374,7 +376,7 @@ def stem_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     kernel = ctx.kernel("stem_tiles_s8")
     out_c, in_c = w4.shape[:2]
     at = (g["pad_h"] % 2, g["pad_w"] % 2)
-    data = ctx.once(wv, "stem tiles", *map(str, at), make=lambda: pack_stem_tiles(w4, *at))
+    data = ctx.once(wv, "stem tiles", size_of(w4), *map(str, at), make=lambda: pack_stem_tiles(w4, *at))
     bias, multiplier = per_channel(node, ctx, out_c)
     tiles, down = -(-g["out_w"] // 3), -(-g["out_h"] // 3)
     block = -(-tiles // -(-tiles // STEM_TILES))  # of about equal size
@@ -395,6 +397,11 @@ def pack_stem_tiles(w4: Array, top: int, left: int) -> Array:
     cells = full.reshape(-1, in_c, 4, 2, 4, 2).transpose(0, 3, 5, 1, 2, 4).reshape(-1, 4 * in_c, 4, 4)
     u = np.einsum("ij,ocjk,lk->oilc", G4, cells, G4, optimize=True).astype(np.int16)
     return packed(u.reshape(panels, PANEL, 36, 2 * in_c, 2).transpose(0, 2, 3, 1, 4))
+
+
+def size_of(w4: Array) -> str:
+    """The kernel's rows and columns. A column may be a row in one shape of the network's inputs and a column in another."""
+    return f"{w4.shape[2]}x{w4.shape[3]}"
 
 
 def packed(ordered: Array) -> Array:

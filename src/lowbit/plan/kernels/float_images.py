@@ -31,8 +31,9 @@ def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
         return None
     kernel = ctx.kernel("conv_transpose_f32")
     groups = ints(node, "groups")["groups"]
-    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (C, O/G, KH, KW)
-    in_c, n, kernel_h, kernel_w = w4.shape
+    kernel_h, kernel_w = g["kernel_h"], g["kernel_w"]
+    w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (C, O/G, KH, KW)
+    in_c, n = w4.shape[:2]
     depth, taps = in_c // groups, kernel_h * kernel_w
 
     tile = tile_of(kernel.isa)
@@ -46,7 +47,7 @@ def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
 
     data = ctx.once(wv, "transposed panels", kernel.isa, str(groups), make=packed)
     params: dict[str, Param] = {
-        **g, "in_c": in_c, "out_c": n * groups, "kernel_h": kernel_h, "kernel_w": kernel_w, "groups": groups, **bounds(node),
+        **g, "in_c": in_c, "out_c": n * groups, "groups": groups, **bounds(node),
     }  # fmt: skip
     args = (ctx.argument(x), data, bias_of(ctx, node.input(2), n * groups), node.output, Scratch(8 * tile.rows * taps + 4 * depth + 64))
     cost = g["batch"] * g["in_h"] * g["in_w"] * in_c * n * taps / tile.macs_per_ns

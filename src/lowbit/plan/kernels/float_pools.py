@@ -8,7 +8,7 @@ from typing import Any
 from lowbit.ir.graph import Node
 from lowbit.plan.kernels.call import Call, Context, lowers
 from lowbit.plan.kernels.float_products import is_float
-from lowbit.plan.kernels.pools import cost, kernel_of
+from lowbit.plan.kernels.pools import cost, counted
 from lowbit.plan.kernels.products import two_spatial
 from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
@@ -23,7 +23,7 @@ def max_pool(node: Node, ctx: Context) -> list[Call] | None:
     if x is None or g is None or not is_float(x):
         return None
     channels = int(x.shape[-1])
-    fields = {**g, **kernel_of(node), "channels": channels, "out_stride": channels}
+    fields = {**g, "channels": channels, "out_stride": channels}
     return [Call(ctx.kernel("max_pool_f32"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], 4 * cost(fields))]
 
 
@@ -33,12 +33,7 @@ def avg_pool(node: Node, ctx: Context) -> list[Call] | None:
     if x is None or g is None or not is_float(x):
         return None
     channels = int(x.shape[-1])
-    pads: Any = node.attrs["pads"]
-    top, left, bottom, right = (int(s) for s in (pads if len(pads) == 4 else (0, pads[0], 0, pads[1])))
-    if not node.attrs["count_include_pad"]:
-        top = left = bottom = right = 0
-    counts = {"count_h0": top, "count_h1": bottom, "count_w0": left, "count_w1": right}
-    fields = {**g, **kernel_of(node), **counts, "channels": channels, "out_stride": channels}
+    fields = {**g, **counted(node), "channels": channels, "out_stride": channels}
     return [Call(ctx.kernel("avg_pool_f32"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], 4 * cost(fields))]
 
 

@@ -119,16 +119,16 @@ def linear(node: Node, ctx: Context) -> list[Call] | None:
 
 @lowers("conv_nhwc", "conv_nhwc_clip")
 def conv(node: Node, ctx: Context) -> list[Call] | None:
-    geometry = two_spatial(node)
+    g = two_spatial(node)
     x, wv, w = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1])
-    if geometry is None or x is None or wv is None or w is None or not is_float(x, node.output):
+    if g is None or x is None or wv is None or w is None or not is_float(x, node.output):
         return None
-    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C/G, KH, KW)
-    out_c, depth, kernel_h, kernel_w = w4.shape
+    kernel_h, kernel_w = g["kernel_h"], g["kernel_w"]
+    w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (O, C/G, KH, KW)
+    out_c, depth = w4.shape[:2]
     groups = ints(node, "groups")["groups"]
     in_c = depth * groups
-    pixels = geometry["batch"] * geometry["out_h"] * geometry["out_w"]
-    g: dict[str, Any] = {**geometry, "kernel_h": kernel_h, "kernel_w": kernel_w}
+    pixels = g["batch"] * g["out_h"] * g["out_w"]
     plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"]
     if plain and groups == 1 and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
         return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
@@ -137,8 +137,10 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     return [direct(node, ctx, g, wv, w4, groups, pixels)]
 
 
-def whole_rows(block: int, out_h: int, out_w: int, threads: int) -> int:
-    """About as many pixels, but whole rows of the output, cut evenly."""
+def whole_rows(block: int, batch: int, out_h: int, out_w: int, threads: int) -> int:
+    """About as many pixels, but whole rows of the output, cut evenly; fewer than a row where rows are fewer than threads."""
+    if batch * out_h < threads:
+        return block
     rows = max(1, round(block / max(out_w, 1)))
     rows = max(rows, min(LINES, out_h // (4 * threads) if threads > 1 else LINES))
     return max(1, -(-out_h // max(1, -(-out_h // rows))) * out_w)
@@ -155,7 +157,7 @@ def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, gr
     tile = tile_of(kernel.isa)
     block, columns = blocks(tile, pixels, n, seen, ctx.target.threads)
     if lines:
-        block = whole_rows(block, g["out_h"], g["out_w"], ctx.target.threads)
+        block = whole_rows(block, g["batch"], g["out_h"], g["out_w"], ctx.target.threads)
     params: dict[str, Param] = {
         **g, "in_c": depth * groups, "out_c": out_c, "groups": groups, "block": block, "block_columns": columns, "out_stride": out_c,
         **bounds(node),

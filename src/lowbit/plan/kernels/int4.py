@@ -256,12 +256,12 @@ def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
 @lowers("q_conv_nhwc", first=True)
 def conv(node: Node, ctx: Context) -> list[Call] | None:
     """1x1 as linear layers, others by their windows; left alone where Winograd on unpacked weights is faster, or channels are few."""
-    geometry, x, wv, w = two_spatial(node), node.inputs[0], node.inputs[1], four_bits(node.inputs[1], ctx)
-    if geometry is None or x is None or wv is None or w is None or not in_integers(node, ctx) or ints(node, "groups")["groups"] != 1:
+    g, x, wv, w = two_spatial(node), node.inputs[0], node.inputs[1], four_bits(node.inputs[1], ctx)
+    if g is None or x is None or wv is None or w is None or not in_integers(node, ctx) or ints(node, "groups")["groups"] != 1:
         return None
-    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C, KH, KW)
-    out_c, in_c, kernel_h, kernel_w = w4.shape
-    g = {**geometry, "kernel_h": kernel_h, "kernel_w": kernel_w}
+    kernel_h, kernel_w = g["kernel_h"], g["kernel_w"]
+    w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (O, C, KH, KW)
+    out_c, in_c = w4.shape[:2]
     pixels = g["batch"] * g["out_h"] * g["out_w"]
     if as_bytes(node, ctx, pixels):
         return None

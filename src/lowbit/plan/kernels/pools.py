@@ -10,15 +10,10 @@ import numpy as np
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import Call, Context, Scratch, ints, lowers, short
 from lowbit.plan.kernels.mixed import total
-from lowbit.plan.kernels.products import two_spatial
+from lowbit.plan.kernels.products import rows_and_columns, two_spatial
 from lowbit.plan.kernels.wide import narrowed, widened
 from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
-
-
-def kernel_of(node: Node) -> dict[str, int]:
-    k: Any = node.attrs["kernel"]
-    return {"kernel_h": 1 if len(k) == 1 else int(k[0]), "kernel_w": int(k[-1])}
 
 
 def cost(g: dict[str, Any]) -> float:
@@ -31,7 +26,7 @@ def max_pool(node: Node, ctx: Context) -> list[Call] | None:
     if x is None or g is None or short(x) not in ("s8", "s16"):
         return None
     channels = int(x.shape[-1])
-    fields = {**g, **kernel_of(node), "channels": channels, "out_stride": channels}
+    fields = {**g, "channels": channels, "out_stride": channels}
     return [Call(ctx.kernel(f"max_pool_{short(x)}"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], cost(fields))]
 
 
@@ -46,24 +41,28 @@ def average(ctx: Context, node: Node, x: Value, out: Value, fields: dict[str, Pa
     return [Call(ctx.kernel(f"avg_pool_{short(x, out)}"), full, args, items, cost(full))]
 
 
+def counted(node: Node) -> dict[str, int]:
+    """The padding on each side that counts as pixels."""
+    pads: Any = node.attrs["pads"]
+    half = len(pads) // 2
+    (top, left), (bottom, right) = (rows_and_columns(node, side, 0) for side in (pads[:half], pads[half:]))
+    if not node.attrs["count_include_pad"]:
+        top = left = bottom = right = 0
+    return {"count_h0": top, "count_h1": bottom, "count_w0": left, "count_w1": right}
+
+
 @lowers("q_avg_pool_nhwc")
 def avg_pool(node: Node, ctx: Context) -> list[Call] | None:
     x, g = node.inputs[0], two_spatial(node)
     if x is None or g is None:
         return None
     channels = int(x.shape[-1])
-    pads: Any = node.attrs["pads"]
-    sides = (0, pads[0], 0, pads[1]) if len(pads) == 2 else pads  # top, left, bottom, right; one axis has no top and bottom
-    top, left, bottom, right = (int(s) for s in (sides if len(pads) == 4 else (0, pads[0], 0, pads[1])))
-    if not node.attrs["count_include_pad"]:
-        top = left = bottom = right = 0
-    counts = {"count_h0": top, "count_h1": bottom, "count_w0": left, "count_w1": right}
     before, behind, out = list[Call](), list[Call](), node.output
     if short(x, out) == "s8_s16":
         before, x = widened(ctx, x, f"{out.name}:wide")
     elif short(x, out) == "s16_s8":  # a mean of 16 bits that lo and hi keep within 8
         (out,), behind = narrowed(ctx, node)
-    found = average(ctx, node, x, out, {**g, **kernel_of(node), **counts, "channels": channels, "out_stride": channels})
+    found = average(ctx, node, x, out, {**g, **counted(node), "channels": channels, "out_stride": channels})
     return None if found is None else [*before, *found, *behind]
 
 

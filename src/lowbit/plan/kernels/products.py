@@ -176,23 +176,40 @@ def linear(node: Node, ctx: Context) -> list[Call] | None:
     return [linear_call(node, ctx, x, rows, k, n, w)]
 
 
+def is_column(node: Node) -> bool:
+    """Whether image, kernel and result are one pixel wide: the bytes are those of a row, and kernels read a row at once, a column not."""
+    x, y = node.inputs[0], node.output
+    assert x is not None
+    return x.type.rank == 4 and int(x.shape[2]) == int(y.shape[2]) == int(kernel_sizes(node)[1]) == 1
+
+
+def kernel_sizes(node: Node) -> Any:
+    """The kernel along each spatial axis: of a pool an attribute, of a convolution the last axes of its weights."""
+    w = node.inputs[1] if len(node.inputs) > 1 else None
+    return node.attrs["kernel"] if w is None else w.shape[2:]
+
+
+def rows_and_columns(node: Node, values: Any, missing: int = 1) -> tuple[int, int]:
+    """Values along spatial axes as those of rows and columns. One axis is an image of height 1, and so is a column."""
+    numbers = [int(v) for v in values]
+    if len(numbers) == 1:
+        return missing, numbers[0]
+    high, wide = numbers
+    return (wide, high) if is_column(node) else (high, wide)
+
+
 def two_spatial(node: Node) -> dict[str, Any] | None:
-    """The geometry of an image of one or two spatial axes; one axis is an image of height 1."""
+    """The geometry of an image of one or two spatial axes, with the kernel's size."""
     x, y = node.inputs[0], node.output
     assert x is not None
     rank = x.type.rank
     if rank not in (3, 4):
         return None
-    one = rank == 3
-
-    def pair(values: Any) -> tuple[int, int]:
-        return (1, int(values[0])) if one else (int(values[0]), int(values[1]))
-
-    stride, dilation = pair(node.attrs["stride"]), pair(node.attrs["dilation"])
-    pads = node.attrs["pads"]
-    pad = (0, int(pads[0])) if one else (int(pads[0]), int(pads[1]))  # type: ignore[index,arg-type]
-    (in_h, in_w), (out_h, out_w) = pair(x.shape[1:]), pair(y.shape[1:])
-    return {
-        "batch": int(x.shape[0]), "in_h": in_h, "in_w": in_w, "out_h": out_h, "out_w": out_w, "stride_h": stride[0], "stride_w": stride[1],
-        "pad_h": pad[0], "pad_w": pad[1], "dilation_h": dilation[0], "dilation_w": dilation[1],
+    pads: Any = node.attrs["pads"]
+    sizes = {
+        "in": x.shape[1:-1], "out": y.shape[1:-1], "kernel": kernel_sizes(node), "stride": node.attrs["stride"],
+        "dilation": node.attrs["dilation"],
     }  # fmt: skip
+    pairs = {name: rows_and_columns(node, values) for name, values in sizes.items()}
+    pairs["pad"] = rows_and_columns(node, pads[: rank - 2], 0)
+    return {"batch": int(x.shape[0]), **{f"{name}_{axis}": v for name, pair in pairs.items() for axis, v in zip("hw", pair, strict=True)}}

@@ -95,8 +95,9 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     x, wv, w, g = node.inputs[0], node.inputs[1], weights_of(node, ctx), two_spatial(node)
     if w is None or g is None or x is None or wv is None:
         return None
-    w4 = w if w.ndim == 4 else w[:, :, None, :]  # (O, C/G, KH, KW)
-    out_c, depth, kernel_h, kernel_w = w4.shape
+    kernel_h, kernel_w = g["kernel_h"], g["kernel_w"]
+    w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (O, C/G, KH, KW)
+    out_c, depth = w4.shape[:2]
     groups, pixels = ints(node, "groups")["groups"], g["batch"] * g["out_h"] * g["out_w"]
     plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"] and groups == 1
     if plain and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
