@@ -88,11 +88,19 @@ def _margins(want: Array, got: Array) -> tuple[Array, Array, Array]:
 
 
 def _turned(margin: Array, off: Array, same: Array) -> float:
-    """How many margins normal noise as large as `off` is expected to turn over. One that is not finite counts if it was turned over."""
+    """How many margins normal noise as large as `off` is expected to turn over. One that is not finite counts if it was turned over.
+
+    Small margins have noise of their own: where a network gives large numbers, margins and noise are both large.
+    """
     fine = np.isfinite(margin) & np.isfinite(off)
     lost = float((~fine & ~same).sum())
-    spread = math.sqrt(float(np.mean(off[fine] ** 2))) if fine.any() else 0.0
-    if spread <= 0:
-        return lost
-    steps = np.bincount((np.minimum(margin[fine] / spread, FARTHEST) * STEPS).astype(np.int64), minlength=1)
-    return lost + sum(n * 0.5 * math.erfc((k + 0.5) / STEPS / math.sqrt(2)) for k, n in enumerate(steps.tolist()))
+    margin, off = margin[fine], off[fine]
+    small = margin <= np.median(margin) if margin.size else np.zeros(0, bool)
+    return lost + sum(_turned_by(margin[part], float(np.mean(off[part] ** 2))) for part in (small, ~small) if part.any())
+
+
+def _turned_by(margin: Array, noise: float) -> float:
+    if noise <= 0:
+        return 0.0
+    steps = np.bincount((np.minimum(margin / math.sqrt(noise), FARTHEST) * STEPS).astype(np.int64))
+    return sum(n * 0.5 * math.erfc((k + 0.5) / STEPS / math.sqrt(2)) for k, n in enumerate(steps.tolist()))

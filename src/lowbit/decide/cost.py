@@ -46,7 +46,7 @@ class Stopwatch:
     def times(self, integer: Graph) -> Times:
         """Of an integer graph."""
         sessions = Session(integer, threads=1), self.reference
-        return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions]))
+        return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions], one_thread=True))
 
     def _layer(self, node: Node) -> str:
         """The node; of a clamp that a layer takes in, the layer."""

@@ -311,7 +311,7 @@ class _Engine:
                         return  # the other one moves the channels even further
 
     def rounding(self) -> Iterator[Attempt]:
-        if self.few_bits or (self.best.quality.worst_db >= self.goal.wanted and self.good) or not self.weights_matter():
+        if self.few_bits or (self.good and not self.goal.slower) or not self.weights_matter():
             return
         yield "weights rounded so that their errors cancel", "all layers", replace(self.best.candidate, rounding=True)
 
@@ -446,28 +446,32 @@ class _Engine:
     def costly_repairs(self) -> None:
         """As many repairs as the outputs need, those that take away the most noise for each millisecond first.
 
-        First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap; then, as long as it
-        is cheap, so little noise that answers stay what they are.
+        First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap.
         """
-        cheap = min(self.cap, CHEAP)
-        goals = [(self.goal.least(self.best.quality), self.cap), (self.goal.wanted, cheap), (self.goal.enough, cheap)]
-        for target, cap in goals[:1] if self.few_bits else goals:
-            for _ in range(ROUNDS):
-                before = self.best
-                if before.quality.worst_db >= target and self.good:
-                    break
-                if target == self.goal.enough and not self.goal.turned(before.quality):
-                    break
-                self.repair(target, cap)
-                if self.best is before:
-                    break
+        for _ in range(ROUNDS):
+            before = self.best
+            if self.good:
+                break
+            self.repair(self.goal.needed(before.quality), self.cap, wanted=False)
+            if self.best is before:
+                break
+        for _ in range(0 if self.few_bits else ROUNDS):
+            before = self.best
+            if self.good and (before.quality.worst_db >= self.goal.wanted or self.goal.sure(before.quality)):
+                break
+            self.repair(self.goal.wanted, min(self.cap, CHEAP), wanted=True)
+            if self.best is before:
+                break
         for make in (self.clipping(self.everywhere), self.biases):  # fitted anew to what the repairs have left
             for what, where, tried in make():
                 if self.best.candidate.widths != Widths() and self.best.quality.worst_db < self.goal.wanted:
                     self.attempt(what, where, replace(tried, widths=self.best.candidate.widths))
 
-    def repair(self, target: float, cap: float) -> None:
-        """Finds by doubling and halving how many repairs reach the target within a share of the float network's time."""
+    def repair(self, target: float, cap: float, wanted: bool) -> None:
+        """Finds by doubling and halving how many repairs reach the target within a share of the float network's time.
+
+        The target is what is `wanted` for itself, or a guess of what the outputs need to be good.
+        """
         start, shares, before = self.unfitted(self.best), self.shares(), self.best.repairs
         every = sum(shares.values())
         bits16 = self.goal.bits16 and not self.few_bits
@@ -483,7 +487,7 @@ class _Engine:
         for _ in range(self.maker.effort.rounds):
             chosen = ordered[:count]
             candidate = replace(start, widths=start.widths | together(chosen))
-            reached, slow = self.try_repairs(chosen, candidate, target, cap, before)
+            reached, slow = self.try_repairs(chosen, candidate, target if wanted else -math.inf, cap, before)
             low, high = (low, count) if reached or slow else (count, high)
             if high - low <= 1:
                 return
@@ -526,10 +530,9 @@ class _Engine:
                 queue[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
 
     def unfitted(self, trial: _Trial) -> Candidate:
-        """The candidate; where it is broken, without what was fitted to its errors: they go away with the repairs."""
+        """The candidate; where it is broken, with weights rounded to nearest: what they were rounded for goes away with the repairs."""
         broken = trial.quality.typical_db < BROKEN and not self.few_bits
-        plain = frozenset[str]() if self.method == "minmax" else trial.candidate.clipped
-        return replace(trial.candidate, biases=False, rounding=False, clipped=plain) if broken else trial.candidate
+        return replace(trial.candidate, rounding=False) if broken else trial.candidate
 
     def try_repairs(
         self, chosen: Sequence[Repair], candidate: Candidate, target: float, cap: float, kept_before: Sequence[Repair]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -58,20 +59,25 @@ class Goal:
         return not self.lacks(quality)
 
     def lacks(self, quality: Quality) -> str:
-        """What the outputs lack; "" where they are good. Answers that change with so little noise as is `wanted` are ties."""
-        if quality.classes and quality.answers.other <= SURE * self.other and quality.worst_db >= self.answers - LESS:
+        """What the outputs lack; "" where they are good. Answers that change with so little noise as is `enough` are ties."""
+        if self.sure(quality):
             return ""
         if quality.worst_db < self.least(quality):
             return f"the outputs have {quality.worst_db:.1f} dB on the worst tenth, {self.least(quality):g} are wanted"
         other = quality.answers.other
-        if quality.worst_db < self.wanted and other > self.other:
+        if quality.worst_db < self.enough and other > self.other:
             how = "are" if quality.answers.counted else "are expected to be"
             return f"{other:.2%} of the answers {how} other ones than the float network's, {self.other:.2%} may be"
         return ""
 
-    def turned(self, quality: Quality) -> bool:
-        """Whether more answers are other ones than may be, with noise that can be made less."""
-        return quality.worst_db < self.enough and quality.answers.other > self.other
+    def needed(self, quality: Quality) -> float:
+        """The dB of the worst tenth that the outputs need: half the noise gives half as many other answers."""
+        turned = 20 * math.log10(max(quality.answers.other / self.other, 1.0))
+        return max(self.least(quality), min(quality.worst_db + turned, self.enough) if turned else 0.0)
+
+    def sure(self, quality: Quality) -> bool:
+        """Whether the outputs are classes whose answers are so clear that fewer decibels do."""
+        return quality.classes and quality.answers.other <= SURE * self.other and quality.worst_db >= self.answers - LESS
 
     def least(self, quality: Quality) -> float:
         """The dB of the worst tenth below which repairs may cost time."""

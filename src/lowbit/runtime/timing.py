@@ -21,6 +21,7 @@ SLOW_ROUNDS = 2
 BLOCK = 0.02  # seconds that a way runs at a stretch
 LEAST, MOST = 3, 40  # and how often at least and at most: a core that is shared with others is slow for a second now and then
 SECONDS, RUNS = 0.2, 5  # that candidates are timed for, and how often each at least
+BETWEEN = 0.0005  # seconds: of shorter runs some are not interrupted, however busy the machine is
 NOTICEABLE = 1.05  # times another time: less is noise
 PAUSE = 0.01  # seconds in which threads of the way before go to sleep: those of PyTorch take up to 8 ms, of OpenVINO 1.2
 
@@ -54,27 +55,29 @@ def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
     return {name: Timing(tuple(1e3 * s for s in found)) for name, found in seconds.items()}
 
 
-def least_in_turns(ways: Sequence[Callable[[], object]]) -> list[float]:
+def least_in_turns(ways: Sequence[Callable[[], object]], *, one_thread: bool = False) -> list[float]:
     """The least ms of each way in a fraction of a second, run by run: what is busy for a while is so for all of them.
 
-    For many candidates in a row, where `in_turns` would take too long.
+    For many candidates in a row, where `in_turns` would take too long. `one_thread`: what runs on the calling thread alone is timed by
+    the CPU time that it takes, where it is long enough for others to come between.
     """
     for run in ways:
         run()  # compiled, and warm
+    clock = time.thread_time if one_thread and min(map(timed, ways), default=0.0) > BETWEEN else time.perf_counter
     best, runs, begun = [math.inf] * len(ways), 0, time.perf_counter()
     while runs < RUNS or time.perf_counter() - begun < SECONDS:
-        best = [min(least, timed(run)) for least, run in zip(best, ways, strict=True)]
+        best = [min(least, timed(run, clock)) for least, run in zip(best, ways, strict=True)]
         runs += 1
         if time.perf_counter() - begun > 10 * SECONDS:
             break  # so long that a run more or less says nothing
     return [1e3 * seconds for seconds in best]
 
 
-def timed(run: Callable[[], object]) -> float:
+def timed(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     """The seconds of one run."""
-    start = time.perf_counter()
+    start = clock()
     run()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 @contextmanager
