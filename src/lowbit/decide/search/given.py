@@ -11,6 +11,7 @@ from typing import Any
 from lowbit.arguments import is_real, shown
 from lowbit.calibration.run import IGNORE, finite_inputs
 from lowbit.decide.effort import Effort
+from lowbit.decide.labelled import MAX_DROP
 from lowbit.decide.samples import SMALL, Sample, StoredSamples, split
 from lowbit.decide.search.costs import node_work
 from lowbit.errors import CalibrationError, InputError, LowbitWarning
@@ -20,7 +21,6 @@ from lowbit.quantization.recipes import recipe
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.report.text import counted
 
-MAX_DROP = 0.005
 LEAST_DB = 30.0
 
 
