@@ -352,7 +352,7 @@ def decided(
         max_drop=drop if max_drop is None else max_drop,
     )  # fmt: skip
     if metric is not None:
-        found = replace(found, scored="the metric's own data")
+        found = replace(found, scored="the metric's own data, which decided")
     if told is not None:
         found = _on_other_rows(graph, found, told, max_drop)
     if not any(says_something(graph, sample) for sample in samples):

@@ -98,12 +98,12 @@ def evaluate(
         raise CalibrationError("there is no data to evaluate with", hint="an iterable of {input name: array}, tuples or arrays")
     if queue is not None:
         queue.done()
-    watch.warn(3)
+    watch.warn(2)
     if score is not None:
         return Evaluation("score", score, None, clock.rows, clock.ms(clock.rows), session.backend)
     if not top.rows:
         raise BadScore("the data have no rows", hint="arrays with one row or more")
-    top.warn_of_guessing(3)
+    top.warn_of_guessing(2)
     return Evaluation("top-1", top.top1, top.top5, top.rows, clock.ms(top.rows), session.backend)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,10 +49,10 @@ class _Range:
 class DataWatch:
     """Looks at each batch that a network is measured on, and warns at the end."""
 
-    def __init__(self, graph: Graph) -> None:
-        """`graph`: as it is run, or with Q/DQ brackets. Of a float network, only zeros can be seen."""
+    def __init__(self, graph: Graph, calibrated: Iterable[Mapping[str, Array]] | None = None) -> None:
+        """`graph`: as it is run, or with Q/DQ brackets; of a float one, the data that it is calibrated with tell the ranges."""
         self._graph = graph
-        self._ranges = input_ranges(graph)
+        self._ranges = input_ranges(graph) if calibrated is None else ranges_of(graph, calibrated)
         self._something = False
 
     def add(self, sample: Mapping[str, Array]) -> None:
@@ -76,6 +76,17 @@ def need_no_nan(sample: Mapping[str, Array]) -> None:
             several = x.ndim > 0 and len(x) > 1
             at = f"; the first is in row {np.flatnonzero(np.isnan(x.reshape(len(x), -1)).any(axis=1))[0]}" if several else ""
             raise InputError(f"it holds NaN{at}", where=f"input {name!r}", hint="data without NaN")
+
+
+def ranges_of(graph: Graph, samples: Iterable[Mapping[str, Array]]) -> dict[str, _Range]:
+    """What each float input of the samples holds, as 8 bits would have it."""
+    found = {v.name: _Range(np.inf, -np.inf, 0.0) for v in graph.inputs if v.type.dtype.is_float}
+    for sample in samples:
+        for name, r in found.items():
+            r.least, r.most = min(r.least, float(sample[name].min(initial=np.inf))), max(r.most, float(sample[name].max(initial=-np.inf)))
+    for r in found.values():
+        r.step = (r.most - r.least) / 255
+    return {name: r for name, r in found.items() if r.least < r.most}
 
 
 def input_ranges(graph: Graph) -> dict[str, _Range]:

@@ -21,7 +21,7 @@ from lowbit.ir.interp import bound_to
 from lowbit.numerics import as_array
 from lowbit.report.text import counted
 from lowbit.runtime.session import Session
-from lowbit.types import Array, TensorType
+from lowbit.types import Array
 
 Metric = Callable[[Session], float]
 Sample = Mapping[str, Array]
@@ -102,14 +102,16 @@ class LabelQueue:
 
 
 def labels_by_batch(graph: Graph, samples: Sequence[Sample], labels: Array) -> list[Array]:
-    """The labels of each batch."""
-    queue, known = LabelQueue(labels), dict[tuple[tuple[int, ...], ...], int]()
+    """The labels of each batch; all of them are classes that the network has."""
+    queue, known = LabelQueue(labels), dict[tuple[tuple[int, ...], ...], Array]()
     found = []
     for sample in samples:
         shapes = tuple(x.shape for x in sample.values())
         if shapes not in known:
-            known[shapes] = answer_rows(next(iter(bound_to(graph, sample).outputs.values())).type)
-        found.append(queue.take(known[shapes]))
+            t = next(iter(bound_to(graph, sample).outputs.values())).type
+            known[shapes] = _answers(np.broadcast_to(np.zeros((), t.dtype.numpy), tuple(int(d) for d in t.shape)))
+        found.append(queue.take(len(known[shapes])))
+        need_classes(found[-1], known[shapes])
     queue.done()
     return found
 
@@ -117,9 +119,13 @@ def labels_by_batch(graph: Graph, samples: Sequence[Sample], labels: Array) -> l
 # -- answers -------------------------------------------------------------------------------------------------------------
 
 
-def answer_rows(t: TensorType) -> int:
-    """How many rows of answers an output of this type has; a BadScore where it has none that labels could be compared with."""
-    return len(_answers(np.broadcast_to(np.zeros((), t.dtype.numpy), tuple(int(d) for d in t.shape))))
+def need_classes(labels: Array, answers: Array) -> None:
+    """An error where a label is none of the classes that the answers have."""
+    classes = answers.shape[1] if answers.ndim == 2 else np.iinfo(np.int64).max
+    wrong = labels[(labels < 0) | (labels >= classes)]
+    if wrong.size:
+        has = f"0 … {classes - 1}" if answers.ndim == 2 else "from 0 on"
+        raise BadScore(f"label {wrong[0]}, and the first output has the classes {has}", hint=FROM_0)
 
 
 def _answers(y: Array) -> Array:
@@ -155,19 +161,12 @@ class TopCount:
         if len(scores) != len(labels):
             raise BadScore(f"the first output is {list(y.shape)} for {len(labels)} labels", hint="one label for each row")
         self.rows += len(labels)
-        if (labels < 0).any():
-            raise BadScore(
-                f"label {labels[labels < 0][0]}, classes are from 0 on", hint="classes counted from 0, in the order of the outputs"
-            )
+        need_classes(labels, scores)
         if scores.ndim == 1:
             right = int(np.count_nonzero(scores.astype(np.int64) == labels))
             self.first, self.five = self.first + right, self.five + right
             return
         self.classes = scores.shape[1]
-        wrong = labels[labels >= self.classes]
-        if wrong.size:
-            said = f"label {wrong[0]}, and the first output has the classes 0 … {self.classes - 1}"
-            raise BadScore(said, hint=FROM_0)
         scores = scores if scores.dtype.kind in "iuf" else scores.astype(np.float32)
         if scores.dtype.kind == "f" and np.isnan(scores).any():
             row = self.rows - len(labels) + int(np.flatnonzero(np.isnan(scores).any(axis=1))[0])

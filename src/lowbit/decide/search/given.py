@@ -19,6 +19,7 @@ from lowbit.ir.graph import Graph
 from lowbit.ir.samples import as_samples
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.transform import QuantizationTransform
+from lowbit.report.foreign import DataWatch
 from lowbit.report.text import counted
 
 LEAST_DB = 30.0
@@ -72,6 +73,10 @@ class Samples:
                 held = StoredSamples(finite_inputs(as_samples(graph, test), looked_at), room)
             if not len(held):
                 raise CalibrationError("test= has no samples to measure with", hint="an iterable of {input name: array}, or no test=")
+            watch = DataWatch(graph, samples)
+            for sample in held:
+                watch.add(sample)
+            watch.warn(3)
             return Samples(samples, range(len(samples)), held, f"{counted(len(held), 'batch')} of test samples", "test")
         macs = sum(m for m, _ in node_work(graph, samples[0]).values())
         effort = Effort.of(macs)
