@@ -147,11 +147,13 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
     rule = lowbit.CalibratedQuantRule(".*")
     report = lowbit.compare(g, q, [X])
     found: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-        "load": (lowbit.load, {"source": str(folder / "m.lowbit"), "shapes": None, "inputs": None, "dynamic": None, "simplify": None}),
+        "load": (lowbit.load, {"source": str(folder / "m.lowbit"), "shapes": None, "inputs": None, "dynamic": None, "constants": None,
+                               "simplify": None}),
         "calibrate": (lowbit.calibrate, {"graph": g, "data": [X], "method": "minmax", "recipe": None, "rules": None, "executor": None,
                                          "ignore_nonfinite": False}),
         "quantize": (lowbit.quantize, {"graph": g, "calibration": record, "recipe": None, "rules": None, "method": "minmax",
-                                       "executor": None, "strict": False, "guard": False, "wide": True, "on_step": None}),
+                                       "executor": None, "strict": False, "guard": False, "wide": True, "on_step": None,
+                                       "labels": None, "metric": None, "max_drop": None}),
         "search": (lowbit.search, {"graph": g, "data": [X, X], "metric": None, "max_drop": None, "least_db": None, "cost": "bytes",
                                    "minutes": 1.0, "trials": 3, "widths": ("int8", "float"), "test": None, "method": "minmax", "threads": 1,
                                    "executor": None}),
@@ -166,7 +168,8 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
         "export_onnx": (lowbit.export_onnx, {"graph": g, "path": folder / "m.onnx", "check": False, "opset": None, "matmul_nbits": False,
                                               "recurrences": "float"}),
         "inspect": (lowbit.inspect, {"graph": g}),
-        "compare": (lowbit.compare, {"graph": g, "quantized": q, "data": [X]}),
+        "compare": (lowbit.compare, {"graph": g, "quantized": q, "data": [X], "labels": None, "metric": None}),
+        "evaluate": (lowbit.evaluate, {"model": g, "data": [X], "labels": [0, 1], "metric": None, "threads": 1}),
         "report.save": (report.save, {"path": folder / "r.html"}),
         "verify_backends": (lowbit.verify_backends, {"quantized": q, "data": [X], "layers": False}),
         "load_kernels": (lowbit.load_kernels, {"folder": folder / "none"}),
@@ -213,12 +216,12 @@ def calls(folder: Path) -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
 
 NAMES = [
     "load", "calibrate", "quantize", "search", "save_rules", "compile", "Session", "session", "session.run", "session.profile", "emit_c",
-    "export_onnx", "inspect", "compare", "report.save", "verify_backends", "load_kernels", "quantize_array", "load_array", "save_array",
-    "QuantParams", "CalibrationEntry", "per_tensor", "per_channel", "CalibrationRecord", "record.load", "record.save", "record.from_dict",
-    "record.params", "QuantRule", "StaticQuantRule", "RuleMatcher", "explain", "load_rules", "QuantizationTransform", "apply",
-    "insert_q_dq", "calibrate_from_samples", "estimate_memory_savings", "params_from_range", "params_from_data", "optimal_params",
-    "auto_quantize", "graph.save", "PercentileObserver", "AdaptiveObserver", "MovingAverageMinMaxObserver", "observe", "observer.params",
-    "sqnr_db", "mse", "max_error", "cosine",
+    "export_onnx", "inspect", "compare", "evaluate", "report.save", "verify_backends", "load_kernels", "quantize_array", "load_array",
+    "save_array", "QuantParams", "CalibrationEntry", "per_tensor", "per_channel", "CalibrationRecord", "record.load", "record.save",
+    "record.from_dict", "record.params", "QuantRule", "StaticQuantRule", "RuleMatcher", "explain", "load_rules", "QuantizationTransform",
+    "apply", "insert_q_dq", "calibrate_from_samples", "estimate_memory_savings", "params_from_range", "params_from_data",
+    "optimal_params", "auto_quantize", "graph.save", "PercentileObserver", "AdaptiveObserver", "MovingAverageMinMaxObserver", "observe",
+    "observer.params", "sqnr_db", "mse", "max_error", "cosine",
 ]  # fmt: skip
 ABSENT = ("load_kernels", "load_array", "record.load", "load_rules")  # their right argument is a file, which is not there
 

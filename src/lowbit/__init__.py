@@ -19,6 +19,7 @@ _PUBLIC = {
     **dict.fromkeys(["export_onnx"], "lowbit.export.onnx"),
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
     **dict.fromkeys(["compare", "Report"], "lowbit.report.compare"),
+    **dict.fromkeys(["evaluate", "Evaluation"], "lowbit.report.evaluate"),
     **dict.fromkeys(["verify_backends"], "lowbit.report.verify"),
     **dict.fromkeys(["QArray", "array", "quantize_array", "load_array", "save_array"], "lowbit.qarray"),
     **dict.fromkeys(["QuantParams", "PerTensor", "PerAxis", "PerBlock"], "lowbit.quant_params"),
@@ -149,6 +150,8 @@ if TYPE_CHECKING:
     from lowbit.ranges import params_from_range as params_from_range
     from lowbit.report.compare import Report as Report
     from lowbit.report.compare import compare as compare
+    from lowbit.report.evaluate import Evaluation as Evaluation
+    from lowbit.report.evaluate import evaluate as evaluate
     from lowbit.report.inspection import inspect as inspect
     from lowbit.report.verify import verify_backends as verify_backends
     from lowbit.runtime.own_kernels import load_kernels as load_kernels

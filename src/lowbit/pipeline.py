@@ -27,12 +27,14 @@ from lowbit.quant_params import quant_dtype
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
 from lowbit.quantization.transform import QuantizationTransform
+from lowbit.report.scores import as_labels
 from lowbit.runtime.session import Session
 
 if TYPE_CHECKING:
     from lowbit.codegen import EmittedC
     from lowbit.decide.engine import Decision
     from lowbit.decide.goal import Prefer, Step
+    from lowbit.decide.labelled import Labelled
 
 DEFAULT = "int8"
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
@@ -75,6 +77,8 @@ def _read(
 ) -> tuple[Graph, bool]:
     """The graph, and whether lowbit wrote it: then it is as simple as it gets."""
     given = checked_shapes(shapes)
+    if constants is not None and not _is_onnx(source):
+        raise InputError("constants= is for ONNX files: others have no inputs that could be fixed", hint="load without constants=")
     kind = type(source)
     held = getattr(source, "lowbit_graph", None)
     if held is not None and held.ready:  # a module that lowbit.torch has converted: its graph is what it runs
@@ -116,6 +120,14 @@ def _read(
 
     model = onnx_model(place)
     return import_model(model, given, constants), model.own is not None and model.own.intact
+
+
+def _is_onnx(source: Any) -> bool:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return not is_lowbit_file(bytes(source))
+    if isinstance(source, str | PathLike):
+        return Path(source).suffix not in (".lowbit", ".gguf")  # of any other kind, and of none, the error says that
+    return type(source).__name__ == "ModelProto"
 
 
 def _inside(folder: Path) -> str:
@@ -170,6 +182,7 @@ def quantize(
     executor: Executor | None = None,
     strict: bool = False,
     prefer: Prefer = "balanced",
+    labels: Any = None,
     metric: Callable[[Session], Any] | None = None,
     max_drop: float | None = None,
     guard: bool = True,
@@ -184,8 +197,11 @@ def quantize(
     strict   rules that decide nothing are an error, not a warning
     prefer   what a network that cannot have everything shall have: "balanced" is never slower than the float network, "accuracy" may be,
              "speed" and "size" are content with a little less accuracy
-    metric   metric(session) gives a number, higher is better: it decides in the place of the outputs' noise. It brings its own data
-    max_drop with a metric: how far the score may be below the float network's (0.005)
+    labels   the class of each row of the data, in its order: top-1 decides in the place of the outputs' noise. Half of the rows that are
+             held back decide; the score that is told is of the other half, which nothing was fitted to or chosen by
+    metric   metric(session) gives a number, higher is better: it decides in the place of the outputs' noise. It brings its own data, which
+             should be other than the calibration data; the score that is told is of that data, too
+    max_drop with labels or a metric: how far the score may be below the float network's (0.005; with labels at least one row)
     guard    with data and a static 8-bit or 4-bit recipe: part of the data is held back, the integers that run are measured with it, and
              what is not good enough is repaired (see `lowbit.decide.engine`); layers that your rules decide before the recipe's are left
              alone. False leaves the recipe's rules as they are. Where it is off, for that reason or because of a record, a note says so
@@ -199,8 +215,10 @@ def quantize(
     for name, given in (("on_step", on_step), ("on_decision", on_decision), ("metric", metric)):
         if given is not None and not callable(given):
             raise InputError(f"{name}={shown(given)} cannot be called", hint=f"{name}=print" if name != "metric" else "metric=accuracy")
-    if max_drop is not None and (metric is None or not is_real(max_drop) or max_drop < 0):
-        raise InputError(f"max_drop={shown(max_drop)}, 0 or more beside metric= is needed", hint="metric=accuracy, max_drop=0.005")
+    if labels is not None and metric is not None:
+        raise InputError("labels= and metric= are both given", hint="one of them: a metric brings its own data and labels")
+    if max_drop is not None and ((metric is None and labels is None) or not is_real(max_drop) or max_drop < 0):
+        raise InputError(f"max_drop={shown(max_drop)}, 0 or more beside labels= or metric= is needed", hint="labels=y, max_drop=0.005")
     goal = Goal.of(prefer, bits16=wide)
     chosen = chosen_rules(recipe, rules)
     if not wide:
@@ -209,16 +227,17 @@ def quantize(
     if guard and named is not None and calibration is not None and not isinstance(calibration, CalibrationRecord):
         first = chosen[: -len(rules_of(named))]
         found = decided(
-            graph, calibration, recipe=named, rules=first, method=method, goal=goal, metric=metric,
-            max_drop=max_drop, on_step=on_step, executor=executor, strict=strict,
+            graph, calibration, recipe=named, rules=first, method=method, goal=goal, labels=labels,
+            metric=metric, max_drop=max_drop, on_step=on_step, executor=executor, strict=strict,
         )  # fmt: skip
         if on_decision is not None:
             on_decision(found)
         return found.graph
-    if metric is not None:
+    if metric is not None or labels is not None:
+        said, hint = ("metric=", "metric=accuracy") if labels is None else ("labels=", "labels=y")
         raise InputError(
-            "metric= decides between candidates, and there are none: data and a recipe that decides are needed",
-            hint='quantize(graph, data, recipe="int8", metric=accuracy)',
+            f"{said} decides between candidates, and there are none: data and a recipe that decides are needed",
+            hint=f'quantize(graph, data, recipe="int8", {hint})',
         )
     record = calibration
     if calibration is None:
@@ -291,6 +310,7 @@ def decided(
     rules: Iterable[QuantRule] = (),
     method: str = "minmax",
     goal: Goal | None = None,
+    labels: Any = None,
     metric: Callable[[Session], Any] | None = None,
     max_drop: float | None = None,
     on_step: Callable[[Step], None] | None = None,
@@ -303,11 +323,13 @@ def decided(
     """
     from lowbit.calibration.run import finite_inputs
     from lowbit.decide.engine import decide
+    from lowbit.decide.labelled import MAX_DROP, decide_and_report
     from lowbit.decide.samples import SMALL, StoredSamples
     from lowbit.decide.scores import scored
     from lowbit.decide.verdict import notes_of
 
     first = as_rules(rules)
+    classes = None if labels is None else as_labels(labels)
     transform = QuantizationTransform([*first, *rules_of(recipe)])
     if strict:
         transform.check(graph)
@@ -320,10 +342,19 @@ def decided(
     if not len(samples):
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     (rule,) = rules_of(recipe)
+    measure = None if metric is None else (lambda made: scored(metric, compile(made)))
+    drop, told = MAX_DROP, None
+    if classes is not None:
+        deciding, told = decide_and_report(graph, samples, classes)
+        measure, drop = deciding.score, deciding.max_drop
     found = decide(
-        graph, samples, rule, goal=goal, method=method, on_step=on_step, executor=executor, first=first,
-        metric=None if metric is None else (lambda made: scored(metric, compile(made))), max_drop=0.005 if max_drop is None else max_drop,
+        graph, samples, rule, goal=goal, method=method, on_step=on_step, executor=executor, first=first, metric=measure,
+        max_drop=drop if max_drop is None else max_drop,
     )  # fmt: skip
+    if metric is not None:
+        found = replace(found, scored="the metric's own data, which decided")
+    if told is not None:
+        found = _on_other_rows(graph, found, told, max_drop)
     if not any(says_something(graph, sample) for sample in samples):
         warn_of_zeros(2)
     if len(samples) == 1:
@@ -334,6 +365,17 @@ def decided(
     if not found.met:
         warnings.warn(f"the goal is not met: {found.unmet}", LowbitWarning, stacklevel=3)
     return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **notes_of(graph, found)}))
+
+
+def _on_other_rows(graph: Graph, found: Decision, told: Labelled, max_drop: float | None) -> Decision:
+    """The decision with its score on rows that had no part in it; whether the goal is met is judged by that."""
+    in_float, made = told.count(graph), told.count(found.graph)
+    in_float.warn_of_guessing(4)
+    least = in_float.top1 - (told.max_drop if max_drop is None else max_drop)
+    unmet = [part for part in found.unmet.split("; ") if part and not part.startswith("the score is ")]  # that of the rows that decided
+    if made.top1 < least - 1e-12:  # 0.912 - 0.005 is not quite 0.907
+        unmet.append(f"top-1 is {made.top1:.6g} on {told.said}, {least:.6g} is the least")
+    return replace(found, score=made.top1, float_score=in_float.top1, score_name="top-1", scored=told.said, unmet="; ".join(unmet))
 
 
 def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False, trust_packed: bool = False) -> Session:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
 
 from lowbit.calibration.run import IGNORE
-from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, export, inspect, quantize, run, search, verify
+from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, eval, export, inspect, quantize, run, search, verify
 from lowbit.cli.common import UsageError, environment_error, say
 from lowbit.errors import LowbitError, LowbitWarning
 
@@ -23,6 +24,7 @@ VERBS = {
     "quantize": quantize,
     "search": search,
     "run": run,
+    "eval": eval,
     "compare": compare,
     "verify": verify,
     "bench": bench,
@@ -82,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         for call, option in OPTIONS.items():
             e.hint = e.hint and e.hint.replace(call, option)
+        e.hint = e.hint and re.sub(r'constants=\{"([^"]+)": …\}', r"--constant \1=…", e.hint)
         kind = "usage" if isinstance(e, UsageError) else type(e).__name__
         say(f"{kind}: {e}", file=sys.stderr)
         return 2 if isinstance(e, UsageError) else 1

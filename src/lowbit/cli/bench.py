@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.cli.common import UsageError, load_model, print_json, say, shapes_argument, table, whole
+from lowbit.cli.common import UsageError, binding_arguments, load_beside, load_model, print_json, say, table, whole
 from lowbit.cli.run import random_array, read_inputs
 from lowbit.errors import FormatError
 from lowbit.export.onnx import export_onnx
@@ -36,7 +36,7 @@ BUSY = 1.5  # times the least: medians beyond it were held up
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("models", nargs="+", metavar="MODEL", help=".onnx or .lowbit files: the float network and what was made of it, say")
-    shapes_argument(p)
+    binding_arguments(p)
     p.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=".npy or .npz; random numbers where none is given")
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers (0)")
     p.add_argument("--threads", type=whole(1), default=None, metavar="N", help="how many may work at once (all CPUs of the process)")
@@ -124,7 +124,8 @@ def load_all(args: argparse.Namespace) -> dict[str, Graph]:
     """The networks by file name. A size of --shapes is for those that have it: what was quantized for one batch has no `batch` left."""
 
     def load(name: str, shapes: list[str]) -> Graph:
-        return load_model(argparse.Namespace(**vars(args) | {"model": name, "shapes": shapes}))
+        own = argparse.Namespace(**vars(args) | {"model": name, "shapes": shapes})
+        return load_model(own) if name == args.models[0] else load_beside(own, name)
 
     if len(args.models) == 1:
         return {args.models[0]: load(args.models[0], args.shapes)}

@@ -37,12 +37,12 @@ def whole(least: int) -> Callable[[str], int]:
 
 
 def add_model_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("model", help="an .onnx or a .lowbit file")
-    shapes_argument(p)
+    p.add_argument("model", help="an .onnx, .gguf or .lowbit file")
+    binding_arguments(p)
     p.add_argument("--no-simplify", action="store_true", help="keep the graph as the file spells it")
 
 
-def shapes_argument(p: argparse.ArgumentParser) -> None:
+def binding_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--shapes",
         action="append",
@@ -50,18 +50,37 @@ def shapes_argument(p: argparse.ArgumentParser) -> None:
         metavar="NAME=1,3,224,224",
         help="bind an input's shape, or a dimension by its name (batch=1); may be repeated",
     )
+    p.add_argument(
+        "--constant",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="give an input of an .onnx file its value once and for all (sr=16000, or 1,2,3); may be repeated",
+    )
 
 
 def load_model(args: argparse.Namespace) -> Graph:
     """The graph the arguments name."""
     shapes = parse_shapes(args.shapes)
     try:
-        return load(args.model, shapes=shapes, simplify=False if args.no_simplify else None)
+        return load(args.model, shapes=shapes, constants=parse_constants(args.constant), simplify=False if args.no_simplify else None)
     except (InputError, ShapeError) as e:
-        e.message = e.message.replace("shapes=", "--shapes")
-        if "--shapes" in e.message and isinstance(e, InputError):  # names that the model does not have
+        e.message = e.message.replace("shapes=", "--shapes").replace("constants=", "--constant")
+        if ("--shapes" in e.message or "--constant" in e.message) and isinstance(e, InputError):  # names that the model does not have
             raise UsageError(e.message, where=e.where, hint=e.hint) from e
         raise
+
+
+def load_beside(args: argparse.Namespace, path: str) -> Graph:
+    """Another network with the same arguments; --constant is for those that have such an input: what was made of them has it no more."""
+    own = argparse.Namespace(**vars(args) | {"model": path})
+    try:
+        return load_model(own)
+    except UsageError as e:
+        if "which is no input" not in e.message and "--constant is for ONNX files" not in e.message:
+            raise
+    own.constant = []
+    return load_model(own)
 
 
 def check_out(path: str, what: str, kinds: tuple[str, ...], *models: str) -> None:
@@ -98,6 +117,34 @@ def parse_shapes(texts: list[str]) -> Shapes | None:
             raise UsageError(f"--shapes names {name!r} twice")
         shapes[name] = values[0] if len(parts) == 1 and isinstance(values[0], int) else values
     return shapes or None
+
+
+def parse_constants(texts: list[str]) -> dict[str, Any] | None:
+    """{"sr": 16000} from ["sr=16000"]; several numbers are an array of one axis, "x=8," is one of one element.
+
+    >>> parse_constants(["sr=16000", "on=true", "sizes=1,2.5"])
+    {'sr': 16000, 'on': True, 'sizes': [1, 2.5]}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, is_given, value = text.rpartition("=")
+        parts = [v.strip() for v in value.split(",")]
+        if not name or not is_given or not any(parts):
+            raise UsageError(f"--constant {text!r} is not NAME=VALUE", hint="--constant sr=16000")
+        if name in found:
+            raise UsageError(f"--constant names {name!r} twice")
+        numbers = [_number(v, text) for v in parts if v]
+        found[name] = numbers if len(parts) > 1 else numbers[0]
+    return found or None
+
+
+def _number(value: str, text: str) -> int | float | bool:
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        return int(value) if re.fullmatch(r"[+-]?\d{1,18}", value) else float(value)
+    except ValueError:
+        raise UsageError(f"--constant {text!r}: {value!r} is neither a number nor true or false", hint="--constant sr=16000") from None
 
 
 def print_json(value: Any) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 
-from lowbit.cli.common import add_model_arguments, check_out, count, load_model, parse_shapes, print_json, say, size, table
+from lowbit.cli.common import add_model_arguments, check_out, count, load_beside, load_model, print_json, say, size, table
 from lowbit.cli.data import add_data_arguments, data_from
-from lowbit.pipeline import load
+from lowbit.cli.labels import add_score_arguments, labels_from, metric_from, need_one
 from lowbit.report.compare import Report, compare, said_types
 from lowbit.report.text import counted, decibels
 
@@ -18,15 +18,20 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument("quantized", help="the .lowbit file that lowbit quantize wrote")
     add_data_arguments(p, required=True)
+    add_score_arguments(p, "--data")
     p.add_argument("-o", "--out", action="append", default=[], metavar="REPORT.html|.json", help="save the report; may be repeated")
 
 
 def main(args: argparse.Namespace) -> None:
     for out in args.out:
         check_out(out, "a report", (".html", ".json"))
+    need_one(args)
+    metric = metric_from(args.metric) if args.metric else None
     graph = load_model(args)
-    quantized = load(args.quantized, shapes=parse_shapes(args.shapes))
-    report = compare(graph, quantized, data_from(args, graph))
+    quantized = load_beside(argparse.Namespace(**vars(args) | {"no_simplify": False}), args.quantized)
+    data = data_from(args, graph)
+    labels = labels_from(args, data) if args.labels else None
+    report = compare(graph, quantized, data, labels=labels, metric=metric)
     for out in args.out:
         report.save(out)
     if args.json:
@@ -72,6 +77,8 @@ def show(report: Report) -> None:
             continue
         same = f", argmax the same {o.same_argmax:.1%}" if o.same_argmax is not None else ""
         say(f"output {o.name}: {decibels(o.sqnr_db)}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
+    if report.score is not None:
+        say(report.score)
     say(f"{counted(report.batches, 'batch')}; {report.times}")
     for remark in brief(report.remarks):
         say(f"note: {remark}")

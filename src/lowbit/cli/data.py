@@ -131,7 +131,13 @@ def pieces(shape: tuple[int, ...], t: TensorType, batch: int, where: str) -> Ite
     first = t.shape[0]
     step = first if isinstance(first, int) else batch
     if isinstance(first, int) and (step == 0 or shape[0] % step):
-        raise ShapeError(f"{shape[0]} rows cannot be cut into batches of {step}", where=where, hint=f"{t} is needed")
+        raise ShapeError(
+            f"{shape[0]} rows cannot be cut into batches of {step}",
+            where=where,
+            hint=f"{shape[0] // step * step} rows, or another batch by --shapes where the model allows it ({t} is needed)"
+            if step
+            else None,
+        )
     yield from ((i, min(i + step, shape[0])) for i in range(0, shape[0], step))
 
 
@@ -203,11 +209,13 @@ def _way(header: Header, t: TensorType) -> str | None:
     if header.shape == t.shape[1:]:
         return f"[None]{cast}"  # one row, without the axis of rows
     rest, sizes = header.shape[1:], t.shape[1:]
-    if not header.shape or not all(isinstance(d, int) for d in sizes):
+    if not header.shape:
         return None
-    known = [int(d) for d in sizes if isinstance(d, int)]
-    if len(rest) == len(known) and len(rest) in (2, 3) and rest[-1] != known[-1] and [rest[-1], *rest[:-1]] == known:
+    if len(rest) == len(sizes) and len(rest) in (2, 3) and _fits((header.shape[0], rest[-1], *rest[:-1]), t):
         return f".transpose(0, {len(rest)}, {', '.join(map(str, range(1, len(rest))))}){cast}"  # channels last
+    known = [int(d) for d in sizes if isinstance(d, int)]
+    if len(known) != len(sizes):
+        return None
     if rest and int(np.prod(rest)) == int(np.prod(known)):
         return f".reshape(-1, {', '.join(map(str, known))}){cast}"
     return None

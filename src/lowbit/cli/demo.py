@@ -34,6 +34,7 @@ ROAD = (  # README.md has the same lines
     "lowbit calibrate {0}/cnn.onnx --data {0}/seen.npz -o {0}/record.json",
     "lowbit quantize {0}/cnn.onnx --data {0}/seen.npz -o {0}/small.lowbit",
     "lowbit compare {0}/cnn.onnx {0}/small.lowbit --data {0}/unseen.npz -o {0}/report.html",
+    "lowbit eval {0}/small.lowbit --data {0}/test.npz --labels {0}/labels.npy",
     "lowbit verify {0}/small.lowbit --data {0}/unseen.npz",
     "lowbit bench {0}/cnn.onnx {0}/small.lowbit --shapes batch=1 --layers",
     "lowbit export {0}/small.lowbit -o {0}/small.onnx",

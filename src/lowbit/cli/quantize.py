@@ -13,9 +13,11 @@ from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
 from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size
 from lowbit.cli.data import FileData, add_data_arguments, data_from
+from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.decide.engine import Decision
 from lowbit.decide.goal import Prefer
 from lowbit.decide.verdict import verdict
+from lowbit.ir.graph import Graph
 from lowbit.pipeline import quantize
 from lowbit.report.coverage import Coverage, coverage
 
@@ -35,6 +37,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         default="balanced",
         help="balanced is never slower than float, accuracy may be (default: balanced)",
     )
+    add_score_arguments(p, "--data")
+    max_drop_argument(p)
     p.add_argument("-v", "--verbose", action="store_true", help="say what was tried, and what became of each layer")
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
     p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the quantized network to write")
@@ -44,10 +48,17 @@ def main(args: argparse.Namespace) -> None:
     check_out(args.out, "a quantized network", (".lowbit",), args.model)
     if args.data and args.record:
         raise UsageError("--data and --record are both given", hint="one of them: a record already holds what the data said")
+    need_one(args)
+    need_max_drop(args)
+    if args.labels and not args.data:
+        raise UsageError("--labels are those of the rows of --data, and there is none", hint="--data samples.npz --labels y.npy")
+    metric = metric_from(args.metric) if args.metric else None
     graph = load_model(args)
     calibration: CalibrationRecord | FileData | None = CalibrationRecord.load(args.record) if args.record else None
+    labels = None
     if args.data:
-        calibration = data_from(args, graph)
+        calibration = samples = data_from(args, graph)
+        labels = labels_from(args, samples) if args.labels else None
     decisions: list[Decision] = []
     with workers(args.workers) as executor:
         q = quantize(
@@ -61,13 +72,15 @@ def main(args: argparse.Namespace) -> None:
             guard=not args.no_guard,
             wide=not args.no_wide,
             prefer=args.prefer,
+            labels=labels,
+            metric=metric,
+            max_drop=args.max_drop,
             on_decision=decisions.append,
         )
     found = coverage(graph, q)
     q.save(args.out)
     if args.json:
-        told = {"verdict": verdict(graph, decisions[0]), "met": decisions[0].met} if decisions else {}
-        print_json({"written": args.out, **told, **facts(found)})
+        print_json({"written": args.out, **(decided(graph, decisions[0]) if decisions else {}), **facts(found)})
         return
     if decisions:
         say(verdict(graph, decisions[0]))
@@ -84,6 +97,12 @@ def main(args: argparse.Namespace) -> None:
     bound = "".join(f" --shapes {s}=1" for s in q.symbols)
     say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
     say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
+
+
+def decided(graph: Graph, found: Decision) -> dict[str, Any]:
+    """The verdict as JSON, with the score where labels or a metric gave one."""
+    scores = {"score_name": found.score_name, "score": found.score, "float_score": found.float_score, "scored_on": found.scored}
+    return {"verdict": verdict(graph, found), "met": found.met, **({} if found.score is None else scores)}
 
 
 def facts(found: Coverage) -> dict[str, Any]:

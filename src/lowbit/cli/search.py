@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from lowbit.cli.calibrate import add_calibration_arguments, workers
 from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size, table, whole
-from lowbit.cli.data import UNREADABLE, FileData, add_data_arguments, data_from
+from lowbit.cli.data import add_data_arguments, data_from
+from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one, number
+from lowbit.decide.labelled import MAX_DROP
 from lowbit.decide.samples import split
-from lowbit.decide.scores import Metric, top1
-from lowbit.decide.search.given import MAX_DROP
+from lowbit.decide.scores import top1
 from lowbit.decide.search.result import Point, SearchResult
 from lowbit.decide.search.units import FLOAT, WIDTHS
 from lowbit.decide.search.walk import COSTS, MINUTES, TRIALS, search
-from lowbit.errors import FormatError, InputError
-from lowbit.files import unreadable
+from lowbit.errors import InputError
 from lowbit.ir.graph import Graph
+from lowbit.report.scores import labels_by_batch
+from lowbit.runtime.session import Session
 from lowbit.types import Array
 
 HELP = "find a width for each layer: the cheapest network whose accuracy holds; Ctrl-C keeps the best so far"
-
-
-def number(text: str) -> float:
-    """An argparse type: a finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
-    return value
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     add_data_arguments(p, required=True)
     p.add_argument("--test", nargs="+", default=[], metavar="PATH", help="samples to measure with; else one batch in four of --data")
-    p.add_argument("--labels", metavar="Y.npy", help="classes of the rows of --test (or of --data): the score is then top-1 accuracy")
-    p.add_argument("--max-drop", type=number, metavar="X", help=f"with --labels: how far the accuracy may fall ({MAX_DROP})")
+    add_score_arguments(p, "--test (or of --data)")
+    max_drop_argument(p)
     p.add_argument("--least-db", type=number, metavar="DB", help="without: the least signal to noise ratio of the outputs (30)")
     p.add_argument("--cost", choices=COSTS, default="time", help="what is to be little (time: measured here, for a batch)")
     narrow = [w for w in WIDTHS if w != FLOAT]
@@ -61,16 +49,16 @@ def main(args: argparse.Namespace) -> None:
     check_out(args.out, "a network", (".lowbit",), args.model)
     if args.rules_out:
         check_out(args.rules_out, "rules", (".toml",))
-    if args.max_drop is not None and not args.labels:
-        raise UsageError("--max-drop is for an accuracy, and there are no --labels", hint="--labels y.npy, or --least-db 30")
-    if args.max_drop is not None and args.max_drop < 0:
-        raise UsageError(f"--max-drop {args.max_drop:g}, 0 or more is needed", hint=f"--max-drop {MAX_DROP}")
-    if args.least_db is not None and args.labels:
-        raise UsageError("--least-db is for the outputs' dB, and --labels are given", hint=f"--max-drop {MAX_DROP}")
+    need_one(args)
+    need_max_drop(args, ", or --least-db 30")
+    if args.least_db is not None and (args.labels or args.metric):
+        said = "--labels are" if args.labels else "--metric is"
+        raise UsageError(f"--least-db is for the outputs' dB, and {said} given", hint=f"--max-drop {MAX_DROP}")
     if args.minutes <= 0:
         raise UsageError(f"--minutes {args.minutes:g}, more than 0 are needed", hint=f"--minutes {MINUTES:g}")
+    metric = metric_from(args.metric) if args.metric else None
     graph = load_model(args)
-    given = samples(args, graph)
+    given = samples(args, graph, metric)
     with workers(args.workers) as executor:
         best = search(
             graph, given.data, test=given.test, metric=given.metric, max_drop=args.max_drop, least_db=args.least_db, cost=args.cost,
@@ -107,7 +95,7 @@ def show(args: argparse.Namespace, best: SearchResult, said: str) -> None:
         say(f"score: {said}")
     say(f"written: {args.out}" + (f", {args.rules_out}" if args.rules_out else ""))
     if best.is_float:
-        wide = "--max-drop" if args.labels else "--least-db"
+        wide = "--max-drop" if args.labels or args.metric else "--least-db"
         say(f"next   another {wide}, or data in more batches")
     else:
         bound = "".join(f" --shapes {s}=1" for s in best.graph.symbols)
@@ -120,25 +108,19 @@ class Given:
 
     data: Iterable[Any]
     test: Iterable[Any] | None
-    metric: Metric | None
+    metric: Callable[[Session], Any] | None
     said: str = ""
 
 
-def samples(args: argparse.Namespace, graph: Graph) -> Given:
+def samples(args: argparse.Namespace, graph: Graph, metric: Callable[[Session], Any] | None) -> Given:
     data = data_from(args, graph)
-    test = data_from(argparse.Namespace(data=args.test, batch=args.batch, limit=None), graph) if args.test else None
+    of_test = argparse.Namespace(**vars(args) | {"data": args.test, "limit": None})
+    test = data_from(of_test, graph) if args.test else None
     if not args.labels:
-        return Given(data, test, None)
-    labelled = data if test is None else test
-    classes = read_labels(args.labels)
-    if args.limit is None or test is not None:
-        fits = len(classes) == labelled.rows
-    else:
-        fits = len(classes) >= labelled.rows
-    if not fits:
-        where = "--test" if args.test else "--data"
-        raise InputError(f"{len(classes):,} labels for {labelled.rows:,} rows of {where}", where=args.labels, hint="one label for each row")
-    parts = list(zip(labelled, np.split(classes, ends(labelled)), strict=False))
+        return Given(data, test, metric)
+    labels = labels_from(args, data) if test is None else labels_from(of_test, test, "--test")
+    arrays = list(data if test is None else test)
+    parts = list(zip(arrays, labels_by_batch(graph, arrays, labels), strict=True))
     if test is None:
         if len(parts) < 2:
             raise InputError(
@@ -154,20 +136,3 @@ def samples(args: argparse.Namespace, graph: Graph) -> Given:
 def _labelled(data: Iterable[Any], parts: list[tuple[dict[str, Array], Array]], said: str) -> Given:
     arrays = [x for x, _ in parts]
     return Given(data, arrays, top1(arrays, [y for _, y in parts]), said)
-
-
-def ends(data: FileData) -> list[int]:
-    """Where each batch's rows end, in the rows of all."""
-    first = (part.where[data.inputs[0]] for part in data.parts)
-    return [int(n) for n in np.cumsum([1 if b is None else b - a for a, b in first])]
-
-
-def read_labels(path: str) -> Array:
-    try:
-        found = np.load(path, allow_pickle=False)
-    except UNREADABLE as e:
-        raise FormatError(f"not a readable .npy file ({unreadable(e)})", where=path, hint="np.save of one whole number for each row") from e
-    if not isinstance(found, np.ndarray) or found.ndim != 1 or found.dtype.kind not in "iu":
-        what = f"{found.dtype}{list(found.shape)}" if isinstance(found, np.ndarray) else "several arrays"
-        raise InputError(f"{what} given, one whole number for each row is needed", where=path, hint="np.save of the classes' numbers")
-    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.cli.common import load_model, print_json, say, shapes_argument, table, whole
+from lowbit.cli.common import binding_arguments, load_model, print_json, say, table, whole
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.cli.run import random_array
 from lowbit.errors import LowbitError
@@ -20,7 +20,7 @@ HELP = "run a quantized network on every backend and compare the bits"
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("model", help="the .lowbit file that lowbit quantize wrote, or a quantized .onnx")
-    shapes_argument(p)
+    binding_arguments(p)
     add_data_arguments(p, required=False)
     p.add_argument("--random", type=whole(1), default=2, metavar="N", help="without --data: how many random batches (2)")
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers (0)")

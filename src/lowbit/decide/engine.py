@@ -65,6 +65,7 @@ class Decision:
     plain     of the plain rules, on the samples that decided
     times     of a batch on one thread; None where nothing was timed
     met       whether the goal and the limits are met; `unmet` says what is not
+    score     of the returned network, called `score_name`; `scored` says on which rows
     """
 
     graph: Graph
@@ -78,6 +79,8 @@ class Decision:
     score: float | None = None
     float_score: float | None = None
     unmet: str = ""
+    score_name: str = "score"
+    scored: str = ""
 
     @property
     def met(self) -> bool:

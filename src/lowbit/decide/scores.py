@@ -1,10 +1,11 @@
-"""How good a network is: by the user's metric, by the labels of samples, or by the noise of its outputs."""
+"""How good a network is where no metric tells: the noise of its outputs; and which of several is the fastest.
+
+Metrics and labels are `lowbit.report.scores`, whose names are here as well.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,33 +13,11 @@ from lowbit.calibration.run import need_finite
 from lowbit.decide.points import noise_of_rows
 from lowbit.decide.quality import decibels
 from lowbit.decide.samples import Sample
-from lowbit.errors import InputError
+from lowbit.report.scores import BadScore as BadScore
+from lowbit.report.scores import Metric as Metric
+from lowbit.report.scores import scored as scored
+from lowbit.report.scores import top1 as top1
 from lowbit.runtime.session import Session
-from lowbit.types import Array
-
-Metric = Callable[[Session], float]
-
-
-class BadScore(InputError):
-    """The metric gave no score for a network."""
-
-
-def scored(metric: Callable[[Session], Any], session: Session) -> float:
-    """What the metric says of a session: a finite number, or a BadScore that says what came instead."""
-    try:
-        given = metric(session)
-    except BadScore:
-        raise
-    except Exception as e:
-        raise BadScore(f"metric raised {type(e).__name__}: {e}", hint="metric(session) gives a number, higher is better") from e
-    try:
-        found = float(given)
-    except (TypeError, ValueError):
-        what = type(given).__name__
-        raise BadScore(f"metric gave {what}, a number is needed", hint="metric(session) gives a number, higher is better") from None
-    if not math.isfinite(found):
-        raise BadScore(f"metric gave {found}, a finite number is needed", hint="a metric that is defined for every output")
-    return found
 
 
 def outputs_db(reference: Session, samples: Sequence[Sample]) -> Metric:
@@ -64,27 +43,6 @@ def outputs_db(reference: Session, samples: Sequence[Sample]) -> Metric:
                     s, n = got.size, np.count_nonzero(want[name] != got)
                 signal[name], noise[name] = signal.get(name, 0.0) + float(s), noise.get(name, 0.0) + float(n)
         return decibels(max((n / max(signal[k], 1e-300) for k, n in noise.items()), default=0.0))
-
-    return metric
-
-
-def top1(samples: Sequence[Sample], labels: Sequence[Array]) -> Metric:
-    """The share of rows whose largest output is at their label."""
-
-    def metric(session: Session) -> float:
-        right = rows = 0
-        for sample, label in zip(samples, labels, strict=True):
-            logits = next(iter(session.run(dict(sample)).values()))
-            if logits.ndim != 2 or len(logits) != len(label):
-                said = f"the first output is {list(logits.shape)} for {len(label)} labels"
-                raise BadScore(f"{said}, a row of classes for each label is needed", hint="lowbit.search(metric=) takes any measure")
-            wrong = label[(label < 0) | (label >= logits.shape[1])]
-            if wrong.size:
-                said = f"label {wrong[0]}, and the first output has the classes 0 … {logits.shape[1] - 1}"
-                raise BadScore(said, hint="classes counted from 0, in the order of the outputs")
-            right += int(np.count_nonzero(logits.argmax(axis=1) == label))
-            rows += len(label)
-        return right / rows
 
     return metric
 

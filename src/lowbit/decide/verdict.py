@@ -23,11 +23,20 @@ def verdict(graph: Graph, found: Decision) -> str:
 
 def quality_text(found: Decision) -> str:
     q = found.quality
-    score = "" if found.score is None else f"score {found.score:.6g} (float {found.float_score:.6g}), "
+    score = score_text(found)
     same = "" if q.agreement is None else f"{100 * q.agreement:.4g} % of {q.answers.count:,} answers as in float, "
     rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
     few = f" (only {rows}: other data may differ)" if q.few else f" on {rows}"
     return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{few}"
+
+
+def score_text(found: Decision) -> str:
+    """top-1 93.4 % (float 93.6 %) on 500 labelled rows, ; "" without a score."""
+    if found.score is None or found.float_score is None:
+        return ""
+    made, in_float = (f"{100 * x:.4g} %" if found.score_name == "top-1" else f"{x:.6g}" for x in (found.score, found.float_score))
+    on = f" on {found.scored}" if found.scored else ""
+    return f"{found.score_name} {made} (float {in_float}){on}, "
 
 
 def kept_wide(graph: Graph, found: Decision) -> list[str]:

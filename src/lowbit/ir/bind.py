@@ -87,4 +87,16 @@ def binding_for(expected: TensorType, shape: tuple[int, ...], binding: dict[str,
     if not fits:
         known = {s: v for s, v in binding.items() if s in expected.symbols}
         note = f" with {', '.join(f'{s}={v}' for s, v in known.items())}" if known else ""
-        raise ShapeError(f"shape {shape_text(shape)} given, {shape_text(expected.shape)} needed{note}")
+        raise ShapeError(
+            f"shape {shape_text(shape)} given, {shape_text(expected.shape)} needed{note}", hint=_channels_second(expected, shape)
+        )
+
+
+def _channels_second(expected: TensorType, shape: tuple[int, ...]) -> str | None:
+    """How to bring an array with its channels last to the type, if that is what is wrong with it: x.transpose(0, 3, 1, 2)."""
+    moved = (shape[0], shape[-1], *shape[1:-1]) if expected.rank in (3, 4, 5) else ()
+    sizes = zip(expected.shape, moved, strict=False)
+    if not moved or any(isinstance(want, int) and want != got for want, got in sizes):
+        return None
+    axes = ", ".join(map(str, (0, len(shape) - 1, *range(1, len(shape) - 1))))
+    return f"x.transpose({axes}), if its channels are last: they are the second axis here"

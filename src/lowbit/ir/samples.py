@@ -49,8 +49,8 @@ def says_something(graph: Graph, sample: Mapping[str, Array]) -> bool:
     return not reals or any(bool(np.any(x)) for x in reals)
 
 
-def warn_of_zeros(stacklevel: int) -> None:
-    text = "every batch is zero in all of its inputs: no range that is learned from them means anything"
+def warn_of_zeros(stacklevel: int, so: str = "no range that is learned from them means anything") -> None:
+    text = f"every batch is zero in all of its inputs: {so}"
     warnings.warn(text, LowbitWarning, stacklevel=stacklevel + 1)
 
 

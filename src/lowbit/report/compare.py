@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -29,10 +29,13 @@ from lowbit.ir.samples import as_samples, count
 from lowbit.lower.integer import quantized_nodes
 from lowbit.progress import progress
 from lowbit.report.coverage import Coverage, Kind, Seen, coverage, proofs, summary
+from lowbit.report.foreign import DataWatch
 from lowbit.report.inspection import node_macs
+from lowbit.report.scores import LabelQueue, ScorePair, TopCount, as_labels, need_metric, scored
 from lowbit.report.tally import Tally
 from lowbit.report.text import counted, decibels, plain
 from lowbit.runtime.beside import beside
+from lowbit.runtime.session import Session
 from lowbit.runtime.timing import NOTICEABLE
 from lowbit.types import Array
 
@@ -88,6 +91,7 @@ class Report:
     quantized_ms: float
     backend: str  # of the quantized network's session
     remarks: tuple[str, ...]
+    score: ScorePair | None = None  # of labels or a metric, where they were given
 
     @property
     def coverage(self) -> str:
@@ -129,7 +133,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able: infinite decibels (equal bits) stand as "inf", those that were not measured as null."""
-        values: dict[str, Any] = plain(asdict(self))
+        values: dict[str, Any] = plain(asdict(self) | {"score": None if self.score is None else self.score.to_dict()})
         return values | {"coverage": self.coverage, "proof": self.proof, "macs": self.macs, "integer_macs": self.integer_macs}
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -154,6 +158,7 @@ class Report:
         for o in self.outputs:
             said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
             lines.append(said + f"{o.equal:.1%} of elements equal, over {counted(self.batches, 'batch')}")
+        lines += [str(self.score)] if self.score is not None else []
         lines.append(self.times)
         for r in self.layers:
             lines.append(
@@ -168,8 +173,14 @@ def said_types(r: LayerRow) -> str:
     return f" ({', '.join(told)})" if told else ""
 
 
-def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
-    """The report on `quantized`, made from `graph`, over `data`: an iterable of {input name: array}, tuples or arrays."""
+def compare(
+    graph: Graph, quantized: Graph, data: Iterable[Any], *, labels: Any = None, metric: Callable[[Session], Any] | None = None
+) -> Report:
+    """The report on `quantized`, made from `graph`, over `data`: an iterable of {input name: array}, tuples or arrays.
+
+    labels  the class of each row of data, in its order: the report has top-1 of both networks (see `lowbit.evaluate`)
+    metric  metric(session) gives a number, higher is better, on data of its own: the report has that of both networks
+    """
     need_graph(graph, "compare")
     need_outputs(need_graph(quantized, "compare"))
     if quantized_nodes(graph):
@@ -185,7 +196,10 @@ def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
     if graph.nodes and not any(o.name in found.seen for n in graph.nodes for o in n.outputs):
         text = f"no layer of {graph.name!r} is found in {quantized.name!r}: it was hardly made from it, only outputs can be compared"
         warnings.warn(text, LowbitWarning, stacklevel=2)
-    walk = _Walk(graph, found)
+    need_metric(metric)
+    if labels is not None and metric is not None:
+        raise InputError("labels= and metric= are both given", hint="one of them: a metric brings its own data and labels")
+    walk = _Walk(graph, found, None if labels is None else LabelQueue(as_labels(labels)))
     for i, sample in enumerate(progress(as_samples(graph, data), "comparing", count(data))):
         try:
             walk.add(sample)
@@ -193,7 +207,7 @@ def compare(graph: Graph, quantized: Graph, data: Iterable[Any]) -> Report:
             raise e.at(f"batch {i}") from None
     if not walk.batches:
         raise CalibrationError("there is no data to compare with", hint="an iterable of {input name: array}, tuples or arrays")
-    return walk.report()
+    return replace(walk.report(), score=walk.score(metric))
 
 
 def _culprit(arrays: Mapping[str, Array]) -> str | None:
@@ -205,8 +219,10 @@ def _culprit(arrays: Mapping[str, Array]) -> str | None:
 class _Walk:
     """Runs samples through both graphs and adds up."""
 
-    def __init__(self, graph: Graph, found: Coverage) -> None:
-        self.graph, self.found = graph, found
+    def __init__(self, graph: Graph, found: Coverage, labels: LabelQueue | None = None) -> None:
+        self.graph, self.found, self.labels = graph, found, labels
+        self.tops = TopCount(), TopCount()  # of the float network, and of the quantized one
+        self.watch = DataWatch(found.lowered.graph)
         measured = [s.value for s in found.layers if s.value]
         self.local = {v: Tally() for v in measured}
         self.accumulated = {v: Tally() for v in measured}
@@ -225,6 +241,7 @@ class _Walk:
         self.first = arrays if self.first is None else self.first
         kept = evaluate(lowered, arrays, keep=dict.fromkeys(s.name for s in self.found.seen.values()))
         self.batches += 1
+        self.watch.add(arrays)
         self._walk(bound, arrays, kept)
         if not self.macs:
             self.macs = {n.output.name: int(node_macs(n)) for n in bound.nodes}
@@ -260,6 +277,24 @@ class _Walk:
                     hint=_culprit(arrays) or "data without NaN, or a network that is sound on it: lowbit run tells",
                 )
             self._output(name, y, kept[name])
+        if self.labels is not None:
+            reference = {name: floats[value.name] for name, value in graph.outputs.items()}
+            labels = self.labels.take(self.tops[0].rows_of(reference))
+            for top, outputs in zip(self.tops, (reference, {name: kept[name] for name in graph.outputs}), strict=True):
+                top.add(outputs, labels)
+
+    def score(self, metric: Callable[[Session], Any] | None) -> ScorePair | None:
+        """By the labels or by the metric; warnings about the data come with it."""
+        self.watch.warn(3)
+        if metric is not None:
+            in_float, made = (scored(metric, Session(g)) for g in (self.graph, self.found.lowered.graph))
+            return ScorePair("score", in_float, made)
+        if self.labels is None:
+            return None
+        self.labels.done()
+        first, second = self.tops
+        first.warn_of_guessing(3)
+        return ScorePair("top-1", first.top1, second.top1, first.rows, first.top5, second.top5)
 
     def _quantized(self, name: str, kept: Mapping[str, Array], otherwise: Array) -> Array:
         place: Seen | None = self.found.seen.get(name)

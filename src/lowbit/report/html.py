@@ -48,6 +48,9 @@ def fragment(report: Report) -> str:
         (f"{r.quantized_ms:.2f} ms", f"a batch; float {r.float_ms:.2f} ms ({r.backend})"),
         *((decibels(o.sqnr_db) if o.sqnr_db is not None else f"{o.equal:.1%}", _output_text(o)) for o in r.outputs),
     ]
+    if r.score is not None:
+        shown = "{:.2%}" if r.score.rows is not None else "{:.6g}"
+        cards.append((shown.format(r.score.score), str(r.score)))
     parts = [f'<div class="lowbit"><style>{STYLE}</style><h1>{escape(r.name)}</h1><div class="dim">{escape(r.coverage)}</div>']
     parts.append('<div class="cards">' + "".join(f'<div class="card"><b>{escape(a)}</b>{escape(b)}</div>' for a, b in cards) + "</div>")
     parts += [f'<p class="dim">{escape(r.proof)}</p>'] if r.proof else []

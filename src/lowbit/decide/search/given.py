@@ -11,6 +11,7 @@ from typing import Any
 from lowbit.arguments import is_real, shown
 from lowbit.calibration.run import IGNORE, finite_inputs
 from lowbit.decide.effort import Effort
+from lowbit.decide.labelled import MAX_DROP
 from lowbit.decide.samples import SMALL, Sample, StoredSamples, split
 from lowbit.decide.search.costs import node_work
 from lowbit.errors import CalibrationError, InputError, LowbitWarning
@@ -18,9 +19,9 @@ from lowbit.ir.graph import Graph
 from lowbit.ir.samples import as_samples
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.transform import QuantizationTransform
+from lowbit.report.foreign import DataWatch
 from lowbit.report.text import counted
 
-MAX_DROP = 0.005
 LEAST_DB = 30.0
 
 
@@ -72,6 +73,10 @@ class Samples:
                 held = StoredSamples(finite_inputs(as_samples(graph, test), looked_at), room)
             if not len(held):
                 raise CalibrationError("test= has no samples to measure with", hint="an iterable of {input name: array}, or no test=")
+            watch = DataWatch(graph, samples)
+            for sample in held:
+                watch.add(sample)
+            watch.warn(3)
             return Samples(samples, range(len(samples)), held, f"{counted(len(held), 'batch')} of test samples", "test")
         macs = sum(m for m, _ in node_work(graph, samples[0]).values())
         effort = Effort.of(macs)

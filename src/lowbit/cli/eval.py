@@ -1,0 +1,36 @@
+"""lowbit eval MODEL --data X --labels Y: the task score of a network, and how long a row takes."""
+
+from __future__ import annotations
+
+import argparse
+
+from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, whole
+from lowbit.cli.data import add_data_arguments, data_from
+from lowbit.cli.labels import add_score_arguments, labels_from, metric_from, need_one
+from lowbit.report.evaluate import evaluate
+
+HELP = "score a network, float or quantized: top-1 and top-5 by labels, or a metric of your own"
+
+
+def add_arguments(p: argparse.ArgumentParser) -> None:
+    add_model_arguments(p)
+    add_data_arguments(p, required=False)
+    add_score_arguments(p, "--data")
+    p.add_argument("--threads", type=whole(1), metavar="N", help="threads that the network runs on (all CPUs)")
+
+
+def main(args: argparse.Namespace) -> None:
+    need_one(args)
+    if not args.labels and not args.metric:
+        raise UsageError("neither --labels nor --metric is given", hint="--labels y.npy; lowbit run MODEL shows outputs without a score")
+    if args.labels and not args.data:
+        raise UsageError("--labels are given without --data", hint="--data samples.npz --labels y.npy")
+    metric = metric_from(args.metric) if args.metric else None
+    graph = load_model(args)
+    data = data_from(args, graph) if args.data else None
+    labels = labels_from(args, data) if args.labels and data is not None else None
+    found = evaluate(graph, data, labels, metric=metric, threads=args.threads)
+    if args.json:
+        print_json({"model": args.model, **found.to_dict()})
+        return
+    say(f"{args.model}: {found}")

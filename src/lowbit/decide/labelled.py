@@ -1,0 +1,56 @@
+"""Labels of the data decide: top-1 on rows that nothing was fitted to, and another half of them for the figure that is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowbit.decide.quality import FEW
+from lowbit.decide.samples import Picked, Sample, split
+from lowbit.ir.graph import Graph
+from lowbit.lower import lower
+from lowbit.report.scores import TopCount, counted_top, labels_by_batch
+from lowbit.report.text import counted
+from lowbit.runtime.session import Session
+from lowbit.types import Array
+
+MAX_DROP = 0.005
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Some batches with their labels."""
+
+    samples: Picked
+    labels: Sequence[Array]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(y) for y in self.labels)
+
+    @property
+    def max_drop(self) -> float:
+        """How far the score may fall where the user does not say: MAX_DROP, and one row of few."""
+        return max(MAX_DROP, 1 / max(1, self.rows))
+
+    def count(self, graph: Graph) -> TopCount:
+        """The rows that a network, float or with Q/DQ brackets, is right on."""
+        return counted_top(Session(lower(graph).graph), self.samples, self.labels)
+
+    def score(self, graph: Graph) -> float:
+        return self.count(graph).top1
+
+    @property
+    def said(self) -> str:
+        few = ", few: other data may differ" if self.rows < FEW else ""
+        return f"{counted(self.rows, 'labelled row')}{few}"
+
+
+def decide_and_report(graph: Graph, samples: Sequence[Sample], labels: Array) -> tuple[Labelled, Labelled]:
+    """The held-back batches, as `split` has them: those that candidates are scored on, and those of the figure that is told.
+
+    They are all of them, not only as many as the outputs' noise is measured on: a score needs more rows.
+    """
+    parts, by_batch = split(samples, len(samples), len(samples)), labels_by_batch(graph, samples, labels)
+    decide, report = (Labelled(p, [by_batch[i] for i in p.numbers]) for p in (parts.decide, parts.report))
+    return decide, report
