@@ -71,6 +71,10 @@ class CalibrationEntry:
         return QuantParams(dtype, np.array(self.scales, np.float32), np.array(self.zero_points), None, PerAxis(self.axis))
 
 
+Reach = tuple[float, float]
+EVERYTHING: Reach = (-float("inf"), float("inf"))
+
+
 @dataclass(frozen=True)
 class CalibrationRecord:
     """Taps by name. `a + b` is the record of having seen the data of both."""
@@ -88,10 +92,13 @@ class CalibrationRecord:
         """Parameters of a tap for a dtype; CalibrationError when the tap was not seen."""
         return self.shared_params([tap], dtype, scheme)
 
-    def shared_params(self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None, *, whole: bool = False) -> QuantParams:
+    def shared_params(
+        self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None, *, whole: bool = False, reach: Reach = EVERYTHING
+    ) -> QuantParams:
         """One set of parameters for several taps: that of all their values together. Fixed entries win over observed ones, and must agree.
 
-        `whole` covers every value seen, whatever the method would clip: in a state that is handed on, a clipped value lives on.
+        `whole` covers every value seen, whatever the method would clip: in a state that is handed on, a clipped value lives on. `reach`
+        is the range beyond which nobody tells values apart.
         """
         missing = [t for t in taps if not isinstance(t, str) or t not in self.taps]
         if missing:
@@ -114,9 +121,9 @@ class CalibrationRecord:
             total = observers[0]
             for o in observers[1:]:
                 total = total + o
-            if whole and total.seen is not None:
-                return params_from_range(total.seen.lo.min(), total.seen.hi.max(), dtype, scheme)
-            return total.params(dtype, scheme)
+            lo, hi = (total.seen.lo.min(), total.seen.hi.max()) if whole and total.seen is not None else total.range(dtype, scheme)
+            apart = PerTensor() if whole or total.axis is None else PerAxis(total.axis)
+            return params_from_range(np.clip(lo, *reach), np.clip(hi, *reach), dtype, scheme, apart)
         except LowbitError as e:
             raise e.at(f"tap {taps[0]!r}") from None
         except DAMAGED as e:  # a record that somebody wrote or changed by hand

@@ -42,10 +42,11 @@ class Candidate:
     biases: bool = False  # stored biases take up the mean error
     rounding: bool = False  # weights are rounded so that their errors cancel
     clip: bool = False  # weights' scales may clip the largest
+    anew: bool = False  # biases are fitted to this candidate, not taken over from the one before it
 
     @property
     def key(self) -> tuple[object, ...]:
-        return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip
+        return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip, self.anew
 
 
 class CandidateMaker:
@@ -125,7 +126,7 @@ class CandidateMaker:
 
     def _near(self, candidate: Candidate) -> Quantized | None:
         """The best candidate, if it differs in widths alone and its weights were rounded with care: they are taken over, not made again."""
-        if self.best is None or not (candidate.biases or candidate.rounding):
+        if self.best is None or candidate.anew or not (candidate.biases or candidate.rounding):
             return None
         return self._made.get(self.best.key) if replace(self.best, widths=candidate.widths).key == candidate.key else None
 

@@ -48,7 +48,7 @@ NOTICED = 0.95  # of the time before: a smaller gain is the clock's noise
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
 EIGHTS = 0.2  # of the weights that may have 8 bits, or be float, where the recipe gives fewer
-BROKEN = 15.0  # dB of typical rows below which errors are too large to fit anything to them
+BROKEN = 20.0  # dB of the worst tenth below which what was fitted to the errors is wrong when some of them go away
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
 HALF = 0.5  # of the multiplications that must be in linear layers for a network to be taken for one of them
@@ -310,11 +310,12 @@ class _Engine:
                 yield what, f"{len(found)} places", replace(self.best.candidate, graph=graph)
                 if self.best.candidate.graph is not graph:
                     self.maker.forget(graph)
-                    if self.last is not None and self.last.typical_db < before.quality.typical_db - LUCK:
+                    if self.last is not None and self.last.typical_db < before.quality.typical_db:
                         return  # the other one moves the channels even further
 
     def rounding(self) -> Iterator[Attempt]:
-        if self.few_bits or (self.good and not self.goal.slower) or not self.weights_matter():
+        broken = self.best.quality.worst_db < BROKEN and not self.goal.slower  # by more than the rounding of weights
+        if self.few_bits or broken or (self.good and not self.goal.slower) or not self.weights_matter():
             return
         yield "weights rounded so that their errors cancel", "all layers", replace(self.best.candidate, rounding=True)
 
@@ -533,9 +534,9 @@ class _Engine:
                 queue[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
 
     def unfitted(self, trial: _Trial) -> Candidate:
-        """The candidate; where it is broken, with weights rounded to nearest: what they were rounded for goes away with the repairs."""
-        broken = trial.quality.typical_db < BROKEN and not self.few_bits
-        return replace(trial.candidate, rounding=False) if broken else trial.candidate
+        """The candidate; where it is broken, what was fitted to its errors is fitted anew: they go away with the repairs."""
+        broken = trial.quality.worst_db < BROKEN and not self.few_bits
+        return replace(trial.candidate, rounding=False, anew=True) if broken else trial.candidate
 
     def try_repairs(
         self, chosen: Sequence[Repair], candidate: Candidate, target: float, cap: float, kept_before: Sequence[Repair]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from lowbit.calibration.observers import HistogramObserver
-from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
+from lowbit.calibration.record import EVERYTHING, CalibrationEntry, CalibrationRecord, Reach
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
 from lowbit.quant_params import QuantParams, Scheme
@@ -32,13 +32,15 @@ class ClippedRecord(CalibrationRecord):
         """The record that the method would have made: the same histograms, read otherwise."""
         return ClippedRecord({name: o.read_by(method) if isinstance(o, HistogramObserver) else o for name, o in self.taps.items()})
 
-    def shared_params(self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None, *, whole: bool = False) -> QuantParams:
+    def shared_params(
+        self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None, *, whole: bool = False, reach: Reach = EVERYTHING
+    ) -> QuantParams:
         if any(isinstance(self.taps.get(t), CalibrationEntry) for t in taps):
             return super().shared_params(taps, dtype, scheme)
         wide = dtype_of(dtype).bits == 16
         whole = whole or wide or self.clipped.isdisjoint(taps)
-        key = tuple(taps), dtype_of(dtype).name, scheme, whole
+        key = tuple(taps), dtype_of(dtype).name, scheme, whole, reach
         if key not in self.found:
-            self.found[key] = super().shared_params(taps, dtype, scheme, whole=whole)
+            self.found[key] = super().shared_params(taps, dtype, scheme, whole=whole, reach=reach)
         found = self.found[key]
         return QuantParams(found.dtype, found.scale * ROOM, found.zero_point, found.scheme) if wide else found

@@ -17,7 +17,7 @@ from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.shared import share_constants
 from lowbit.lower.signed import signed
-from lowbit.ops.q_elementwise import requantize_call
+from lowbit.ops.q_elementwise import data_of_link, link, requantize_call, table_call
 from lowbit.ops.quant import (
     QUANTIZABLE,
     Arg,
@@ -37,6 +37,7 @@ from lowbit.ops.quant import (
     is_clamp,
 )
 from lowbit.quant_params import QUANT_DTYPES, PerAxis, PerBlock, PerTensor, QuantParams, quantize, requantize
+from lowbit.types import Array
 
 BRACKETS = ("quantize_linear", "dequantize_linear", "quantize_rows", "dequantize_rows")
 
@@ -90,6 +91,8 @@ def lower(graph: Graph) -> Lowered:
 
 
 def _lower_node(editor: Editor, node: Node) -> None:
+    if _lower_chain(editor, node):
+        return
     entry = QUANTIZABLE.get(node.op)
     if entry is None:
         raise NotLowered(f"{node.op} has no integer form")
@@ -116,6 +119,39 @@ def _lower_node(editor: Editor, node: Node) -> None:
         _emit_outputs(editor, node, made)
     else:
         editor.replace(target, emit(editor, made, node, target.name), inherit=True)
+
+
+def _lower_chain(editor: Editor, node: Node) -> bool:
+    """Several functions of one 8-bit value in a row, up to a quantize: one table."""
+    at = _link(editor, node)
+    x = None if at is None else operand(editor, node.inputs[at])
+    if not isinstance(x, Operand) or x.data is not None or x.params.dtype.bits != 8 or not isinstance(x.params.granularity, PerTensor):
+        return False
+    chain = [node]
+    while (user := editor.only_user(chain[-1].output)) is not None and _link(editor, user) is not None:
+        chain.append(user)
+    params = bracket_params(editor, user) if user is not None and user.op == "quantize_linear" else None
+    if len(chain) < 2 or user is None or params is None or params.dtype.bits != 8 or not isinstance(params.granularity, PerTensor):
+        return False
+
+    def together(reals: Array) -> Array:
+        for n in chain:
+            reals = link(n.op, n.attrs, _numbers(editor, n))(reals)
+        return reals
+
+    made = table_call(x, Result(chain[-1].output.type, params, *params.code_range), together)
+    assert node.inputs[at or 0] is not None
+    editor.replace(user.output, emit(editor, made, node, user.output.name, (integers(editor, node, at or 0),)), inherit=True)
+    return True
+
+
+def _link(editor: Editor, node: Node) -> int | None:
+    return data_of_link(node.op, _numbers(editor, node))
+
+
+def _numbers(editor: Editor, node: Node) -> list[Array | None]:
+    """The float constants among the inputs."""
+    return [None if v is None or not v.type.dtype.is_float else editor.constant_data(v) for v in node.inputs]
 
 
 def check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:

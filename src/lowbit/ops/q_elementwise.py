@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from lowbit.errors import ShapeError
 from lowbit.numerics import requantize_with
 from lowbit.ops.op import Op, get_op, register
 from lowbit.ops.q_matmul import need_integers, rounded
-from lowbit.ops.quant import Call, Const, Fixed, Lower, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import Bounds, Call, Const, Fixed, Lower, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, broadcast
 
 # -- requantize ---------------------------------------------------------------------------------------------------------------
@@ -160,6 +160,25 @@ def lower_table(op: str) -> Lower:
     return lower
 
 
+def data_of_link(op: str, constants: Sequence[Array | None]) -> int | None:
+    """Which operand a node is a function of, all others being single numbers: 0 for a table's op; None where it is no such function."""
+    if op in _FIXED or op in _TABLES:
+        return 0
+    if op not in ARITHMETIC or len(constants) != 2:
+        return None
+    numbers = [i for i, c in enumerate(constants) if c is not None and c.size == 1]
+    return 1 - numbers[0] if len(numbers) == 1 else None
+
+
+def link(op: str, attrs: Mapping[str, Any], constants: Sequence[Array | None]) -> Callable[[Array], Array]:
+    """The function of reals that such a node is."""
+    at = data_of_link(op, constants)
+    assert at is not None
+    numbers = [None if c is None else np.float64(c.reshape(())) for c in constants]
+    return lambda x: get_op(op).run([x if i == at else np.asarray(c) for i, c in enumerate(numbers)], attrs)[0]
+
+
+ARITHMETIC = ("add", "sub", "mul", "div")  # with a number on one side
 register(
     Op("requantize", infer_requantize, requantize),
     Op("q_add", infer_add, add),
@@ -182,5 +201,15 @@ _TABLES = [
     "abs", "sqrt", "exp", "log", "reciprocal", "floor", "ceil", "round", "sign", "log1p", "expm1", "tan", "asin", "acos", "atan", "sinh",
     "cosh", "asinh", "acosh", "atanh",
 ]  # fmt: skip
+_FLAT: dict[str, Bounds] = {
+    "hardswish": lambda: (-3.0, None),
+    "hardsigmoid": lambda alpha, beta: (-beta / alpha, (1 - beta) / alpha) if alpha > 0 else (None, None),
+    "gelu": lambda **_: (-5.0, None),
+    "sigmoid": lambda: (-10.0, 10.0),
+    "tanh": lambda: (-5.0, 5.0),
+    "erf": lambda: (-4.0, 4.0),
+    "swish": lambda alpha: (-10.0 / alpha, None) if alpha > 0 else (None, None),
+    **dict.fromkeys(("silu", "mish", "softplus"), lambda **_: (-10.0, None)),
+}
 for _op in (*_FIXED, *_TABLES):
-    quantizes(_op, QuantSpec((0,), output=_FIXED.get(_op, "own")), lower_table(_op))
+    quantizes(_op, QuantSpec((0,), output=_FIXED.get(_op, "own")), lower_table(_op), flat=_FLAT.get(_op))

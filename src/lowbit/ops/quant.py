@@ -210,6 +210,7 @@ class Quantizable:
     bounds         of an op that is nothing but a clamp (relu, clip): its limits, which the clamp of the op before it can take over
     integer_attrs  of a "same" op with attributes that are reals (a pad's value): those attributes as integers by the parameters
     dynamic        like `lower`, for an activation that is quantized row by row at run time (its operand is a RowsOperand)
+    flat           of a function: the reals below and above which it gives (to less than an 8-bit step) one and the same value
     unfit          why a node cannot be lowered with any parameters (an option without integer form), or None: it is not quantized at all
     """
 
@@ -219,6 +220,7 @@ class Quantizable:
     integer_attrs: IntegerAttrs | None = None
     dynamic: Lower | None = None
     unfit: Unfit | None = None
+    flat: Bounds | None = None
 
 
 QUANTIZABLE: dict[str, Quantizable] = {}
@@ -233,13 +235,14 @@ def quantizes(
     integer_attrs: IntegerAttrs | None = None,
     dynamic: Lower | None = None,
     unfit: Unfit | None = None,
+    flat: Bounds | None = None,
 ) -> None:
     """Says that an op can be quantized. Without `lower` it must be a "same" op: it means the same on integers as on reals."""
     if op in QUANTIZABLE:
         raise GraphError(f"op {op!r} is quantizable already", hint="one place per op")
     if lower is None and spec.output != "same":
         raise GraphError(f"op {op!r} needs a `lower`, or output='same'")
-    QUANTIZABLE[op] = Quantizable(spec, lower, bounds, integer_attrs, dynamic, unfit)
+    QUANTIZABLE[op] = Quantizable(spec, lower, bounds, integer_attrs, dynamic, unfit, flat or bounds)
 
 
 def is_clamp(op: str) -> bool:

@@ -9,6 +9,7 @@ from lowbit.dtypes import DType
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ops.quant import QUANTIZABLE, Fixed, is_clamp
 from lowbit.quant_params import QuantParams, Scheme
+from lowbit.quantization.chains import inner_values
 from lowbit.quantization.rules import QuantNode
 
 
@@ -79,6 +80,7 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
             name = parent[name]
         return name
 
+    inner = inner_values(graph, decisions)
     wanted: dict[str, QuantNode] = {}  # value -> the first static node that reads it
     widest: dict[str, DType] = {}  # value -> the widest dtype that a static node reads it in
     for node in graph.nodes:
@@ -86,7 +88,7 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
         if decided.mode == "static":
             for i in QUANTIZABLE[node.op].spec.positions(len(node.inputs)):
                 v = node.inputs[i]
-                if v is not None and v.name not in graph.constants and v.type.dtype.is_float:
+                if v is not None and v.name not in graph.constants and v.type.dtype.is_float and v.name not in inner:
                     wanted.setdefault(v.name, decided)
                     assert decided.activation is not None
                     widest[v.name] = max(widest.get(v.name, decided.activation), decided.activation, key=lambda d: d.bits)

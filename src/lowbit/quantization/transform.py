@@ -24,7 +24,9 @@ from lowbit.ir.masks import hides, mask_makers, masked_scores
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
+from lowbit.quantization.chains import inner_values, read_by_link
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, rounded_for, weight_params, widened
+from lowbit.quantization.reach import reach_of
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask
 from lowbit.quantization.taps import Tap, Taps, find_taps, fused_clip
 from lowbit.ranges import params_from_data
@@ -48,9 +50,11 @@ class QuantizationTransform:
     def every_tap(self, graph: Graph) -> list[str]:
         """What calibration must look at so that any of the layers may stay float: every tap, and what would be one then.
 
-        That is what a clamp hides, and results whose range is known only while integers make them (a tanh's).
+        That is what a clamp or a table of several functions hides, and results whose range is known only while integers make them (a
+        tanh's).
         """
-        static = {k for k, d in self.decisions(graph).items() if d.mode == "static"}
+        decisions = self.decisions(graph)
+        static = {k for k, d in decisions.items() if d.mode == "static"}
         between = [
             n.output.name
             for n in graph.nodes
@@ -58,7 +62,7 @@ class QuantizationTransform:
         ]
         taps = self.taps(graph)
         fixed = [name for name, tap in taps.taps.items() if tap.fixed is not None]
-        return list(dict.fromkeys([*taps.observed, *fixed, *between]))
+        return list(dict.fromkeys([*taps.observed, *fixed, *between, *sorted(inner_values(graph, decisions))]))
 
     def overruled(self, graph: Graph) -> dict[str, str]:
         """Scales that a rule gives a layer and that are not used: the clamp behind it, which is part of it, has others by its own rule."""
@@ -141,6 +145,7 @@ class _Apply:
         self.graph, self.decisions, self.taps, self.record, self.weights = graph, decisions, taps, record, weights
         self.editor = Editor(graph)
         self.scores = masked_scores(graph)
+        self.inner = inner_values(graph, decisions)
         self.params: dict[str, QuantParams] = {}
         self.brackets: dict[tuple[str, DType], Value] = {}
         self.by_rows: dict[str, Value] = {}
@@ -172,12 +177,17 @@ class _Apply:
     def keep_float(self, node: Node) -> None:
         """A cast to float before a layer that a rule keeps so, where lowering would take it for integers: it leaves with the lowering.
 
-        That is where integers may stand before all it reads, or where it is a clamp that the layer before it could hold. The mark is an
-        op, so that it travels with the graph into files, and its name tells it from casts that mean nothing; another program may drop it.
+        That is where integers may stand before all it reads, or where the layer before it could take it in: a clamp, or a function that
+        would be in one table with it. The mark is an op, so that it travels with the graph into files, and its name tells it from casts that mean nothing; another program may drop it.
         """
         now = self.current(node)
         read = [v for i in QUANTIZABLE[node.op].spec.positions(len(now.inputs)) if (v := now.inputs[i]) is not None]
-        if (read and all(map(self.may_be_integers, read))) or (is_clamp(node.op) and self.may_hold(read[0])):
+        x = read_by_link(self.graph, node)
+        if (
+            (read and all(map(self.may_be_integers, read)))
+            or (is_clamp(node.op) and self.may_hold(read[0]))
+            or (x is not None and self.may_be_in_a_table(x))
+        ):
             kept = self.editor.add("cast", read[0], out=f"{node.output.name}{KEEPS_FLOAT}", to=read[0].type.dtype.name)
             self.editor.set_inputs(now, [kept if v == read[0] else v for v in now.inputs])
 
@@ -192,6 +202,11 @@ class _Apply:
         """Whether the layer that makes the value may take a clamp behind it into its own."""
         before = self.editor.producer(value)
         return before is not None and self.may_be_lowered(before) and QUANTIZABLE[before.op].spec.fuses_clip
+
+    def may_be_in_a_table(self, value: Value) -> bool:
+        """Whether the layer that makes the value is a function of one value that may be lowered."""
+        before = self.graph.producers.get(value.name)
+        return before is not None and read_by_link(self.graph, before) is not None and self.may_be_lowered(before)
 
     def may_be_lowered(self, node: Node) -> bool:
         decided = self.decisions.get(node.output.name)
@@ -216,7 +231,7 @@ class _Apply:
         unseen = [p for m in observed if m not in self.record.taps and (p := self.taps.taps[m].decided.params) is not None]
         if unseen:
             return unseen[0]
-        params = self.record.shared_params(observed, tap.dtype, tap.scheme)
+        params = self.record.shared_params(observed, tap.dtype, tap.scheme, reach=reach_of(self.graph, group))
         check_axis(self.graph.values[name], params)
         if any(isinstance(self.record.taps[m], CalibrationEntry) for m in observed):
             return params  # fixed: constants beside it are clipped to it, as training saw them
@@ -239,6 +254,10 @@ class _Apply:
         spec = QUANTIZABLE[node.op].spec
         now = self.current(node)
         inputs: list[Value | None] = list(now.inputs)
+        x = read_by_link(self.graph, node)
+        if x is not None and (x.name in self.inner or node.output.name in self.inner):
+            self.editor.set_inputs(now, [self.activation(v, decided) if v == x and v.name in self.params else v for v in now.inputs])
+            return  # one table with what stands before or after it: its numbers are reals
         input_scale: Array | None = None
         weight_scale: Array | None = None
         # Activations first: the grid of a layer's bias is that of its input and its weight, wherever they stand.
@@ -308,7 +327,7 @@ class _Apply:
         group = list(self.taps.groups[value.name])
         if any(self.taps.taps[m].given is not None or m not in self.record.taps for m in group):  # the user's own: nothing else is known
             return in_width(self.params[value.name], wanted, decided.activation_scheme)
-        return self.record.shared_params(group, wanted, decided.activation_scheme)
+        return self.record.shared_params(group, wanted, decided.activation_scheme, reach=reach_of(self.graph, group))
 
     def constant(
         self, node: Node, i: int, value: Value, data: Array, decided: QuantNode, input_scale: Array | None
