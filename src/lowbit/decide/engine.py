@@ -236,8 +236,8 @@ class _Engine:
         if self.metric is not None and tried.score is not None and self.best.score is not None and tried.score != self.best.score:
             return tried.score > self.best.score
         new, old = tried.quality, self.best.quality
-        worse = min(old.worst_db, self.goal.enough) - new.worst_db, min(old.typical_db, self.goal.enough) - new.typical_db
-        gained = new.typical_db >= old.typical_db + gain or new.worst_db >= old.worst_db + gain
+        worse = min(old.worst_db, self.goal.enough) - new.worst_db, min(old.db, self.goal.enough) - new.db
+        gained = new.db >= old.db + gain or new.worst_db >= old.worst_db + gain
         overfitted = new.unseen_db < min(old.unseen_db, self.goal.enough) - gain
         return gained and worse[0] <= LUCK and worse[1] <= gain and not overfitted
 
@@ -310,7 +310,7 @@ class _Engine:
                 yield what, f"{len(found)} places", replace(self.best.candidate, graph=graph)
                 if self.best.candidate.graph is not graph:
                     self.maker.forget(graph)
-                    if self.last is not None and self.last.typical_db < before.quality.typical_db:
+                    if self.last is not None and self.last.db < before.quality.db:
                         return  # the other one moves the channels even further
 
     def rounding(self) -> Iterator[Attempt]:

@@ -59,7 +59,15 @@ class Quality:
 
     @property
     def db(self) -> float:
-        """The signal to noise ratio of the worst output over all rows."""
+        """The mean of the rows' dB, of the worst output of each: the steadiest figure of few rows, and so the one that is told.
+
+        Over all rows together, one broken row among hundreds would rule, and a few rows hardly have it.
+        """
+        return float("inf") if not any(self.noise) else _mean_db(self.noise)
+
+    @property
+    def pooled_db(self) -> float:
+        """The signal to noise ratio of the worst output over all rows together."""
         return decibels(self.pooled)
 
     @property
@@ -67,11 +75,6 @@ class Quality:
         """That of the worst tenth of the rows (the worst row at the least)."""
         worst = sorted(self.noise, reverse=True)[: max(1, int(len(self.noise) * WORST))]
         return decibels(float(np.mean(worst))) if worst else float("inf")
-
-    @property
-    def typical_db(self) -> float:
-        """The mean of the rows' dB: the steadiest figure of few rows, by which candidates are compared."""
-        return _mean_db(self.noise)
 
     @property
     def unseen_db(self) -> float:
