@@ -73,7 +73,7 @@ def test_clear_answers_need_fewer_decibels_and_ties_more() -> None:
     row = (10**-1.7,) * 40  # 17 dB
     clear, tied = (Quality(row, row[0], Answers(40, 40, expected), classes=True) for expected in (0.0, 0.02))
     assert goal.good(clear) and not goal.good(tied)
-    close = tuple(n / 20 for n in row)  # 30 dB
+    close = tuple(n / 100 for n in row)  # 37 dB
     assert goal.good(Quality(close, close[0], Answers(39, 40, 0.02), classes=True))
     assert "2.00% of the answers are expected to be other ones" in goal.lacks(
         Quality((10**-2.5,) * 40, 10**-2.5, Answers(39, 40, 0.02), classes=True)

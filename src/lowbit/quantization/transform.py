@@ -178,8 +178,8 @@ class _Apply:
         """A cast to float before a layer that a rule keeps so, where lowering would take it for integers: it leaves with the lowering.
 
         That is where integers may stand before all it reads, or where the layer before it could take it in: a clamp, or a function that
-        would be in one table with it. The mark is an op, so that it travels with the graph into files, and its name tells it from casts that
-        mean nothing; another program may drop it.
+        would be in one table with it. The mark is an op, so that it travels with the graph into files, and its name tells it from casts
+        that mean nothing; another program may drop it.
         """
         now = self.current(node)
         read = [v for i in QUANTIZABLE[node.op].spec.positions(len(now.inputs)) if (v := now.inputs[i]) is not None]
