@@ -28,11 +28,12 @@ from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
 from lowbit.decide.effort import Effort, mac_counts, with_clamps
 from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
-from lowbit.decide.repairs import Repair, enough, find_repairs, in_order, together, within
+from lowbit.decide.repairs import Repair, enough, few_weights, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, Split, split
 from lowbit.decide.scores import BadScore
 from lowbit.decide.sensitivity import noise_shares
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
+from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths, by_rows, multiplies
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
@@ -46,7 +47,7 @@ TINY = 0.02  # milliseconds of a float network: of such, no layer is kept float 
 NOTICED = 0.95  # of the time before: a smaller gain is the clock's noise
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
-EIGHTS = 0.2  # of the weights that may have 8 bits, or be float, where the recipe gives fewer
+TRIES = 3  # candidates with 8 bits for some layers: each is rounded anew
 BROKEN = 15.0  # dB of typical rows below which errors are too large to fit anything to them
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
@@ -128,7 +129,7 @@ class _Engine:
         self, maker: CandidateMaker, parts: Split, goal: Goal, method: str, metric: Metric | None, max_drop: float,
         on_step: Callable[[Step], None] | None,
     ) -> None:  # fmt: skip
-        self.few_bits = maker.recipe.weights in ("int4", "binary")
+        self.few_bits = maker.few_bits
         goal = goal.of_few_bits() if self.few_bits else goal
         self.maker, self.parts, self.goal, self.method, self.metric, self.on_step = maker, parts, goal, method, metric, on_step
         make_observer(method)  # an error where there is none, before the long part
@@ -149,12 +150,15 @@ class _Engine:
         self.best = self.measure(start)
         plain = self.best.quality
         self.plain_times = self.times(self.best)
-        for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
-            self.attempt(what, where, tried)
-        self.by_rows()
-        self.mend_layers()
-        self.costly_repairs()
-        self.take_back()
+        if self.few_bits:
+            self.few_bit_repairs(everywhere)
+        else:
+            for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
+                self.attempt(what, where, tried)
+            self.by_rows()
+            self.mend_layers()
+            self.costly_repairs()
+            self.take_back()
         self.float_for_speed()
         return self.decision(plain)
 
@@ -261,16 +265,27 @@ class _Engine:
 
     def free_repairs(self, everywhere: frozenset[str]) -> Iterator[Attempt]:
         """What to try next, given what was kept so far; ends when the outputs have enough."""
-        for make in (self.few_bit_rounding, self.clipping(everywhere), self.biases, self.smoothing, self.rounding):
+        for make in (self.clipping(everywhere), self.biases, self.smoothing, self.rounding):
             for attempt in make():
                 if self.best.quality.worst_db >= self.goal.enough:
                     return
                 yield attempt
 
-    def few_bit_rounding(self) -> Iterator[Attempt]:
-        if self.few_bits:
-            tried = replace(self.best.candidate, rounding=True, clip=True, biases=True)
-            yield "weights clipped and rounded so that their errors cancel", "all layers", tried
+    def few_bit_repairs(self, everywhere: frozenset[str]) -> None:
+        """Ranges are chosen beside weights of 8 bits, whose noise hides nothing. Then all weights are rounded, layer by layer, so that each
+        layer makes good the errors of those before it; and those that still make too much noise get 8 bits."""
+        plain = self.best
+        eights = frozenset(layer.node.output.name for layer in weighted_layers(self.maker.source, self.maker.make(plain.candidate)))
+        self.best = self.measure(replace(plain.candidate, widths=Widths(eights=eights - self.maker.own)))
+        for what, where, tried in self.clipping(everywhere)():
+            self.attempt(f"{what}, beside weights of 8 bits", where, tried)
+        rounded = replace(self.best.candidate, widths=Widths(), rounding=True, clip=True, biases=True)
+        self.best, self.maker.best = plain, plain.candidate
+        self.attempt("weights clipped and rounded so that their errors cancel", "all layers", rounded)
+        for what, where, tried in self.smoothing():
+            self.attempt(what, where, tried)
+        if not self.good:
+            self.repair(self.goal.least(self.best.quality), self.cap)
 
     def clipping(self, everywhere: frozenset[str]) -> Callable[[], Iterator[Attempt]]:
         def attempts() -> Iterator[Attempt]:
@@ -287,14 +302,14 @@ class _Engine:
             yield "biases take up the mean error", "all layers", replace(self.best.candidate, biases=True)
 
     def smoothing(self) -> Iterator[Attempt]:
-        if self.best.quality.worst_db >= self.goal.wanted and self.good:
+        if self.good and (self.few_bits or self.best.quality.worst_db >= self.goal.wanted):
             return
         source = self.maker.source
         found = seams(source, self.maker.own)
         if not found:
             return
         peaks = channel_peaks(source, list(self.parts.fit)[: self.maker.effort.rounded], found)
-        for alpha in (0.5, 0.75):
+        for alpha in (0.5,) if self.few_bits else (0.5, 0.75):
             if self.best.candidate.graph is source:
                 graph = self.maker.compact(smoothed(source, peaks, found, alpha))
                 what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
@@ -303,7 +318,7 @@ class _Engine:
                     self.maker.forget(graph)
 
     def rounding(self) -> Iterator[Attempt]:
-        if self.few_bits or (self.best.quality.worst_db >= self.goal.wanted and self.good) or not self.weights_matter():
+        if (self.best.quality.worst_db >= self.goal.wanted and self.good) or not self.weights_matter():
             return
         yield "weights rounded so that their errors cancel", "all layers", replace(self.best.candidate, rounding=True)
 
@@ -315,8 +330,9 @@ class _Engine:
     # -- where the noise comes from, and what its repair costs ---------------------------------------------------------------
 
     def shares(self) -> dict[str, float]:
-        """The noise of each rounding of the best candidate, alone."""
+        """The noise of each rounding of the best candidate, alone; weights that make good other errors are not as they are alone."""
         candidate = self.best.candidate
+        candidate = replace(candidate, rounding=False, biases=False, clip=False) if self.few_bits else candidate
         if self._shares[0] == candidate.key:
             return self._shares[1]
         quantized = self.maker.make(candidate)
@@ -370,7 +386,7 @@ class _Engine:
     def by_rows(self) -> None:
         """Where static ranges do not do, linear layers may quantize what they read by rows: the usual way for transformers."""
         widths = self.dynamic_widths()
-        if self.good or widths is None or self.few_bits:
+        if self.good or widths is None:
             return
         share = sum(self.maker.macs.get(k, 0) for k in widths.rows) / self.maker.all_macs
         if share > HALF:
@@ -441,7 +457,7 @@ class _Engine:
         First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap.
         """
         goals = [(self.goal.least(self.best.quality), self.cap), (self.goal.wanted, min(self.cap, CHEAP))]
-        for target, cap in goals[:1] if self.few_bits else goals:
+        for target, cap in goals:
             for _ in range(ROUNDS):
                 before = self.best
                 if before.quality.worst_db >= target and self.good:
@@ -462,13 +478,13 @@ class _Engine:
         repairs = find_repairs(self.maker, start, shares, self.costs, bits16, bits16 and self.goal.slower)
         ordered = within(in_order(repairs, self.free_ms), self.costs, self.budget(cap))
         if self.few_bits:
-            ordered = self.small(ordered)
+            ordered = few_weights(ordered, lambda r: r.widths.eights | r.widths.floats, start.widths, self.maker.weight_share)
         if not ordered:
             return
         now = 10 ** (-self.best.quality.worst_db / 10)  # the shares are of other samples: only their proportions count
         count = enough(ordered, every, every * SAFETY * min(1.0, 10 ** (-target / 10) / now))
         low, high = 0, len(ordered) + 1  # so many do not do; so many do, or take too long
-        for _ in range(self.maker.effort.rounds):
+        for _ in range(TRIES if self.few_bits else self.maker.effort.rounds):
             chosen = ordered[:count]
             candidate = replace(start, widths=start.widths | together(chosen))
             reached, slow = self.try_repairs(chosen, candidate, target, cap, before)
@@ -477,15 +493,6 @@ class _Engine:
                 return
             doubled = 2 * count if high > len(ordered) else high
             count = max(low + 1, min((low + high) // 2, doubled, len(ordered)))
-
-    def small(self, ordered: Sequence[Repair]) -> list[Repair]:
-        """The repairs with which a network of few bits stays one: at most EIGHTS of its weights have more."""
-        chosen, share = [], 0.0
-        for r in ordered:
-            share += sum(self.maker.weight_share(k) for k in r.widths.eights | r.widths.floats)
-            if share <= EIGHTS:
-                chosen.append(r)
-        return chosen
 
     def take_back(self) -> None:
         """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left."""
@@ -560,7 +567,7 @@ class _Engine:
     def float_for_speed(self) -> None:
         """Layers that take longer in integers than in float stay float, where the whole network is faster for it."""
         tiny = self.times(self.best).reference < TINY
-        if tiny or self.few_bits or self.goal.slower or self.goal.small or self.times(self.best).ratio <= FASTER:
+        if tiny or self.goal.slower or self.goal.small or self.times(self.best).ratio <= FASTER:
             return
         candidate = self.best.candidate
         graph = candidate.graph
@@ -570,6 +577,8 @@ class _Engine:
             if n.output.name not in candidate.widths.floats | self.maker.own
         )
         gains = [(ms, key) for ms, key in slower if ms < 0]
+        if self.few_bits:
+            gains = few_weights(gains, lambda gain: frozenset({gain[1]}), candidate.widths, self.maker.weight_share)
         for share in (1.0, 0.5):
             some = frozenset(key for _, key in gains[: max(1, int(len(gains) * share))]) if gains else frozenset[str]()
             if not some:
