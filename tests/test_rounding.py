@@ -176,11 +176,22 @@ def test_weights_and_inputs_of_zero_do_no_harm() -> None:
     assert np.abs(run(better, quiet[0])["y"] - run(graph, quiet[0])["y"]).max() < 0.1
 
 
+def test_a_clipped_scale_still_holds_the_bias() -> None:
+    """Weights of almost nothing beside a bias: the scale is as small as 32 bits of bias let it be."""
+    graph, data = network(), samples()
+    w = graph.constants["w1"].data.copy()
+    w[1] = rng(9).standard_normal(w.shape[1]) * 1e-9
+    faint = replace(graph, constants={**graph.constants, "w1": Constant(graph.constants["w1"].value, w)})
+    better = better_weights(faint, quantize(faint, data, recipe="w4a8", guard=False), data, clip=True, undo=True)
+    stored = better.constants["b1:int32"].data * better.constants["b1:int32:scale"].data.astype(np.float64)
+    assert abs(stored[1] - graph.constants["b1"].data[1]) < 1e-3
+
+
 def test_four_bits_have_the_same_bytes_in_every_run_and_for_every_executor() -> None:
     graph, data = network(), samples()
-    one, two = (quantize(graph, data, recipe="w4a8") for _ in range(2))
+    one, two = (quantize(graph, data, recipe="w4a8", prefer="accuracy") for _ in range(2))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
-        many = quantize(graph, data, recipe="w4a8", executor=executor)
+        many = quantize(graph, data, recipe="w4a8", prefer="accuracy", executor=executor)
     assert one == two == many and one.notes == two.notes == many.notes
 
 

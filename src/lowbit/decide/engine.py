@@ -26,6 +26,7 @@ from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
 from lowbit.decide.effort import Effort, mac_counts, with_clamps
+from lowbit.decide.few_bits import few_bit_repairs
 from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import Repair, enough, few_weights, find_repairs, in_order, together, within
@@ -33,7 +34,6 @@ from lowbit.decide.samples import Sample, Split, split
 from lowbit.decide.scores import BadScore
 from lowbit.decide.sensitivity import noise_shares
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
-from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths, by_rows, multiplies
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
@@ -130,7 +130,7 @@ class _Engine:
         on_step: Callable[[Step], None] | None,
     ) -> None:  # fmt: skip
         self.few_bits = maker.few_bits
-        goal = goal.of_few_bits() if self.few_bits else goal
+        self.beside = frozenset[str]()  # layers that have 8 bits only while others are decided about
         self.maker, self.parts, self.goal, self.method, self.metric, self.on_step = maker, parts, goal, method, metric, on_step
         make_observer(method)  # an error where there is none, before the long part
         self.steps: list[Step] = []
@@ -151,7 +151,7 @@ class _Engine:
         plain = self.best.quality
         self.plain_times = self.times(self.best)
         if self.few_bits:
-            self.few_bit_repairs(everywhere)
+            few_bit_repairs(self, everywhere)
         else:
             for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
                 self.attempt(what, where, tried)
@@ -271,22 +271,6 @@ class _Engine:
                     return
                 yield attempt
 
-    def few_bit_repairs(self, everywhere: frozenset[str]) -> None:
-        """Ranges are chosen beside weights of 8 bits, whose noise hides nothing. Then all weights are rounded, layer by layer, so that each
-        layer makes good the errors of those before it; and those that still make too much noise get 8 bits."""
-        plain = self.best
-        eights = frozenset(layer.node.output.name for layer in weighted_layers(self.maker.source, self.maker.make(plain.candidate)))
-        self.best = self.measure(replace(plain.candidate, widths=Widths(eights=eights - self.maker.own)))
-        for what, where, tried in self.clipping(everywhere)():
-            self.attempt(f"{what}, beside weights of 8 bits", where, tried)
-        rounded = replace(self.best.candidate, widths=Widths(), rounding=True, clip=True, biases=True)
-        self.best, self.maker.best = plain, plain.candidate
-        self.attempt("weights clipped and rounded so that their errors cancel", "all layers", rounded)
-        for what, where, tried in self.smoothing():
-            self.attempt(what, where, tried)
-        if not self.good:
-            self.repair(self.goal.least(self.best.quality), self.cap)
-
     def clipping(self, everywhere: frozenset[str]) -> Callable[[], Iterator[Attempt]]:
         def attempts() -> Iterator[Attempt]:
             if self.best.candidate.clipped:
@@ -302,14 +286,14 @@ class _Engine:
             yield "biases take up the mean error", "all layers", replace(self.best.candidate, biases=True)
 
     def smoothing(self) -> Iterator[Attempt]:
-        if self.good and (self.few_bits or self.best.quality.worst_db >= self.goal.wanted):
+        if self.best.quality.worst_db >= self.goal.wanted and self.good:
             return
         source = self.maker.source
         found = seams(source, self.maker.own)
         if not found:
             return
         peaks = channel_peaks(source, list(self.parts.fit)[: self.maker.effort.rounded], found)
-        for alpha in (0.5,) if self.few_bits else (0.5, 0.75):
+        for alpha in (0.5, 0.75):
             if self.best.candidate.graph is source:
                 graph = self.maker.compact(smoothed(source, peaks, found, alpha))
                 what = "channels equalized into the weights" if alpha == 0.5 else f"channels smoothed into the weights, alpha {alpha}"
@@ -332,7 +316,7 @@ class _Engine:
     def shares(self) -> dict[str, float]:
         """The noise of each rounding of the best candidate, alone; weights that make good other errors are not as they are alone."""
         candidate = self.best.candidate
-        candidate = replace(candidate, rounding=False, biases=False, clip=False) if self.few_bits else candidate
+        candidate = replace(candidate, rounding=False, biases=False, clip=False) if candidate.clip else candidate
         if self._shares[0] == candidate.key:
             return self._shares[1]
         quantized = self.maker.make(candidate)
@@ -414,7 +398,7 @@ class _Engine:
             shares = {f"layer {k}": 1.0 for k in makers}
             repairs = find_repairs(self.maker, candidate, shares, self.costs, self.goal.bits16)
             budget = self.budget(self.cap)
-            chosen = within(in_order(repairs, self.free_ms), self.costs, budget)
+            chosen = self.affordable(repairs, candidate.widths, budget)
             if not chosen:
                 return
             changed = replace(candidate, widths=candidate.widths | together(chosen))
@@ -474,17 +458,15 @@ class _Engine:
         """Finds by doubling and halving how many repairs reach the target within a share of the float network's time."""
         start, shares, before = self.unfitted(self.best), self.shares(), self.best.repairs
         every = sum(shares.values())
-        bits16 = self.goal.bits16 and not self.few_bits
+        bits16 = self.goal.bits16 and not self.best.candidate.clip
         repairs = find_repairs(self.maker, start, shares, self.costs, bits16, bits16 and self.goal.slower)
-        ordered = within(in_order(repairs, self.free_ms), self.costs, self.budget(cap))
-        if self.few_bits:
-            ordered = few_weights(ordered, lambda r: r.widths.eights | r.widths.floats, start.widths, self.maker.weight_share)
+        ordered = self.affordable(repairs, start.widths, self.budget(cap))
         if not ordered:
             return
         now = 10 ** (-self.best.quality.worst_db / 10)  # the shares are of other samples: only their proportions count
         count = enough(ordered, every, every * SAFETY * min(1.0, 10 ** (-target / 10) / now))
         low, high = 0, len(ordered) + 1  # so many do not do; so many do, or take too long
-        for _ in range(TRIES if self.few_bits else self.maker.effort.rounds):
+        for _ in range(TRIES if self.best.candidate.clip else self.maker.effort.rounds):
             chosen = ordered[:count]
             candidate = replace(start, widths=start.widths | together(chosen))
             reached, slow = self.try_repairs(chosen, candidate, target, cap, before)
@@ -493,6 +475,14 @@ class _Engine:
                 return
             doubled = 2 * count if high > len(ordered) else high
             count = max(low + 1, min((low + high) // 2, doubled, len(ordered)))
+
+    def affordable(self, repairs: Sequence[Repair], now: Widths, budget: float) -> list[Repair]:
+        """The repairs within the budget of time that leave few bits few, those with the largest gain for each millisecond first."""
+        ordered = within(in_order(repairs, self.free_ms), self.costs, budget)
+        if not self.few_bits:
+            return ordered
+        wide = now.floats | now.eights - self.beside
+        return few_weights(ordered, lambda r: r.widths.eights | r.widths.floats, wide, self.maker.weight_share)
 
     def take_back(self) -> None:
         """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left."""
@@ -578,7 +568,9 @@ class _Engine:
         )
         gains = [(ms, key) for ms, key in slower if ms < 0]
         if self.few_bits:
-            gains = few_weights(gains, lambda gain: frozenset({gain[1]}), candidate.widths, self.maker.weight_share)
+            gains = few_weights(
+                gains, lambda gain: frozenset({gain[1]}), candidate.widths.floats | candidate.widths.eights, self.maker.weight_share
+            )
         for share in (1.0, 0.5):
             some = frozenset(key for _, key in gains[: max(1, int(len(gains) * share))]) if gains else frozenset[str]()
             if not some:

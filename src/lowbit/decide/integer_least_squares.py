@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 BLOCK = 32  # inputs that are updated one by one; the others by one matrix product for each block
 DAMPING = 0.1  # of the mean of H's diagonal, added to it: H is estimated from few samples
-SWEEPS = 4  # of coordinate descent at most
+SWEEPS = 2  # of coordinate descent at most
 CLIPS = np.arange(1.0, 0.39, -0.03)  # of a row's largest weight, that the largest integer may stand for
 
 
@@ -30,8 +30,9 @@ class Moments:
     """The damped second moments H of a layer's inputs in each group, and what the error of an input means for those after it."""
 
     h: F64  # (groups, inputs, inputs)
+    inverse: F64 | None  # of h; None where there is none
     order: NDArray[np.intp]  # (groups, inputs): those that matter most first, while there are many left to make good
-    upper: F64 | None  # Cholesky factor of H⁻¹ in that order; None where there is none
+    upper: F64 | None  # Cholesky factor of H⁻¹ in that order
 
     @staticmethod
     def of(h: F64) -> Moments:
@@ -41,11 +42,16 @@ class Moments:
         mean = diagonal.mean(1)
         damped = h + (DAMPING * np.where(mean > 0, mean, 1 / DAMPING))[:, None, None] * np.eye(d)
         order = np.argsort(-diagonal, axis=1, kind="stable")
-        ordered = np.take_along_axis(np.take_along_axis(damped, order[:, :, None], 1), order[:, None, :], 2)
         try:
-            return Moments(damped, order, np.linalg.cholesky(np.linalg.inv(ordered)).transpose(0, 2, 1))
+            inverse: F64 = np.linalg.inv(damped).astype(np.float64, copy=False)
+            ordered = np.take_along_axis(np.take_along_axis(inverse, order[:, :, None], 1), order[:, None, :], 2)
+            return Moments(damped, inverse, order, np.linalg.cholesky(ordered).transpose(0, 2, 1))
         except np.linalg.LinAlgError:
-            return Moments(damped, order, None)
+            return Moments(damped, None, order, None)
+
+    def corrected(self, w: F64, b: F64) -> F64:
+        """The weights with which the layer also gives what is missing; b = E[x·missing], (groups, inputs, rows)."""
+        return w if self.inverse is None else w + self.inverse @ b
 
     def error(self, off: F64) -> F64:
         """offᵀ·H·off of each row, (groups, rows)."""

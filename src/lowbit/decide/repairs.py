@@ -66,7 +66,7 @@ def find_repairs(
                 wide = Widths(taps=inputs_of(graph, taps, layers), layers=layers)
                 found.append(Repair(unit, "16-bit inputs", noise, costs.more(wide), wide))
             found += _floats(maker, candidate, unit, noise, layers, costs)
-        elif few_bits:
+        elif few_bits and name not in candidate.widths.eights:
             layers = frozenset({name})
             found.append(Repair(unit, "8-bit weights", noise, maker.weight_share(name) * costs.whole, Widths(eights=layers)))
         else:
@@ -130,9 +130,9 @@ def within(ordered: Iterable[Repair], costs: LayerCosts, budget: float) -> list[
     return chosen
 
 
-def few_weights(found: Iterable[T], layers: Callable[[T], frozenset[str]], widths: Widths, share: Callable[[str], float]) -> list[T]:
-    """Those of the changes with which a network of few bits stays one: at most EIGHTS of its weights have more."""
-    chosen, wide = list[T](), widths.eights | widths.floats
+def few_weights(found: Iterable[T], layers: Callable[[T], frozenset[str]], wide: frozenset[str], share: Callable[[str], float]) -> list[T]:
+    """Those of the changes with which a network of few bits stays one: at most EIGHTS of its weights have more. `wide` have them now."""
+    chosen: list[T] = []
     for change in found:
         more = wide | layers(change)
         if sum(map(share, more)) <= EIGHTS:

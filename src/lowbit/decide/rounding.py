@@ -36,6 +36,7 @@ F64 = NDArray[np.float64]
 WIDEST = 1152  # inputs whose errors are made good together: the cost is their third power
 ROWS = 256  # that are rounded at a time: a large layer takes no more memory than they
 COLUMNS = 1024, 4096  # of a layer's input that are looked at, over all samples: at least, at most
+FEWEST = 512  # at least where the layer has groups, which read few inputs each
 EACH = 8  # columns for each input of a row, within these bounds
 WORK = 2e10  # multiplications of coordinate descent on one layer at most
 LARGE = 2.0**50  # of an input: sums of squares beyond it come near the end of float32
@@ -99,6 +100,7 @@ def _round_layer(
         importance = np.einsum("gdn,gdn->gd", read, read, dtype=np.float64) / count
         for some in _chunks(w.shape[1]):
             scales[:, some] = clipped(_turned(w[:, some]), scales[:, some], importance, lo, hi)
+        scales = _holding_bias(layer, graph, quantized, scales.reshape(-1), scale).reshape(groups, -1)
     ints = _solved(w, scales, read, real, lo, hi)
     changed[layer.stored] = unrows(layer, ints.reshape(matrix.shape).astype(stored.data.dtype), weight.shape)
     if clip:
@@ -107,18 +109,33 @@ def _round_layer(
     _renew(layer, changed, both.rounded)
 
 
+def _holding_bias(layer: Layer, graph: Graph, quantized: Graph, scales: F64, before: Array) -> F64:
+    """The scales; those from before where the bias would not fit 32 bits on the grid of input scale × weight scale."""
+    if layer.input_scale is None or layer.bias_source is None:
+        return scales
+    grid = quantized.constants[layer.input_scale.name].data.astype(np.float64).reshape(()) * scales
+    return np.where(np.abs(graph.constants[layer.bias_source].data) < grid * 2**30, scales, before.reshape(-1))
+
+
 def _columns_of(layer: Layer, both: Both, shape: tuple[int, ...], inputs: int, centred: bool, undo: bool) -> tuple[Array, Array | None]:
     """The layer's inputs (groups, inputs, columns) in the quantized network; and with `undo` those in the float network less these."""
     x = layer.node.inputs[layer.data]
     assert x is not None
-    share = -(-int(np.clip(EACH * inputs, *COLUMNS)) // len(both.rounded))
+    least, most = COLUMNS
+    least = least if layer.node.attrs.get("groups", 1) == 1 else FEWEST
+    share = -(-min(max(EACH * inputs, least), most) // len(both.rounded))
     found = []
     for envs in (both.rounded, both.plain) if undo else (both.rounded,):
         cols = np.concatenate([columns(layer, env[x.name], shape, share) for env in envs], axis=2).astype(np.float32, copy=False)
-        found.append(cols - cols.mean(2, keepdims=True) if centred else cols)
+        if centred:
+            cols -= cols.mean(2, keepdims=True)
+        found.append(cols)
     power = tamed(found[0])
     found = [np.ldexp(cols, power) for cols in found] if power else found
-    return found[0], found[1] - found[0] if undo else None
+    if not undo:
+        return found[0], None
+    found[1] -= found[0]
+    return found[0], found[1]
 
 
 def _chunks(count: int) -> Iterator[slice]:
@@ -145,11 +162,11 @@ def _solved(w: Array, scales: F64, read: Array, real: Array | None, lo: int, hi:
         for some in _chunks(count):
             exact = target = _turned(w[:, some, part])
             if before is not None:
-                target = exact + np.linalg.solve(moments.h, before @ exact)
+                target = moments.corrected(exact, before @ exact)
             elif blocks > 1:
                 wrong = -off[:, some, : part.start] @ read[:, : part.start]
                 wrong = wrong if real is None else wrong + w[:, some] @ real
-                target = exact + np.linalg.solve(moments.h, _product(x, wrong))
+                target = moments.corrected(exact, _product(x, wrong))
             q = solve(target, scales[:, some], moments, lo, hi, sweeps)
             ints[:, some, part] = q.transpose(0, 2, 1)
             off[:, some, part] = (q * scales[:, None, some] - exact).transpose(0, 2, 1)
@@ -164,7 +181,7 @@ def _product(a: Array, b: Array) -> F64:
 
 def tamed(cols: Array) -> int:
     """The power of two for inputs whose squares would leave float32; 0 for others. What is better for the weights stays the same."""
-    peak = float(np.abs(cols).max(initial=0))
+    peak = max(float(cols.max(initial=0)), -float(cols.min(initial=0)))
     return -int(np.log2(peak)) if LARGE < peak < np.inf else 0
 
 
@@ -186,6 +203,7 @@ def _regrid(layer: Layer, graph: Graph, quantized: Graph, changed: dict[str, Arr
     stored, scale = layer.bias.inputs[0], layer.bias.inputs[1]
     assert stored is not None and scale is not None
     grid = (quantized.constants[layer.input_scale.name].data.reshape(()) * changed[layer.scale]).astype(np.float32)
+    grid = np.maximum(grid, np.finfo(np.float32).tiny)  # weights of zeros have scales of almost nothing
     data = graph.constants[layer.bias_source].data
     changed[scale.name] = grid
     changed[stored.name] = np.clip(np.rint(data / grid), -(2**31) + 1, 2**31 - 1).astype(np.int32)
