@@ -457,6 +457,8 @@ class _Engine:
     def repair(self, target: float, cap: float) -> None:
         """Finds by doubling and halving how many repairs reach the target within a share of the float network's time."""
         start, shares, before = self.unfitted(self.best), self.shares(), self.best.repairs
+        if start.clip:  # what activations need they have by now
+            shares = {unit: noise for unit, noise in shares.items() if unit.startswith("weights ")}
         every = sum(shares.values())
         bits16 = self.goal.bits16 and not self.best.candidate.clip
         repairs = find_repairs(self.maker, start, shares, self.costs, bits16, bits16 and self.goal.slower)

@@ -25,7 +25,8 @@ def few_bit_repairs(engine: _Engine, everywhere: frozenset[str]) -> None:
     for what, where, tried in engine.clipping(everywhere)():
         engine.attempt(f"{what}, beside weights of 8 bits", where, tried)
     engine.mend_layers()
-    engine.costly_repairs()
+    if not engine.good:
+        engine.repair(goal.least(engine.best.quality), engine.cap)
     beside, engine.beside, engine.goal = engine.beside, frozenset(), goal.of_few_bits()
     wide = engine.best.candidate.widths
     repaired = replace(engine.best.candidate, widths=replace(wide, eights=wide.eights - beside), rounding=True, clip=True, biases=True)

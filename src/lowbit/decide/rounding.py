@@ -110,11 +110,12 @@ def _round_layer(
 
 
 def _holding_bias(layer: Layer, graph: Graph, quantized: Graph, scales: F64, before: Array) -> F64:
-    """The scales; those from before where the bias would not fit 32 bits on the grid of input scale × weight scale."""
+    """The scales; those from before where the bias would need more than 30 bits on the grid of input scale × weight scale."""
     if layer.input_scale is None or layer.bias_source is None:
         return scales
     grid = quantized.constants[layer.input_scale.name].data.astype(np.float64).reshape(()) * scales
-    return np.where(np.abs(graph.constants[layer.bias_source].data) < grid * 2**30, scales, before.reshape(-1))
+    need = np.maximum(np.abs(graph.constants[layer.bias_source].data.astype(np.float64)) / 2**30, 2.0**-110)
+    return np.where(grid >= need, scales, before.reshape(-1))
 
 
 def _columns_of(layer: Layer, both: Both, shape: tuple[int, ...], inputs: int, centred: bool, undo: bool) -> tuple[Array, Array | None]:
@@ -203,10 +204,11 @@ def _regrid(layer: Layer, graph: Graph, quantized: Graph, changed: dict[str, Arr
     stored, scale = layer.bias.inputs[0], layer.bias.inputs[1]
     assert stored is not None and scale is not None
     grid = (quantized.constants[layer.input_scale.name].data.reshape(()) * changed[layer.scale]).astype(np.float32)
-    grid = np.maximum(grid, np.finfo(np.float32).tiny)  # weights of zeros have scales of almost nothing
     data = graph.constants[layer.bias_source].data
     changed[scale.name] = grid
-    changed[stored.name] = np.clip(np.rint(data / grid), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+    ints = quantized.constants[stored.name].data.dtype
+    most = float(2 ** (8 * ints.itemsize - 1) - 2 ** (8 * ints.itemsize - 32))
+    changed[stored.name] = np.clip(np.rint(data / grid.astype(np.float64)), -most, most).astype(ints)
     for env in envs:
         env[scale.name], env[stored.name] = changed[scale.name], changed[stored.name]
 
@@ -230,9 +232,10 @@ def _correct_bias(layer: Layer, both: Both, changed: dict[str, Array]) -> None:
     if off.shape != ints.shape or QUANTIZABLE[layer.node.op].spec.bias is None:
         return
     more = np.rint(off / grid)
-    if not np.all(np.abs(ints + more) < 2**31):
+    kept = rounded[0][stored.name].dtype
+    if not np.all(np.abs(ints + more) < 2.0 ** (8 * kept.itemsize - 1)):
         return
-    changed[stored.name] = (ints + more).astype(np.int32)
+    changed[stored.name] = (ints + more).astype(kept)
     delta = (more * grid).astype(np.float32).reshape([-1 if i == axis % rounded[0][name].ndim else 1 for i in range(rounded[0][name].ndim)])
     for q in rounded:
         q[stored.name] = changed[stored.name]
