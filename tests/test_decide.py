@@ -22,7 +22,7 @@ from lowbit.decide.goal import FASTER, Goal, Step
 from lowbit.decide.points import QUIET, find_points, noise_of_rows
 from lowbit.decide.quality import Quality, Quantized, Ruler, decibels, layer_decibels
 from lowbit.decide.repairs import Repair, enough, find_repairs, in_order, within
-from lowbit.decide.rounding import better_weights, compensated, factored
+from lowbit.decide.rounding import better_weights
 from lowbit.decide.samples import HELD_BACK, StoredSamples, split
 from lowbit.decide.sensitivity import noise_shares
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
@@ -537,15 +537,6 @@ def test_smoothing_keeps_the_float_meaning(alpha: float) -> None:
 
 def test_a_value_that_anything_else_reads_is_no_seam() -> None:
     assert [s.value for s in seams(depthwise_network())] == []
-
-
-def test_rounding_with_compensation_has_less_error_in_the_output() -> None:
-    inputs = np.maximum(rng(7).standard_normal((512, 48)) + 0.5, 0)
-    h = inputs.T @ inputs / 512 + 0.01 * np.eye(48)
-    w, s = rng(8).standard_normal((16, 48)), np.full((16, 1), 0.4)
-    errors = [np.sum((inputs @ (w - q * s).T) ** 2) for q in (np.clip(np.rint(w / s), -7, 7), compensated(w, s, *factored(h), -7, 7))]
-    assert errors[1] < errors[0] / 2
-    assert np.array_equal(compensated(w, s, *factored(np.eye(48)), -7, 7), np.clip(np.rint(w / s), -7, 7))  # nothing to make good
 
 
 def test_other_integers_keep_every_type() -> None:

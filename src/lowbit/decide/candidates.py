@@ -29,6 +29,7 @@ from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
 
 SMALL = 64 << 20  # bytes of weights: of networks up to this size the Q/DQ graph of the best candidate is kept
+MOST = 24  # batches that weights of few bits are rounded for
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ class CandidateMaker:
     ) -> None:  # fmt: skip
         self.source, self.recipe, self.first, self.executor, self.fit = graph, recipe, list(first), executor, fit
         self.rules = [*first, recipe]
+        self.few_bits = recipe.weights in ("int4", "binary")
         decides = RuleMatcher(first).rule_for
         self.own = frozenset(o.name for n in graph.nodes if n.op in QUANTIZABLE and decides(n) is not None for o in n.outputs)
         self.macs = mac_counts(graph, fit[0]) if macs is None else macs
@@ -119,14 +121,17 @@ class CandidateMaker:
             elif candidate.biases or candidate.rounding:
                 quantized = better_weights(
                     candidate.graph, quantized, self._side_by_side(),
-                    rounding=candidate.rounding, clip=candidate.clip, biases=candidate.biases, leave=self.own,
+                    rounding=candidate.rounding, clip=candidate.clip, biases=candidate.biases, undo=self.few_bits, leave=self.own,
                 )  # fmt: skip
             self._made[key] = Quantized(quantized, candidate.graph)
         return self._made[key]
 
     def _near(self, candidate: Candidate) -> Quantized | None:
-        """The best candidate, if it differs in widths alone and its weights were rounded with care: they are taken over, not made again."""
-        if self.best is None or candidate.anew or not (candidate.biases or candidate.rounding):
+        """The best candidate, if it differs in widths alone and its weights were rounded with care: they are taken over, not made again.
+
+        Weights of few bits make good the errors of the layers before them, and are made anew for others.
+        """
+        if self.few_bits or self.best is None or candidate.anew or not (candidate.biases or candidate.rounding):
             return None
         return self._made.get(self.best.key) if replace(self.best, widths=candidate.widths).key == candidate.key else None
 
@@ -139,7 +144,7 @@ class CandidateMaker:
 
     def _side_by_side(self) -> list[Sample]:
         """Batches that weights are rounded for."""
-        return self.fit.some(self.effort.rounded)
+        return self.fit.some(min(4 * self.effort.rounded, MOST) if self.few_bits else self.effort.rounded)
 
     def weight_share(self, layer: str) -> float:
         """The share of the network's constants that a layer reads."""

@@ -27,9 +27,10 @@ from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
 from lowbit.decide.effort import Effort, mac_counts, with_clamps
+from lowbit.decide.few_bits import few_bit_repairs
 from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
-from lowbit.decide.repairs import Repair, enough, find_repairs, in_order, together, within
+from lowbit.decide.repairs import Repair, enough, few_weights, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, split
 from lowbit.decide.scores import BadScore
 from lowbit.decide.sensitivity import noise_shares
@@ -47,7 +48,7 @@ TINY = 0.02  # milliseconds of a float network: of such, no layer is kept float 
 NOTICED = 0.95  # of the time before: a smaller gain is the clock's noise
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
-EIGHTS = 0.2  # of the weights that may have 8 bits, or be float, where the recipe gives fewer
+TRIES = 3  # candidates with 8 bits for some layers: each is rounded anew
 BROKEN = 20.0  # dB of the worst tenth below which what was fitted to the errors is wrong when some of them go away
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
@@ -133,8 +134,8 @@ class _Engine:
         self, maker: CandidateMaker, data: Data, goal: Goal, method: str, metric: Metric | None, max_drop: float,
         on_step: Callable[[Step], None] | None,
     ) -> None:  # fmt: skip
-        self.few_bits = maker.recipe.weights in ("int4", "binary")
-        goal = goal.of_few_bits() if self.few_bits else goal
+        self.few_bits = maker.few_bits
+        self.beside = frozenset[str]()  # layers that have 8 bits only while others are decided about
         self.maker, self.data, self.goal, self.method, self.metric, self.on_step = maker, data, goal, method, metric, on_step
         make_observer(method)  # an error where there is none, before the long part
         self.steps: list[Step] = []
@@ -155,12 +156,15 @@ class _Engine:
         self.best = self.measure(start)
         plain = self.best.quality
         self.plain_times = self.times(self.best)
-        for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
-            self.attempt(what, where, tried)
-        self.by_rows()
-        self.mend_layers()
-        self.costly_repairs()
-        self.take_back()
+        if self.few_bits:
+            few_bit_repairs(self, everywhere)
+        else:
+            for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
+                self.attempt(what, where, tried)
+            self.by_rows()
+            self.mend_layers()
+            self.costly_repairs()
+            self.take_back()
         self.float_for_speed()
         return self.decision(plain)
 
@@ -269,16 +273,11 @@ class _Engine:
 
     def free_repairs(self, everywhere: frozenset[str]) -> Iterator[Attempt]:
         """What to try next, given what was kept so far; ends when the outputs have enough."""
-        for make in (self.few_bit_rounding, self.clipping(everywhere), self.biases, self.smoothing, self.rounding):
+        for make in (self.clipping(everywhere), self.biases, self.smoothing, self.rounding):
             for attempt in make():
                 if self.best.quality.worst_db >= self.goal.enough:
                     return
                 yield attempt
-
-    def few_bit_rounding(self) -> Iterator[Attempt]:
-        if self.few_bits:
-            tried = replace(self.best.candidate, rounding=True, clip=True, biases=True)
-            yield "weights clipped and rounded so that their errors cancel", "all layers", tried
 
     def clipping(self, everywhere: frozenset[str]) -> Callable[[], Iterator[Attempt]]:
         def attempts() -> Iterator[Attempt]:
@@ -315,7 +314,7 @@ class _Engine:
 
     def rounding(self) -> Iterator[Attempt]:
         broken = self.best.quality.worst_db < BROKEN and not self.goal.slower  # by more than the rounding of weights
-        if self.few_bits or broken or (self.good and not self.goal.slower) or not self.weights_matter():
+        if broken or (self.good and not self.goal.slower) or not self.weights_matter():
             return
         yield "weights rounded so that their errors cancel", "all layers", replace(self.best.candidate, rounding=True)
 
@@ -327,8 +326,9 @@ class _Engine:
     # -- where the noise comes from, and what its repair costs ---------------------------------------------------------------
 
     def shares(self) -> dict[str, float]:
-        """The noise of each rounding of the best candidate, alone."""
+        """The noise of each rounding of the best candidate, alone; weights that make good other errors are not as they are alone."""
         candidate = self.best.candidate
+        candidate = replace(candidate, rounding=False, biases=False, clip=False) if candidate.clip else candidate
         if self._shares[0] == candidate.key:
             return self._shares[1]
         quantized = self.maker.make(candidate)
@@ -382,7 +382,7 @@ class _Engine:
     def by_rows(self) -> None:
         """Where static ranges do not do, linear layers may quantize what they read by rows: the usual way for transformers."""
         widths = self.dynamic_widths()
-        if self.good or widths is None or self.few_bits:
+        if self.good or widths is None:
             return
         share = sum(self.maker.macs.get(k, 0) for k in widths.rows) / self.maker.all_macs
         if share > HALF:
@@ -410,7 +410,7 @@ class _Engine:
             shares = {f"layer {k}": 1.0 for k in makers}
             repairs = find_repairs(self.maker, candidate, shares, self.costs, self.goal.bits16)
             budget = self.budget(self.cap)
-            chosen = within(in_order(repairs, self.free_ms), self.costs, budget)
+            chosen = self.affordable(repairs, candidate.widths, budget)
             if not chosen:
                 return
             changed = replace(candidate, widths=candidate.widths | together(chosen))
@@ -459,7 +459,7 @@ class _Engine:
             self.repair(self.goal.needed(before.quality), self.cap, wanted=False)
             if self.best is before:
                 break
-        for _ in range(0 if self.few_bits else ROUNDS):
+        for _ in range(ROUNDS):
             before = self.best
             if self.good and (before.quality.worst_db >= self.goal.wanted or self.goal.sure(before.quality)):
                 break
@@ -477,18 +477,18 @@ class _Engine:
         The target is what is `wanted` for itself, or a guess of what the outputs need to be good.
         """
         start, shares, before = self.unfitted(self.best), self.shares(), self.best.repairs
+        if start.clip:  # what activations need they have by now
+            shares = {unit: noise for unit, noise in shares.items() if unit.startswith("weights ")}
         every = sum(shares.values())
-        bits16 = self.goal.bits16 and not self.few_bits
+        bits16 = self.goal.bits16 and not self.best.candidate.clip
         repairs = find_repairs(self.maker, start, shares, self.costs, bits16, bits16 and self.goal.slower)
-        ordered = within(in_order(repairs, self.free_ms), self.costs, self.budget(cap))
-        if self.few_bits:
-            ordered = self.small(ordered)
+        ordered = self.affordable(repairs, start.widths, self.budget(cap))
         if not ordered:
             return
         now = 10 ** (-self.best.quality.worst_db / 10)  # the shares are of other samples: only their proportions count
         count = enough(ordered, every, every * SAFETY * min(1.0, 10 ** (-target / 10) / now))
         low, high = 0, len(ordered) + 1  # so many do not do; so many do, or take too long
-        for _ in range(self.maker.effort.rounds):
+        for _ in range(TRIES if self.best.candidate.clip else self.maker.effort.rounds):
             chosen = ordered[:count]
             candidate = replace(start, widths=start.widths | together(chosen))
             reached, slow = self.try_repairs(chosen, candidate, target if wanted else -math.inf, cap, before)
@@ -498,14 +498,13 @@ class _Engine:
             doubled = 2 * count if high > len(ordered) else high
             count = max(low + 1, min((low + high) // 2, doubled, len(ordered)))
 
-    def small(self, ordered: Sequence[Repair]) -> list[Repair]:
-        """The repairs with which a network of few bits stays one: at most EIGHTS of its weights have more."""
-        chosen, share = [], 0.0
-        for r in ordered:
-            share += sum(self.maker.weight_share(k) for k in r.widths.eights | r.widths.floats)
-            if share <= EIGHTS:
-                chosen.append(r)
-        return chosen
+    def affordable(self, repairs: Sequence[Repair], now: Widths, budget: float) -> list[Repair]:
+        """The repairs within the budget of time that leave few bits few, those with the largest gain for each millisecond first."""
+        ordered = within(in_order(repairs, self.free_ms), self.costs, budget)
+        if not self.few_bits:
+            return ordered
+        wide = now.floats | now.eights - self.beside
+        return few_weights(ordered, lambda r: r.widths.eights | r.widths.floats, wide, self.maker.weight_share)
 
     def take_back(self) -> None:
         """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left."""
@@ -579,7 +578,7 @@ class _Engine:
     def float_for_speed(self) -> None:
         """Layers that take longer in integers than in float stay float, where the whole network is faster for it."""
         tiny = self.times(self.best).reference < TINY
-        if tiny or self.few_bits or self.goal.slower or self.goal.small or self.times(self.best).ratio <= FASTER:
+        if tiny or self.goal.slower or self.goal.small or self.times(self.best).ratio <= FASTER:
             return
         candidate = self.best.candidate
         graph = candidate.graph
@@ -589,6 +588,10 @@ class _Engine:
             if n.output.name not in candidate.widths.floats | self.maker.own
         )
         gains = [(ms, key) for ms, key in slower if ms < 0]
+        if self.few_bits:
+            gains = few_weights(
+                gains, lambda gain: frozenset({gain[1]}), candidate.widths.floats | candidate.widths.eights, self.maker.weight_share
+            )
         for share in (1.0, 0.5):
             some = frozenset(key for _, key in gains[: max(1, int(len(gains) * share))]) if gains else frozenset[str]()
             if not some:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts
@@ -14,6 +15,9 @@ from lowbit.ir.graph import Graph, Node
 from lowbit.quantization.taps import Taps
 
 ORDER = ("float", "by rows", "16 bits", "16-bit inputs", "8-bit weights", "16-bit weights")  # of repairs that cost the same
+
+EIGHTS = 0.2  # of the weights that may have 8 bits, or be float, where the recipe gives fewer
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ def find_repairs(
                 wide = Widths(taps=inputs_of(graph, taps, layers), layers=layers)
                 found.append(Repair(unit, "16-bit inputs", noise, costs.more(wide), wide))
             found += _floats(maker, candidate, unit, noise, layers, costs)
-        elif few_bits:
+        elif few_bits and name not in candidate.widths.eights:
             layers = frozenset({name})
             found.append(Repair(unit, "8-bit weights", noise, maker.weight_share(name) * costs.whole, Widths(eights=layers)))
         else:
@@ -123,6 +127,17 @@ def within(ordered: Iterable[Repair], costs: LayerCosts, budget: float) -> list[
         if costs.more(widths | r.widths) <= budget:
             chosen.append(r)
             widths |= r.widths
+    return chosen
+
+
+def few_weights(found: Iterable[T], layers: Callable[[T], frozenset[str]], wide: frozenset[str], share: Callable[[str], float]) -> list[T]:
+    """Those of the changes with which a network of few bits stays one: at most EIGHTS of its weights have more. `wide` have them now."""
+    chosen: list[T] = []
+    for change in found:
+        more = wide | layers(change)
+        if sum(map(share, more)) <= EIGHTS:
+            chosen.append(change)
+            wide = more
     return chosen
 
 

@@ -1,37 +1,44 @@
-"""Weights rounded so that their errors cancel in the layer's output, and biases that take up the rest, on real inputs.
+"""Weights rounded so that a layer's output comes near the float network's, and biases that take up the rest, on real inputs.
 
 Rounding each weight to the nearest integer makes the least error of the weights, not of the output: a layer's inputs are correlated (after
-a ReLU all of them are positive), and so the errors of a row add up. Here the columns of a row are rounded one after another and the
-error of each is made good by those that are not rounded yet, as the inputs' second moments H tell (optimal brain surgery, as in GPTQ):
+a ReLU all of them are positive), and so the errors of a row add up. `integer_least_squares` finds integers whose errors cancel.
 
-    e = (w_j - q_j·s) / U_jj,   w_k -= e·U_jk for k > j,   U the upper Cholesky factor of H⁻¹
+Layers are rounded in the order in which they run. Each reads x̂, what the rounded layers before it really give, where the float layer reads
+x. So it shall not give w·x̂, but w·x: the target is the float weight w with a correction that makes good the errors before it,
 
-Scales may shrink first, where clipping a row's largest weights costs less than the finer steps gain (in few bits it does).
+    t = w + (H + λI)⁻¹ E[x̂ (x - x̂)ᵀ] w,   H = E[x̂ x̂ᵀ]
+
+Where the layer has a bias, H is the covariance: the bias takes up the mean error. Scales may shrink first, where clipping a row's largest
+weights costs less than the finer steps gain (in few bits it does).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lowbit.decide.brackets import Both, Env
+from lowbit.decide.integer_least_squares import SWEEPS, Moments, clipped, solve
 from lowbit.decide.samples import Sample
-from lowbit.decide.weights import COLUMNS, Layer, columns, rows, unrows, weighted_layers
+from lowbit.decide.weights import Layer, columns, rows, unrows, weighted_layers
 from lowbit.ir.graph import Constant, Graph, freeze
 from lowbit.ir.interp import run_node
 from lowbit.ops.quant import QUANTIZABLE
+from lowbit.progress import progress
 from lowbit.quant_params import code_range
 from lowbit.types import Array
 
 F64 = NDArray[np.float64]
 WIDEST = 1152  # inputs whose errors are made good together: the cost is their third power
-BLOCK = 32
-ROWS = 128  # that are rounded at a time: their floats fit the cache, and a large layer takes no more memory than they
-DAMPING = 0.01
+ROWS = 256  # that are rounded at a time: a large layer takes no more memory than they
+COLUMNS = 1024, 4096  # of a layer's input that are looked at, over all samples: at least, at most
+FEWEST = 512  # at least where the layer has groups, which read few inputs each
+EACH = 8  # columns for each input of a row, within these bounds
+WORK = 2e10  # multiplications of coordinate descent on one layer at most
 LARGE = 2.0**50  # of an input: sums of squares beyond it come near the end of float32
 
 
@@ -43,13 +50,15 @@ def better_weights(
     rounding: bool = True,
     clip: bool = False,
     biases: bool = True,
+    undo: bool = False,
     leave: frozenset[str] = frozenset(),
     each: Callable[[str], None] | None = None,
 ) -> Graph:
     """The Q/DQ graph with other integers for weights (and with `clip` other scales) and biases, of the same types.
 
     The samples go through the quantized and the float graph side by side, layer by layer: a layer is rounded for the inputs that the
-    layers before it really give, and its bias takes up the mean error that is left. Layers whose results are in `leave` stay as they are.
+    layers before it really give, and its bias takes up the mean error that is left. With `undo` its weights also make good the errors of
+    the layers before it: then they fit no others. Layers whose results are in `leave` stay as they are.
     `each` is told every layer done.
     """
     if not samples:
@@ -57,10 +66,10 @@ def better_weights(
     both = Both.start(graph, quantized, samples)
     layers = {k: layer for layer in weighted_layers(graph, quantized) if (k := layer.node.output.name) not in leave}
     changed: dict[str, Array] = {}
-    for i, node in enumerate(both.nodes):
+    for i, node in progress(list(enumerate(both.nodes)), "rounding weights"):
         layer = layers.get(node.output.name)
         if layer is not None and rounding:
-            _round_layer(layer, graph, quantized, both.rounded, changed, clip)
+            _round_layer(layer, graph, quantized, both, changed, clip, biases, undo)
         both.step(i)
         if layer is not None and biases:
             _correct_bias(layer, both, changed)
@@ -71,7 +80,9 @@ def better_weights(
     return replace(quantized, constants=constants) if changed else quantized
 
 
-def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: Sequence[Env], changed: dict[str, Array], clip: bool) -> None:
+def _round_layer(
+    layer: Layer, graph: Graph, quantized: Graph, both: Both, changed: dict[str, Array], clip: bool, biases: bool, undo: bool
+) -> None:
     weight = graph.constants[layer.source].data
     matrix = rows(layer, weight)
     stored, scale = quantized.constants[layer.stored], quantized.constants[layer.scale].data
@@ -79,36 +90,100 @@ def _round_layer(layer: Layer, graph: Graph, quantized: Graph, envs: Sequence[En
     per_row = matrix is not None and scale.size in (1, len(matrix)) and not layer.weight.attrs["block_size"]
     if matrix is None or not per_row or layer.weight.input(2) is not None or dtype.name not in ("int8", "int4"):
         return
-    x = layer.node.inputs[layer.data]
-    assert x is not None
-    share = -(-COLUMNS // len(envs))
-    parts = [columns(layer, env[x.name], weight.shape, share) for env in envs]
+    read, real = _columns_of(layer, both, weight.shape, matrix.shape[1], biases and layer.bias is not None, undo)
     lo, hi = code_range(dtype, "symmetric_restricted")
     clip = clip and scale.size == len(matrix)
-    scales = np.broadcast_to(scale.astype(np.float64).reshape(-1, 1), (len(matrix), 1)).copy()
-    ints = np.empty(matrix.shape, stored.data.dtype)
-    per_group = len(matrix) // len(parts[0])
-    for g in range(len(parts[0])):
-        cols = tamed(np.concatenate([p[g] for p in parts], axis=1).astype(np.float32, copy=False))
-        inputs = _inputs(cols)
-        importance = np.einsum("ij,ij->i", cols, cols, dtype=np.float64) / max(cols.shape[1], 1)
-        for start in range(g * per_group, (g + 1) * per_group, ROWS):
-            some = slice(start, min(start + ROWS, (g + 1) * per_group))
-            w = matrix[some].astype(np.float64)
-            if clip:
-                scales[some] = _clipped(w, scales[some], importance, lo, hi)
-            ints[some] = _nearest_or_better(w, scales[some], inputs, lo, hi)
-    changed[layer.stored] = unrows(layer, ints, weight.shape)
+    groups, _, count = read.shape
+    w = matrix.reshape(groups, -1, matrix.shape[1])
+    scales = np.broadcast_to(scale.astype(np.float64).reshape(-1), len(matrix)).reshape(groups, -1).copy()
+    if clip:
+        importance = np.einsum("gdn,gdn->gd", read, read, dtype=np.float64) / count
+        for some in _chunks(w.shape[1]):
+            scales[:, some] = clipped(_turned(w[:, some]), scales[:, some], importance, lo, hi)
+        scales = _holding_bias(layer, graph, quantized, scales.reshape(-1), scale).reshape(groups, -1)
+    ints = _solved(w, scales, read, real, lo, hi)
+    changed[layer.stored] = unrows(layer, ints.reshape(matrix.shape).astype(stored.data.dtype), weight.shape)
     if clip:
         changed[layer.scale] = scales.reshape(-1).astype(np.float32).reshape(scale.shape)
-        _regrid(layer, graph, quantized, changed, envs)
-    _renew(layer, changed, envs)
+        _regrid(layer, graph, quantized, changed, both.rounded)
+    _renew(layer, changed, both.rounded)
 
 
-def tamed(cols: Array) -> Array:
-    """The inputs, times a power of two where their squares would leave float32: what is better for the weights stays the same."""
-    peak = float(np.abs(cols).max(initial=0))
-    return np.ldexp(cols, -int(np.log2(peak))) if LARGE < peak < np.inf else cols
+def _holding_bias(layer: Layer, graph: Graph, quantized: Graph, scales: F64, before: Array) -> F64:
+    """The scales; those from before where the bias would need more than 30 bits on the grid of input scale × weight scale."""
+    if layer.input_scale is None or layer.bias_source is None:
+        return scales
+    grid = quantized.constants[layer.input_scale.name].data.astype(np.float64).reshape(()) * scales
+    need = np.maximum(np.abs(graph.constants[layer.bias_source].data.astype(np.float64)) / 2**30, 2.0**-110)
+    return np.where(grid >= need, scales, before.reshape(-1))
+
+
+def _columns_of(layer: Layer, both: Both, shape: tuple[int, ...], inputs: int, centred: bool, undo: bool) -> tuple[Array, Array | None]:
+    """The layer's inputs (groups, inputs, columns) in the quantized network; and with `undo` those in the float network less these."""
+    x = layer.node.inputs[layer.data]
+    assert x is not None
+    least, most = COLUMNS
+    least = least if layer.node.attrs.get("groups", 1) == 1 else FEWEST
+    share = -(-min(max(EACH * inputs, least), most) // len(both.rounded))
+    found = []
+    for envs in (both.rounded, both.plain) if undo else (both.rounded,):
+        cols = np.concatenate([columns(layer, env[x.name], shape, share) for env in envs], axis=2).astype(np.float32, copy=False)
+        if centred:
+            cols -= cols.mean(2, keepdims=True)
+        found.append(cols)
+    power = tamed(found[0])
+    found = [np.ldexp(cols, power) for cols in found] if power else found
+    if not undo:
+        return found[0], None
+    found[1] -= found[0]
+    return found[0], found[1]
+
+
+def _chunks(count: int) -> Iterator[slice]:
+    return (slice(start, min(start + ROWS, count)) for start in range(0, count, ROWS))
+
+
+def _turned(w: Array) -> F64:
+    """(groups, rows, inputs) -> (groups, inputs, rows)"""
+    return np.ascontiguousarray(w.transpose(0, 2, 1), np.float64)
+
+
+def _solved(w: Array, scales: F64, read: Array, real: Array | None, lo: int, hi: int) -> F64:
+    """Integers (groups, rows, inputs), in blocks of at most WIDEST inputs: a block makes good the errors of those before it."""
+    groups, count, d = w.shape
+    blocks = -(-d // WIDEST)
+    parts = [slice(d * b // blocks, d * (b + 1) // blocks) for b in range(blocks)]
+    sweeps = int(min(SWEEPS, WORK // (groups * count * d * (parts[0].stop + 1))))
+    ints: F64 = np.empty(w.shape)
+    off = np.zeros(w.shape, np.float32)  # of the blocks that are rounded
+    for part in parts:
+        x = read[:, part]
+        moments = Moments.of(_product(x, x))
+        before = _product(x, real) if blocks == 1 and real is not None else None
+        for some in _chunks(count):
+            exact = target = _turned(w[:, some, part])
+            if before is not None:
+                target = moments.corrected(exact, before @ exact)
+            elif blocks > 1:
+                wrong = -off[:, some, : part.start] @ read[:, : part.start]
+                wrong = wrong if real is None else wrong + w[:, some] @ real
+                target = moments.corrected(exact, _product(x, wrong))
+            q = solve(target, scales[:, some], moments, lo, hi, sweeps)
+            ints[:, some, part] = q.transpose(0, 2, 1)
+            off[:, some, part] = (q * scales[:, None, some] - exact).transpose(0, 2, 1)
+    return ints
+
+
+def _product(a: Array, b: Array) -> F64:
+    """E[a·bᵀ] over the columns, in each group."""
+    found: F64 = (a @ b.transpose(0, 2, 1)).astype(np.float64) / max(a.shape[2], 1)
+    return found
+
+
+def tamed(cols: Array) -> int:
+    """The power of two for inputs whose squares would leave float32; 0 for others. What is better for the weights stays the same."""
+    peak = max(float(cols.max(initial=0)), -float(cols.min(initial=0)))
+    return -int(np.log2(peak)) if LARGE < peak < np.inf else 0
 
 
 def _renew(layer: Layer, changed: dict[str, Array], envs: Sequence[Env]) -> None:
@@ -131,87 +206,11 @@ def _regrid(layer: Layer, graph: Graph, quantized: Graph, changed: dict[str, Arr
     grid = (quantized.constants[layer.input_scale.name].data.reshape(()) * changed[layer.scale]).astype(np.float32)
     data = graph.constants[layer.bias_source].data
     changed[scale.name] = grid
-    changed[stored.name] = np.clip(np.rint(data / grid), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+    ints = quantized.constants[stored.name].data.dtype
+    most = float(2 ** (8 * ints.itemsize - 1) - 2 ** (8 * ints.itemsize - 32))
+    changed[stored.name] = np.clip(np.rint(data / grid.astype(np.float64)), -most, most).astype(ints)
     for env in envs:
         env[scale.name], env[stored.name] = changed[scale.name], changed[stored.name]
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Some of a layer's inputs: their second moments H, damped, and what the errors of one mean for those that come after it."""
-
-    part: slice
-    moments: F64
-    order: NDArray[np.intp]  # the inputs that matter most first, while there are many left to make good
-    upper: F64 | None  # Cholesky factor of H⁻¹ in that order; None where there is none
-
-
-def _inputs(cols: Array) -> list[Inputs]:
-    """The inputs in blocks of at most WIDEST of them."""
-    out = []
-    d = len(cols)
-    blocks = -(-d // WIDEST)
-    for b in range(blocks):
-        part = slice(d * b // blocks, d * (b + 1) // blocks)
-        c = cols[part]
-        h = (c @ c.T).astype(np.float64)
-        h /= max(cols.shape[1], 1)
-        mean = float(np.mean(np.diag(h)))
-        h[np.diag_indices_from(h)] += DAMPING * mean if mean > 0 else 1.0
-        out.append(Inputs(part, h, *factored(h)))
-    return out
-
-
-def factored(h: F64) -> tuple[NDArray[np.intp], F64 | None]:
-    """An order of the inputs, and the upper Cholesky factor of H⁻¹ in that order."""
-    order = np.argsort(-np.diag(h), kind="stable")
-    try:
-        return order, np.linalg.cholesky(np.linalg.inv(h[np.ix_(order, order)])).T
-    except np.linalg.LinAlgError:
-        return order, None
-
-
-def _clipped(w: F64, s: F64, importance: F64, lo: int, hi: int) -> F64:
-    """For each row the scale, of some no larger than the given one, with the least error of the output when rounded to nearest."""
-    best: F64 = s.copy()
-    least: F64 = np.full(s.shape, np.inf)
-    for factor in np.arange(1.0, 0.39, -0.03):
-        t = (s * factor).astype(np.float32).astype(np.float64)
-        off = w - np.clip(np.rint(w / t), lo, hi) * t
-        error = (off**2 @ importance)[:, None]
-        best, least = np.where(error < least, t, best), np.minimum(error, least)
-    return best
-
-
-def _nearest_or_better(w: F64, s: F64, inputs: list[Inputs], lo: int, hi: int) -> F64:
-    """Integers row by row: compensated where that has the smaller error in the output, else the nearest."""
-    out: F64 = np.clip(np.rint(w / s), lo, hi)
-    for x in inputs:
-        if x.upper is None:
-            continue
-        tried = compensated(w[:, x.part], s, x.order, x.upper, lo, hi)
-        a, b = (np.einsum("ij,ij->i", off @ x.moments, off) for off in (w[:, x.part] - out[:, x.part] * s, w[:, x.part] - tried * s))
-        out[:, x.part] = np.where((b < a)[:, None], tried, out[:, x.part])
-    return out
-
-
-def compensated(w: F64, s: F64, order: NDArray[np.intp], upper: F64, lo: int, hi: int) -> F64:
-    """Integers within lo … hi of each row of w, by scales s (rows, 1), whose errors cancel; `order` and `upper` are of `factored`."""
-    left = w[:, order].T.copy()  # (inputs, rows): a step reads and writes whole rows
-    scale = np.ascontiguousarray(s[:, 0])
-    q = np.empty_like(left)
-    d = len(left)
-    for start in range(0, d, BLOCK):
-        end = min(start + BLOCK, d)
-        errors = np.empty((end - start, left.shape[1]))
-        for j in range(start, end):
-            q[j] = np.clip(np.rint(left[j] / scale), lo, hi)
-            errors[j - start] = e = (left[j] - q[j] * scale) / upper[j, j]
-            left[j + 1 : end] -= upper[j, j + 1 : end, None] * e
-        left[end:] -= upper[start:end, end:].T @ errors
-    out: F64 = np.empty(w.shape)
-    out[:, order] = q.T
-    return out
 
 
 def _correct_bias(layer: Layer, both: Both, changed: dict[str, Array]) -> None:
@@ -233,9 +232,10 @@ def _correct_bias(layer: Layer, both: Both, changed: dict[str, Array]) -> None:
     if off.shape != ints.shape or QUANTIZABLE[layer.node.op].spec.bias is None:
         return
     more = np.rint(off / grid)
-    if not np.all(np.abs(ints + more) < 2**31):
+    kept = rounded[0][stored.name].dtype
+    if not np.all(np.abs(ints + more) < 2.0 ** (8 * kept.itemsize - 1)):
         return
-    changed[stored.name] = (ints + more).astype(np.int32)
+    changed[stored.name] = (ints + more).astype(kept)
     delta = (more * grid).astype(np.float32).reshape([-1 if i == axis % rounded[0][name].ndim else 1 for i in range(rounded[0][name].ndim)])
     for q in rounded:
         q[stored.name] = changed[stored.name]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lowbit.decide.brackets import source_name
 from lowbit.ir.graph import Graph, Node, Value
@@ -13,7 +14,7 @@ from lowbit.ops.quant import QUANTIZABLE
 from lowbit.ops.window import output_size, windows
 from lowbit.types import Array
 
-COLUMNS = 4096  # of a layer's input that are looked at, over all samples
+GOLDEN = (5**0.5 - 1) / 2
 
 
 @dataclass(frozen=True)
@@ -89,13 +90,13 @@ def unrows(layer: Layer, matrix: Array, shape: tuple[int, ...]) -> Array:
 
 
 def columns(layer: Layer, x: Array, weight_shape: tuple[int, ...], limit: int) -> Array:
-    """Inputs of the matrix product, (groups, inputs of a row, at most about `limit` of the positions, evenly spread)."""
+    """Inputs of the matrix product, (groups, inputs of a row, at most `limit` of the positions, evenly spread)."""
     node = layer.node
     if node.op == "matmul" and layer.data:
         x = np.swapaxes(x, -1, -2) if x.ndim > 1 else x
     if node.op in ("linear", "matmul"):
         flat = x.reshape(-1, x.shape[-1])
-        return np.asarray(flat[:: max(1, -(-len(flat) // limit))].T[None])
+        return np.asarray(flat[spread(len(flat), limit)].T[None])
     attrs = node.attrs
     stride, pads, dilation, groups = attrs["stride"], attrs["pads"], attrs["dilation"], attrs["groups"]
     kernel = weight_shape[2:]
@@ -104,7 +105,16 @@ def columns(layer: Layer, x: Array, weight_shape: tuple[int, ...], limit: int) -
     s = len(kernel)
     moved = view.transpose(1, *range(2 + s, 2 + 2 * s), 0, *range(2, 2 + s))  # (C, *K, N, *out)
     count = x.shape[0] * int(np.prod(out))
-    picked = np.unravel_index(np.arange(0, count, max(1, -(-count // limit))), (x.shape[0], *out))
+    picked = np.unravel_index(spread(count, limit), (x.shape[0], *out))
     taken = moved[(slice(None),) * (1 + s) + picked]  # (C, *K, n)
     assert isinstance(groups, int)
     return np.asarray(taken.reshape(groups, -1, taken.shape[-1]))
+
+
+def spread(count: int, limit: int) -> NDArray[np.intp]:
+    """At most `limit` of `count` positions: one out of each of as many equal parts, not at equal distances, which may be those of a row of
+    pixels."""
+    if count <= limit:
+        return np.arange(count)
+    starts = np.arange(limit + 1) * count // limit
+    return starts[:-1] + (np.diff(starts) * (np.arange(limit) * GOLDEN % 1)).astype(np.intp)
