@@ -463,7 +463,8 @@ class _Engine:
             before = self.best
             if self.good and (before.quality.worst_db >= self.goal.wanted or self.goal.sure(before.quality)):
                 break
-            self.repair(self.goal.wanted, min(self.cap, CHEAP), wanted=True)
+            cheap = self.cap if self.goal.slower else min(self.cap, CHEAP)  # accuracy reads no clock
+            self.repair(self.goal.wanted, cheap, wanted=True)
             if self.best is before:
                 break
         for make in (self.clipping(self.everywhere), self.biases):  # fitted anew to what the repairs have left
