@@ -16,8 +16,8 @@ from lowbit.decide.batches import Data, Joined
 from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Times
+from lowbit.decide.decision import Decision
 from lowbit.decide.effort import Effort
-from lowbit.decide.engine import Decision
 from lowbit.decide.goal import FASTER, Goal, Step
 from lowbit.decide.points import find_points, noise_of_rows
 from lowbit.decide.quality import Quality, Quantized, Ruler, decibels, layer_decibels

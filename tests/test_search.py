@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import lowbit
+from lowbit.decide.order import Move, Option, moves
 from lowbit.decide.scores import fastest
 from lowbit.decide.search import walk as module
 from lowbit.decide.search.costs import node_work, unit_ms
-from lowbit.decide.search.order import Move, Option, moves
 from lowbit.decide.search.result import Point, SearchResult, front
 from lowbit.decide.search.rules import rules_for
 from lowbit.decide.search.units import find_units, results

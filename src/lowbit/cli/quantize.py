@@ -11,11 +11,12 @@ from typing import Any, get_args
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
-from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size
+from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, memory, positive, print_json, say, size, table
 from lowbit.cli.data import FileData, add_data_arguments, data_from
-from lowbit.decide.engine import Decision
+from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Prefer
 from lowbit.decide.verdict import verdict
+from lowbit.ir.graph import Graph
 from lowbit.pipeline import quantize
 from lowbit.report.coverage import Coverage, coverage
 
@@ -35,6 +36,12 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         default="balanced",
         help="balanced is never slower than float, accuracy may be (default: balanced)",
     )
+    p.add_argument("--max-ms", type=positive, metavar="MS", help="milliseconds that a batch may take on one thread")
+    p.add_argument(
+        "--max-bytes", type=memory, metavar="SIZE", help="bytes of the parameters, as 64k or 1.5M; weights get 4 bits if need be"
+    )
+    p.add_argument("--max-ram", type=memory, metavar="SIZE", help="bytes that a session needs beside the weights, for a batch")
+    p.add_argument("--minutes", type=positive, metavar="M", help="take the best that was found after so long")
     p.add_argument("-v", "--verbose", action="store_true", help="say what was tried, and what became of each layer")
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
     p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the quantized network to write")
@@ -61,13 +68,16 @@ def main(args: argparse.Namespace) -> None:
             guard=not args.no_guard,
             wide=not args.no_wide,
             prefer=args.prefer,
+            max_ms=args.max_ms,
+            max_bytes=args.max_bytes,
+            max_ram=args.max_ram,
+            minutes=args.minutes,
             on_decision=decisions.append,
         )
     found = coverage(graph, q)
     q.save(args.out)
     if args.json:
-        told = {"verdict": verdict(graph, decisions[0]), "met": decisions[0].met} if decisions else {}
-        print_json({"written": args.out, **told, **facts(found)})
+        print_json({"written": args.out, **(decided(graph, decisions[0]) if decisions else {}), **facts(found)})
         return
     if decisions:
         say(verdict(graph, decisions[0]))
@@ -77,6 +87,8 @@ def main(args: argparse.Namespace) -> None:
         step = re.match(r"decided", remark)  # the verdict says it in short
         if not re.match(r"rule \d+: |scale of ", remark) and (args.verbose or not step):  # of these there was a warning
             say(f"note: {remark}")
+    if args.verbose and decisions:
+        show_front(decisions[0])
     smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
     parameters = f"parameters {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}"
     say(f"written: {args.out}, {size(Path(args.out).stat().st_size)}; {parameters}")
@@ -84,6 +96,29 @@ def main(args: argparse.Namespace) -> None:
     bound = "".join(f" --shapes {s}=1" for s in q.symbols)
     say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
     say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
+
+
+def decided(graph: Graph, found: Decision) -> dict[str, Any]:
+    """What was decided, as JSON."""
+    return {
+        "verdict": verdict(graph, found),
+        "met": found.met,
+        "unmet": found.unmet,
+        "stopped": found.stopped,
+        "front": [t.to_dict() for t in found.front],
+        "tried": [t.to_dict() for t in found.tried],
+    }
+
+
+def show_front(found: Decision) -> None:
+    """The networks that no other beats, on the samples that decided: the smallest first."""
+    rows = [
+        [t.what, f"{t.worst:.1f}", *([] if t.score is None else [f"{t.score:.6g}"]), "" if t.ms is None else f"{t.ms:.3g}", f"{t.bytes:,}",
+         "chosen" if t.chosen else ""]
+        for t in found.front
+    ]  # fmt: skip
+    score = {} if found.score is None else {"score": "right"}
+    table("", {"front": "left", "dB of the worst tenth": "right", **score, "ms": "right", "bytes": "right", "": "left"}, rows)
 
 
 def facts(found: Coverage) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.cli.calibrate import add_calibration_arguments, workers
-from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size, table, whole
+from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, number, print_json, say, size, table, whole
 from lowbit.cli.data import UNREADABLE, FileData, add_data_arguments, data_from
 from lowbit.decide.samples import split
 from lowbit.decide.scores import Metric, top1
@@ -26,17 +25,6 @@ from lowbit.ir.graph import Graph
 from lowbit.types import Array
 
 HELP = "find a width for each layer: the cheapest network whose accuracy holds; Ctrl-C keeps the best so far"
-
-
-def number(text: str) -> float:
-    """An argparse type: a finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
-    return value
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

@@ -47,6 +47,14 @@ class Candidate:
     def key(self) -> tuple[object, ...]:
         return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip
 
+    def said(self, source: Graph, recipe: QuantRule) -> str:
+        """What it is, on a line: the recipe's bits, what was repaired, how many layers have other widths."""
+        bits = recipe.dtype if recipe.weights in (None, recipe.dtype) else f"{recipe.dtype}, {recipe.weights} weights"
+        repaired = [*(["ranges"] if self.clipped else []), *(["channels"] if self.graph is not source else [])]
+        repaired += [*(["rounding"] if self.rounding else []), *(["biases"] if self.biases else [])]
+        text = f"{bits} with better {', '.join(repaired)}" if repaired else bits
+        return "; ".join([text, *(f"{what} ({len(names)})" for what, names in self.widths.named)])
+
 
 class CandidateMaker:
     """Makes candidates of one network.
@@ -111,7 +119,7 @@ class CandidateMaker:
         if key not in self._made:
             small = self.source.parameter_bytes <= SMALL
             self._made = {k: v for k, v in self._made.items() if small and self.best is not None and k == self.best.key}
-            quantized = self._plain(candidate)
+            quantized = self.plain(candidate)
             near = self._near(candidate)
             if near is not None:
                 quantized = with_weights_of(quantized, near.graph)
@@ -125,11 +133,16 @@ class CandidateMaker:
 
     def _near(self, candidate: Candidate) -> Quantized | None:
         """The best candidate, if it differs in widths alone and its weights were rounded with care: they are taken over, not made again."""
-        if self.best is None or not (candidate.biases or candidate.rounding):
-            return None
+        if self.best is None or candidate.widths.fours or not (candidate.biases or candidate.rounding):
+            return None  # four-bit weights are always rounded anew: their scales are their own
         return self._made.get(self.best.key) if replace(self.best, widths=candidate.widths).key == candidate.key else None
 
-    def _plain(self, candidate: Candidate) -> Graph:
+    def plain_bytes(self, candidate: Candidate) -> int:
+        """The bytes of the candidate's stored parameters, which are the same however weights are rounded."""
+        return self.plain(candidate).parameter_bytes
+
+    def plain(self, candidate: Candidate) -> Graph:
+        """The Q/DQ graph with every weight and bias rounded to the nearest."""
         with warnings.catch_warnings():  # the widths' rule may leave nothing to the recipe's, and that is as it should be
             warnings.simplefilter("ignore", LowbitWarning)
             made = self.transform(candidate).apply(candidate.graph, self.record(candidate))

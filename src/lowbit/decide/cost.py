@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from lowbit.decide.brackets import BRACKETS
 from lowbit.decide.quality import Quantized
 from lowbit.decide.samples import Sample
 from lowbit.decide.widths import Widths, multiplies
@@ -48,6 +49,10 @@ class Stopwatch:
         sessions = Session(integer, threads=1), self.reference
         return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions]))
 
+    def arena_bytes(self, integer: Graph) -> int:
+        """Bytes that a session of an integer graph needs beside the weights, for the batch."""
+        return Session(integer, threads=1).arena_bytes(*(self.sample[name] for name in self._order))
+
     def _layer(self, node: Node) -> str:
         """The node; of a clamp that a layer takes in, the layer."""
         first = node.input(0)
@@ -66,6 +71,32 @@ class Stopwatch:
                 key = self._layer(node)
                 found[key] = found.get(key, 0.0) + row.ms
         return found
+
+
+def weight_bytes(graph: Graph) -> int:
+    """Bytes of the weights and their scales. Single numbers, as the scale of an activation, are not counted: no choice is made for them."""
+    return sum(c.value.type.nbytes for c in graph.constants.values() if c.data.size > 1)
+
+
+def bytes_read(quantized: Graph, layers: Mapping[str, Iterable[str]]) -> dict[str, int]:
+    """The bytes of the weights of some groups of layers (by first outputs); those that several groups share are the first one's."""
+    counted: set[str] = set()
+    found = {}
+    for name, outputs in layers.items():
+        read: set[str] = set()
+        stack = list(outputs)
+        while stack:
+            node = quantized.producers.get(stack.pop())
+            for v in node.inputs if node is not None else ():
+                before = quantized.producers.get(v.name) if v is not None else None
+                if v is not None and v.name in quantized.constants:
+                    read.add(v.name)
+                elif before is not None and before.op in BRACKETS:
+                    stack.append(before.output.name)
+        fresh = {c for c in read - counted if quantized.constants[c].data.size > 1}
+        found[name] = sum(quantized.constants[c].value.type.nbytes for c in fresh)
+        counted |= fresh
+    return found
 
 
 def counted(graph: Graph, macs: Mapping[str, int]) -> LayerCosts:

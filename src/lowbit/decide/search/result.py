@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
+from lowbit.decide.front import front as front_of
 from lowbit.ir.graph import Graph
 from lowbit.quantization.rules import QuantRule
 from lowbit.report.text import counted, decibels, plain
@@ -68,13 +69,7 @@ def front(points: Iterable[Point], cost: str) -> tuple[Point, ...]:
     def goods(p: Point) -> tuple[float, float, float]:
         return p.score, *((-p.ms, -p.bytes) if cost == "time" else (-p.bytes, -p.bits))
 
-    def beaten(i: int, p: Point) -> bool:
-        mine = goods(p)
-        others = ((j, goods(q)) for j, q in enumerate(scored) if j != i)
-        return any(all(a >= b for a, b in zip(his, mine, strict=True)) and (his != mine or j < i) for j, his in others)
-
-    kept = [p for i, p in enumerate(scored) if not beaten(i, p)]
-    return tuple(sorted(kept, key=lambda p: (*cost_of(p, cost), -p.score)))
+    return tuple(sorted(front_of(scored, goods), key=lambda p: (*cost_of(p, cost), -p.score)))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lowbit.decide.widths import RECURRENT, multiplies
+from lowbit.decide.widths import RECURRENT, has_weights, multiplies
 from lowbit.dtypes import dtype
 from lowbit.ir.graph import Graph, Node
 from lowbit.ops.quant import QUANTIZABLE, is_clamp
@@ -89,12 +89,6 @@ def find_units(graph: Graph) -> tuple[Unit, ...]:
         first = nodes[0].name or nodes[0].output.name
         found[first if first not in found else nodes[0].output.name] = tuple(nodes)
     return tuple(Unit(name, nodes, any(has_weights(graph, n) for n in nodes)) for name, nodes in found.items())
-
-
-def has_weights(graph: Graph, node: Node) -> bool:
-    """Whether the node sums products with a constant. Rows of a table are looked up, not summed: few bits are not for them."""
-    spec = QUANTIZABLE[node.op].spec
-    return spec.output != "same" and any(graph.constant(node.input(i)) is not None for i in spec.channel_axis)
 
 
 def uniform(units: Iterable[Unit], width: str) -> dict[str, str]:

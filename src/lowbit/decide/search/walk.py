@@ -29,17 +29,18 @@ from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.run import calibrate
 from lowbit.decide.brackets import Pair
 from lowbit.decide.checks import need_executor, need_float
+from lowbit.decide.cost import bytes_read, weight_bytes
 from lowbit.decide.effort import Effort
+from lowbit.decide.order import Move, Option, after, moves
 from lowbit.decide.points import find_points
 from lowbit.decide.quality import decibels
 from lowbit.decide.scores import Metric, fastest, outputs_db, scored
-from lowbit.decide.search.costs import heard, node_work, unit_bits, unit_bytes, unit_ms, weight_bytes
+from lowbit.decide.search.costs import node_work, unit_bits, unit_ms
 from lowbit.decide.search.given import Samples, given_as, need_goal
-from lowbit.decide.search.order import Move, Option, after, moves
 from lowbit.decide.search.result import Point, SearchResult, cost_of, front, layers_of, mix
 from lowbit.decide.search.rules import rules_for
 from lowbit.decide.search.units import FLOAT, WIDTHS, Choice, find_units, uniform
-from lowbit.decide.sensitivity import noise_shares
+from lowbit.decide.sensitivity import heard, noise_shares
 from lowbit.errors import InputError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.lower import lower
@@ -303,7 +304,7 @@ class _Search:
         with one_thread():
             for width, made in self.uniform.items():
                 brackets = Pair(self.graph, made).brackets
-                rounds = {u.name: heard(made, brackets, u) for u in self.units}
+                rounds = {u.name: heard(made, brackets, u.nodes) for u in self.units}
                 layers = {k: v for by_layer in rounds.values() for k, v in by_layer.items()}
                 noise = dict.fromkeys(layers, 0.0)
                 for sample in held:
@@ -313,8 +314,9 @@ class _Search:
                     if width != "int4" or unit.weighted:
                         found[unit.name][width] = sum(noise[layer] for layer in rounds[unit.name])
         self.noise = found
-        self.sizes = {w: unit_bytes(made, self.units) for w, made in self.uniform.items()}
-        self.sizes[FLOAT] = unit_bytes(self.graph, self.units)
+        members = {u.name: [n.output.name for n in u.nodes] for u in self.units}
+        self.sizes = {w: bytes_read(made, members) for w, made in self.uniform.items()}
+        self.sizes[FLOAT] = bytes_read(self.graph, members)
         self.uniform = {}  # as large as the network, each
 
     def options(self) -> dict[str, dict[str, Option]]:
