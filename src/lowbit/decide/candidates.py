@@ -47,11 +47,15 @@ class Candidate:
     def key(self) -> tuple[object, ...]:
         return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip
 
+    def repaired(self, source: Graph) -> tuple[str, ...]:
+        """What was repaired that costs no time: ranges, channels that were scaled, the rounding of weights, biases."""
+        done = {"ranges": bool(self.clipped), "channels": self.graph is not source, "rounding": self.rounding, "biases": self.biases}
+        return tuple(name for name, so in done.items() if so)
+
     def said(self, source: Graph, recipe: QuantRule) -> str:
         """What it is, on a line: the recipe's bits, what was repaired, how many layers have other widths."""
         bits = recipe.dtype if recipe.weights in (None, recipe.dtype) else f"{recipe.dtype}, {recipe.weights} weights"
-        repaired = [*(["ranges"] if self.clipped else []), *(["channels"] if self.graph is not source else [])]
-        repaired += [*(["rounding"] if self.rounding else []), *(["biases"] if self.biases else [])]
+        repaired = self.repaired(source)
         text = f"{bits} with better {', '.join(repaired)}" if repaired else bits
         return "; ".join([text, *(f"{what} ({len(names)})" for what, names in self.widths.named)])
 

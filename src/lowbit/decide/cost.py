@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +18,7 @@ from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
 
 REPEATS = 5  # runs of a profile
+CALM, ATTEMPTS = 1.1, 3  # a machine on which the float network takes longer than so many times its best is busy: it is measured again
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,34 @@ class Times:
 class Stopwatch:
     """Times candidates beside the float network. One thread: what a layer costs there does not depend on what else the machine does."""
 
-    def __init__(self, graph: Graph, sample: Sample) -> None:
-        self.graph, self.sample = graph, dict(sample)
-        self._kept = Session(graph, threads=1) if graph.parameter_bytes <= LARGE else None
+    def __init__(self, graph: Graph, sample: Sample, threads: int | None = 1) -> None:
+        self.graph, self.sample, self.threads = graph, dict(sample), threads
+        self._kept = Session(graph, threads=threads) if graph.parameter_bytes <= LARGE else None
+        self.reference_ms = math.inf  # the least that the float network took
         self._order = [v.name for v in graph.inputs]
 
     @property
     def reference(self) -> Session:
         """The float network; of a large one no second copy of the weights is held between measurements."""
-        return self._kept or Session(self.graph, threads=1)
+        return self._kept or Session(self.graph, threads=self.threads)
 
     def times(self, integer: Graph) -> Times:
         """Of an integer graph."""
-        sessions = Session(integer, threads=1), self.reference
+        sessions = Session(integer, threads=self.threads), self.reference
         return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions]))
+
+    def least(self, integers: Sequence[Graph]) -> list[float]:
+        """The least milliseconds of some networks, in turns with the float network, which tells whether the machine is busy otherwise."""
+        reference = self.reference
+        sessions = [*(Session(g, threads=self.threads) for g in integers), reference]
+        least = [math.inf] * len(integers)
+        for _ in range(ATTEMPTS):
+            *times, theirs = least_in_turns([partial(s.run, self.sample) for s in sessions])
+            least = [min(pair) for pair in zip(least, times, strict=True)]
+            self.reference_ms = min(self.reference_ms, theirs)
+            if theirs <= CALM * self.reference_ms:
+                break
+        return least
 
     def arena_bytes(self, integer: Graph) -> int:
         """Bytes that a session of an integer graph needs beside the weights, for the batch."""
@@ -61,7 +77,7 @@ class Stopwatch:
 
     def layers(self, made: Quantized | None = None) -> dict[str, float]:
         """Milliseconds of each node of the float graph, by its first output: in a quantized form, or in the float network."""
-        session = self.reference if made is None else Session(made.integer, threads=1)
+        session = self.reference if made is None else Session(made.integer, threads=self.threads)
         profile = session.profile(*(self.sample[name] for name in self._order), repeats=REPEATS)
         names = {} if made is None else {seen.name: value for value, seen in made.seen.items()}
         found: dict[str, float] = {}

@@ -82,6 +82,10 @@ class Deadline:
         self.minutes = minutes
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
 
+    @property
+    def over(self) -> bool:
+        return self._end is not None and time.monotonic() > self._end
+
     def check(self) -> None:
-        if self._end is not None and time.monotonic() > self._end:
+        if self.over:
             raise Over(f"minutes={self.minutes:g} were over")
