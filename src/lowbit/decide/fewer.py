@@ -58,9 +58,9 @@ def _fewer_bytes(engine: Engine, most: int) -> None:
     while maker.plain_bytes(narrowed(engine, start, chosen)) > most and len(chosen) < len(path):
         chosen = path[: len(chosen) + 1]  # single numbers, as the scale of an activation, are not in the options
     fewer = without_spare(options, chosen, most - maker.plain_bytes(narrowed(engine, start, chosen)))
-    candidate = narrowed(engine, start, fewer)
-    if maker.plain_bytes(candidate) > most:
-        candidate = narrowed(engine, start, chosen)
+    if maker.plain_bytes(narrowed(engine, start, fewer)) <= most:
+        chosen = fewer
+    candidate = narrowed(engine, start, chosen)
     four, moved = candidate.widths.fours - start.widths.fours, frozenset(m.unit for m in chosen)
     kinds = [f"4-bit weights ({len(four)})"] if four else []
     kinds += [f"wide layers in the recipe's bits ({len(moved - four)})"] if moved - four else []
