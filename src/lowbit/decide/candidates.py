@@ -23,10 +23,11 @@ from lowbit.decide.smooth import solid
 from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths, rule_for
 from lowbit.errors import LowbitWarning
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Constant, Graph, freeze
 from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
+from lowbit.types import Array
 
 SMALL = 64 << 20  # bytes of weights: of networks up to this size the Q/DQ graph of the best candidate is kept
 
@@ -127,6 +128,7 @@ class CandidateMaker:
             near = self._near(candidate)
             if near is not None:
                 quantized = with_weights_of(quantized, near.graph)
+                quantized = with_scales_of(candidate.graph, quantized, near.graph) if candidate.clip else quantized
             elif candidate.biases or candidate.rounding:
                 quantized = better_weights(
                     candidate.graph, quantized, self._side_by_side(),
@@ -137,8 +139,8 @@ class CandidateMaker:
 
     def _near(self, candidate: Candidate) -> Quantized | None:
         """The best candidate, if it differs in widths alone and its weights were rounded with care: they are taken over, not made again."""
-        if self.best is None or candidate.widths.fours or not (candidate.biases or candidate.rounding):
-            return None  # four-bit weights are always rounded anew: their scales are their own
+        if self.best is None or candidate.widths.fours != self.best.widths.fours or not (candidate.biases or candidate.rounding):
+            return None  # weights that become four bits are rounded with care, and none of theirs are there yet
         return self._made.get(self.best.key) if replace(self.best, widths=candidate.widths).key == candidate.key else None
 
     def plain_bytes(self, candidate: Candidate) -> int:
@@ -194,4 +196,30 @@ def with_weights_of(quantized: Graph, other: Graph) -> Graph:
             continue
         if c.data.dtype.kind == "i" and grids[0].data.shape == grids[1].data.shape and np.array_equal(grids[0].data, grids[1].data):
             changed[name] = theirs
+    return replace(quantized, constants={**quantized.constants, **changed})
+
+
+def with_scales_of(graph: Graph, quantized: Graph, other: Graph) -> Graph:
+    """The Q/DQ graph with the clipped weights of another one, their scales, and biases on the grid of these scales.
+
+    `graph` is the float graph. Layers whose weights have another dtype there are left as they are.
+    """
+    changed: dict[str, Constant] = {}
+
+    def put(name: str, data: Array) -> None:
+        changed[name] = Constant(quantized.constants[name].value, freeze(data))
+
+    for layer in weighted_layers(graph, quantized):
+        theirs = other.constants.get(layer.stored)
+        scale, wanted = quantized.constants[layer.scale].data, other.constants.get(layer.scale)
+        if theirs is None or wanted is None or theirs.value != quantized.constants[layer.stored].value or wanted.data.shape != scale.shape:
+            continue
+        changed[layer.stored], changed[layer.scale] = theirs, wanted
+        names = [v.name for v in layer.bias.inputs[:2] if v is not None] if layer.bias is not None else []
+        if len(names) == 2 and all(n in other.constants for n in names):
+            before = quantized.constants[names[1]].data
+            grid = (before * (wanted.data / scale).reshape(-1)).astype(np.float32).reshape(before.shape)
+            real = other.constants[names[0]].data * other.constants[names[1]].data.astype(np.float64)
+            put(names[1], grid)
+            put(names[0], np.clip(np.rint(real / grid), -(2**31) + 1, 2**31 - 1).astype(np.int32))
     return replace(quantized, constants={**quantized.constants, **changed})
