@@ -79,6 +79,24 @@ def test_quantize_says_coverage_sizes_and_what_next(folder: Path, tmp_path: Path
     assert [r["layer"] for r in told["layers"]] == ["fc1", "act", "fc2"]
 
 
+def test_quantize_keeps_to_limits_and_shows_the_front(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = f"quantize {{0}}/model.lowbit --data {{0}}/x.npy --batch 2 -o {tmp_path}/q.lowbit"
+    limited = f"{line} --json --prefer accuracy --max-bytes 0.1k --max-ram 1M --max-ms 1e3 --minutes 5"
+    assert main(limited.format(folder).split()) == 0
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert captured.err.startswith("warning: the goal is not met: ")
+    assert told["met"] is False and "max_bytes is 102" in told["unmet"] and told["verdict"].endswith(f"NOT MET: {told['unmet']}")
+    assert told["stopped"] == "" and [t["what"] for t in told["tried"]][:2] == ["float", "int8"]
+    assert {t["what"] for t in told["front"]} <= {t["what"] for t in told["tried"]} and sum(t["chosen"] for t in told["tried"]) == 1
+    said = ran(capsys, folder, f"{line} -v")
+    assert re.search(r"^ *front +dB of the worst tenth +ms +bytes", said, re.M) and re.search(r"^ *float .* inf ", said, re.M)
+    for bad in ("--max-ms 0", "--max-bytes many", "--minutes -1", "--max-ram 1.5"):
+        with pytest.raises(SystemExit):
+            main([*line.format(folder).split(), *bad.split()])
+        assert bad.split()[0] in capsys.readouterr().err
+
+
 def test_compare_shows_and_saves_what_the_api_says(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npy --no-guard -o {tmp_path}/q.lowbit")
     line = f"compare {{0}}/model.lowbit {tmp_path}/q.lowbit --data {{0}}/x.npy -o {tmp_path}/r.html -o {tmp_path}/r.json"

@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -15,20 +16,25 @@ import numpy as np
 import pytest
 
 import lowbit
+from lowbit.decide import candidates, cost, limits
+from lowbit.decide.batches import Joined
+from lowbit.decide.candidates import Candidate, CandidateMaker
+from lowbit.decide.order import Move, Option, moves
+from lowbit.decide.quality import Quantized
+from lowbit.decide.rules import rules_of
+from lowbit.decide.samples import split
 from lowbit.decide.scores import fastest
 from lowbit.decide.search import walk as module
-from lowbit.decide.search.costs import node_work, unit_ms
-from lowbit.decide.search.order import Move, Option, moves
 from lowbit.decide.search.result import Point, SearchResult, front
-from lowbit.decide.search.rules import rules_for
-from lowbit.decide.search.units import find_units, results
+from lowbit.decide.search.units import Unit, find_units, width_of, widths_of
+from lowbit.decide.widths import multiplies
 from lowbit.errors import CalibrationError, InputError, LowbitWarning, QuantError
 from lowbit.ir.build import Builder
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Graph, Node
 from lowbit.quantization.recipes import recipe
-from lowbit.quantization.rules import RuleMatcher
+from lowbit.quantization.rules import QuantNode, RuleMatcher
+from lowbit.quantization.transform import QuantizationTransform
 from lowbit.runtime import timing
-from lowbit.runtime.profile import Profile, Row
 from lowbit.types import Array, TensorType
 
 
@@ -37,7 +43,10 @@ def f32(x: Array) -> Array:
 
 
 def network() -> Graph:
-    """Four layers and a sum. One hidden channel is 300 times as large as the others, so that `third` breaks when it reads 8 bits."""
+    """Four layers and a sum. One hidden channel is 300 times as large as the others, so that `third` breaks when it reads 8 bits.
+
+    A clip with a limit stands before it: channels cannot be scaled through it.
+    """
     rng = np.random.default_rng(0)
     scale = np.ones((48, 1))
     scale[5] = 300
@@ -50,7 +59,7 @@ def network() -> Graph:
         )
 
     first = b.add("relu", linear(x, rng.standard_normal((32, 32)) / 6, "first"), name="act", out="a1")
-    second = b.add("relu", linear(first, rng.standard_normal((48, 32)) * scale / 6, "second"), name="act", out="a2")
+    second = b.add("clip", linear(first, rng.standard_normal((48, 32)) * scale / 6, "second"), name="act", out="a2", min=0.0, max=1e6)
     third = linear(second, rng.standard_normal((32, 48)) / scale.T / 6, "third")
     total = b.add("add", third, first, name="sum", out="s")
     return b.finish({"y": linear(total, rng.standard_normal((10, 32)) / 6, "head")})
@@ -118,14 +127,27 @@ def test_a_layer_that_breaks_in_8_bits_gets_more_and_says_why(found: SearchResul
 
 
 def test_rules_and_record_make_the_same_network_again_also_from_a_file(found: SearchResult, tmp_path: Path) -> None:
+    """But for the constants that were repaired: rules have no say in how a weight is rounded."""
     found.save_rules(tmp_path / "mixed.toml")
     rules = lowbit.load_rules(tmp_path / "mixed.toml")
     assert tuple(rules) == found.rules
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LowbitWarning)
-        assert lowbit.quantize(network(), found.record, rules=rules) == found.graph
+        made = lowbit.quantize(network(), found.record, rules=rules)
+        assert replace(made, constants=found.graph.constants) == found.graph
+        assert made == found.graph or set(found.repairs) - {"ranges"}  # ranges are in the record
         for point in found.pareto[:3]:
             assert lowbit.compile(lowbit.quantize(network(), found.record, rules=point.rules)).backend == "native"
+        (plain,) = (p for p in found.trials if p.what == "int8 everywhere")
+        assert plain.repairs == ()
+
+
+def test_without_repairs_rules_and_record_make_the_very_same_network() -> None:
+    best = lowbit.search(network(), data(), cost="bytes", least_db=0, widths=["int8"], trials=1)
+    assert best.repairs == () and [p.what for p in best.trials] == ["float", "int8 everywhere"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LowbitWarning)
+        assert lowbit.quantize(network(), best.record, rules=best.rules) == best.graph
 
 
 def test_what_is_found_runs_with_the_same_bits_everywhere(found: SearchResult) -> None:
@@ -139,7 +161,8 @@ def test_no_point_of_the_front_is_beaten_and_every_other_is(found: SearchResult)
     assert found.chosen in found.pareto and found.trials[0] in found.pareto
     assert not any(beats(a, b, "bytes") for a in found.trials for b in found.pareto)
     for point in found.trials:
-        assert point in found.pareto or any(beats(a, point, "bytes") or a == point for a in found.pareto)
+        goods = point.score, point.bytes, point.bits
+        assert point in found.pareto or any(beats(a, point, "bytes") or (a.score, a.bytes, a.bits) == goods for a in found.pareto)
     assert [p.bytes for p in found.pareto] == sorted(p.bytes for p in found.pareto)
 
 
@@ -194,7 +217,7 @@ def test_eight_bits_where_only_four_are_allowed_are_told() -> None:
 def test_no_more_sessions_are_held_than_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     """Of a large network, one beside the float network."""
     made: list[weakref.ref[lowbit.Session]] = []
-    real, timed = module.compile, module.least_in_turns
+    real, timed = cost.Session, cost.least_in_turns
     held: list[tuple[int, int]] = []
 
     def compiled(graph: Graph, **more: Any) -> lowbit.Session:
@@ -206,10 +229,11 @@ def test_no_more_sessions_are_held_than_are_timed_in_turns(monkeypatch: pytest.M
         held.append((sum(m() is not None for m in made), len(ways)))
         return timed(ways)
 
-    monkeypatch.setattr(module, "compile", compiled)
-    monkeypatch.setattr(module, "least_in_turns", counted)
+    monkeypatch.setattr(cost, "Session", compiled)
+    monkeypatch.setattr(cost, "least_in_turns", counted)
     if large:
         monkeypatch.setattr(module, "LARGE", 0)
+        monkeypatch.setattr(cost, "LARGE", 0)
     lowbit.search(network(), data(), least_db=20, trials=8)
     assert all(alive <= ways for alive, ways in held)
     assert max(ways for _, ways in held) == (2 if large else module.FINALISTS + 1)
@@ -272,7 +296,7 @@ def test_an_interrupt_of_calibration_returns_the_float_network_and_one_before_an
 
     with pytest.raises(KeyboardInterrupt):
         lowbit.search(network(), data(), metric=interrupted)
-    monkeypatch.setattr(module, "calibrate", interrupted)
+    monkeypatch.setattr(candidates, "calibrate", interrupted)
     best = lowbit.search(network(), data())
     assert best.is_float and best.stopped == "interrupted" and len(best.trials) == 1
 
@@ -289,7 +313,7 @@ def test_an_interrupt_of_the_last_timing_returns_the_best_so_far(monkeypatch: py
 
 def test_limits_end_it_between_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(limits.time, "monotonic", lambda: now[0])
 
     def minute(_: lowbit.Session) -> float:
         now[0] += 60
@@ -398,29 +422,42 @@ def test_networks_and_data_that_cannot_be_searched_are_refused(found: SearchResu
 # -- the parts -------------------------------------------------------------------------------------------------------------
 
 
+def decisions(graph: Graph, units: Sequence[Unit], choice: dict[str, str]) -> Callable[[Node], QuantNode]:
+    """What is decided for each node by a choice of widths."""
+    maker = CandidateMaker(graph, Joined(split(data()).fit, 1), recipe("int8")[0], None)
+    taps = QuantizationTransform(maker.rules).taps(graph)
+    return maker.transform(Candidate(graph, "minmax", widths=widths_of(graph, taps, units, choice))).matcher.decide
+
+
 def test_every_choice_is_made_by_its_rules_also_where_layers_share_a_name() -> None:
     graph = network()
     units = find_units(graph)
     rng = np.random.default_rng(0)
     for _ in range(20):
         choice = {u.name: str(rng.choice(["int4", "int8", "int16", "float"])) for u in units}
-        matcher, kept = RuleMatcher(rules_for(graph, units, choice, dict.fromkeys(choice, "why"))), results(graph, units, choice)
+        decide = decisions(graph, units, choice)
+        matcher = RuleMatcher(rules_of(graph, {u.name: u.nodes for u in units}, decide, dict.fromkeys(choice, "why")))
         for unit in units:
+            if unit.multiplies:
+                assert width_of(graph, unit, decide) == choice[unit.name]
             for node in unit.nodes:
-                decided, width = matcher.decide(node), choice[unit.name]
+                wanted, decided, width = decide(node), matcher.decide(node), choice[unit.name]
+                assert decided.because == "why" and (decided.mode == "float") == (width == "float") and not decided.free
+                assert (decided.mode, decided.activation, decided.result) == (wanted.mode, wanted.activation, wanted.result)
                 if width == "float":
-                    assert decided.mode == "float" and not decided.free
                     continue
-                assert decided.activation is not None and decided.weight is not None and decided.result is not None
-                wanted = {"int4": ("int8", "int4"), "int8": ("int8", "int8"), "int16": ("int16", "int8")}[width]
-                assert (decided.activation.name, decided.weight.name, decided.result.name) == (*wanted, kept[node.output.name])
+                assert decided.weight == wanted.weight and decided.activation is not None and decided.weight is not None
+                if multiplies(node):
+                    read = {"int4": ("int8", "int4"), "int8": ("int8", "int8"), "int16": ("int16", "int8")}[width]
+                    assert (decided.activation.name, decided.weight.name) == read
 
 
 def test_a_value_is_kept_as_wide_as_its_widest_integer_reader_wants() -> None:
     graph = network()
     units = find_units(graph)
-    choice = {u.name: "int8" for u in units} | {"sum": "int16"}
-    assert results(graph, units, choice) == {
+    decide = decisions(graph, units, {u.name: "int8" for u in units} | {"sum": "int16"})
+    kept = {n.output.name: d.result.name for n in graph.nodes if (d := decide(n)).result is not None}
+    assert kept == {
         "first": "int8",
         "a1": "int16",
         "second": "int8",
@@ -431,17 +468,17 @@ def test_a_value_is_kept_as_wide_as_its_widest_integer_reader_wants() -> None:
     }
 
 
-def test_the_time_of_a_name_is_shared_by_the_units_that_have_it() -> None:
+def test_layers_that_share_a_name_have_times_of_their_own() -> None:
     rng = np.random.default_rng(0)
     b = Builder("twice")
     v = b.input("x", TensorType((8, 32), "float32"))
-    for name, out in (("fc", 64), ("fc", 32), ("head", 32)):
-        v = b.add("linear", v, b.constant(f32(rng.standard_normal((out, v.shape[1])))), name=name)
-    graph = b.finish({"y": b.add("linear", v, b.constant(f32(rng.standard_normal((96, 32)))), name="fc")})
-    units = find_units(graph)
-    profile = Profile(tuple(Row(layer, "linear", "kernel", ms) for layer, ms in (("fc", 4.0), ("fc", 3.0), ("head", 1.0), ("x", 9.0))))
-    found = unit_ms(units, profile, node_work(graph, {"x": np.zeros((8, 32), np.float32)}))
-    assert list(found.values()) == [2.0, 2.0, 1.0, 3.0]  # of 64·32, 32·64, 32·32 and 96·32 multiplications a row
+    for i, (name, out) in enumerate((("fc", 64), ("fc", 32), ("head", 32), ("fc", 96))):
+        v = b.add("linear", v, b.constant(f32(rng.standard_normal((out, v.shape[1])))), name=name, out=f"v{i}")
+    graph = b.finish({"y": v})
+    watch = cost.Stopwatch(graph, data(1, 1)[0])
+    for made in (None, Quantized(lowbit.quantize(graph, data(), guard=False), graph)):
+        found = watch.layers(made)
+        assert {"v0", "v1", "v2", "v3"} <= set(found) and all(ms > 0 for ms in found.values())
 
 
 def test_moves_go_by_price_and_never_up_in_cost() -> None:

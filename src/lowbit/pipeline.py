@@ -14,6 +14,7 @@ from lowbit.arguments import flag, is_real, shown
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.decide.checks import need_executor, need_float
 from lowbit.decide.goal import Goal
+from lowbit.decide.limits import Limits
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning, QuantError
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
@@ -32,7 +33,7 @@ from lowbit.runtime.session import Session
 
 if TYPE_CHECKING:
     from lowbit.codegen import EmittedC
-    from lowbit.decide.engine import Decision
+    from lowbit.decide.decision import Decision
     from lowbit.decide.goal import Prefer, Step
     from lowbit.decide.labelled import Labelled
 
@@ -187,6 +188,10 @@ def quantize(
     max_drop: float | None = None,
     guard: bool = True,
     wide: bool = True,
+    max_ms: float | None = None,
+    max_bytes: int | None = None,
+    max_ram: int | None = None,
+    minutes: float | None = None,
     on_step: Callable[[Step], None] | None = None,
     on_decision: Callable[[Decision], None] | None = None,
 ) -> Graph:
@@ -206,7 +211,12 @@ def quantize(
              what is not good enough is repaired (see `lowbit.decide.engine`); layers that your rules decide before the recipe's are left
              alone. False leaves the recipe's rules as they are. Where it is off, for that reason or because of a record, a note says so
     wide     False: no layer gets 16 bits. A function of 16 bits (sigmoid, gelu) is a table of 128 KB, much for a chip's flash
-    on_step  is told each thing that was tried; on_decision what was decided: quality, times, what stayed float, whether the goal is met
+    max_ms   milliseconds that a batch as given may take on one thread; max_bytes: of the stored parameters (weights get 4 bits where that
+             is needed); max_ram: bytes that a session needs beside the weights. The best that was found comes back if it cannot be met:
+             a warning says so, and `unmet` of the decision
+    minutes  after so long, looked at between candidates, the best so far is returned
+    on_step  is told each thing that was tried; on_decision what was decided: quality, times, what stayed float, whether the goal is met,
+             and every network that was measured with the front of them
     """
     need_float(graph, "quantize")
     need_executor(executor)
@@ -220,6 +230,7 @@ def quantize(
     if max_drop is not None and ((metric is None and labels is None) or not is_real(max_drop) or max_drop < 0):
         raise InputError(f"max_drop={shown(max_drop)}, 0 or more beside labels= or metric= is needed", hint="labels=y, max_drop=0.005")
     goal = Goal.of(prefer, bits16=wide)
+    limits = Limits.of(max_ms, max_bytes, max_ram, minutes)
     chosen = chosen_rules(recipe, rules)
     if not wide:
         need_narrow(graph, recipe, chosen)
@@ -228,16 +239,17 @@ def quantize(
         first = chosen[: -len(rules_of(named))]
         found = decided(
             graph, calibration, recipe=named, rules=first, method=method, goal=goal, labels=labels,
-            metric=metric, max_drop=max_drop, on_step=on_step, executor=executor, strict=strict,
+            metric=metric, max_drop=max_drop, on_step=on_step, executor=executor, strict=strict, limits=limits,
         )  # fmt: skip
         if on_decision is not None:
             on_decision(found)
         return found.graph
-    if metric is not None or labels is not None:
-        said, hint = ("metric=", "metric=accuracy") if labels is None else ("labels=", "labels=y")
+    deciding = {"metric": metric is not None, "labels": labels is not None, **dict.fromkeys(limits.named, True)}
+    for name in (name for name, there in deciding.items() if there):
+        example = {"metric": "accuracy", "labels": "y"}.get(name, "…")
         raise InputError(
-            f"{said} decides between candidates, and there are none: data and a recipe that decides are needed",
-            hint=f'quantize(graph, data, recipe="int8", {hint})',
+            f"{name}= decides between candidates, and there are none: data and a recipe that decides are needed",
+            hint=f'quantize(graph, data, recipe="int8", {name}={example})',
         )
     record = calibration
     if calibration is None:
@@ -316,6 +328,7 @@ def decided(
     on_step: Callable[[Step], None] | None = None,
     executor: Executor | None = None,
     strict: bool = False,
+    limits: Limits | None = None,
 ) -> Decision:
     """`quantize` with data: the graph, what was tried, and what is true of the network that is returned.
 
@@ -349,7 +362,7 @@ def decided(
         measure, drop = deciding.score, deciding.max_drop
     found = decide(
         graph, samples, rule, goal=goal, method=method, on_step=on_step, executor=executor, first=first, metric=measure,
-        max_drop=drop if max_drop is None else max_drop,
+        max_drop=drop if max_drop is None else max_drop, limits=limits,
     )  # fmt: skip
     if metric is not None:
         found = replace(found, scored="the metric's own data, which decided")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import sys
@@ -34,6 +35,39 @@ def whole(least: int) -> Callable[[str], int]:
         return value
 
     return read
+
+
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def memory(text: str) -> int:
+    """An argparse type: bytes, "256k" or "1.5M".
+
+    >>> memory("256k"), memory("1.5M"), memory("65536")
+    (262144, 1572864, 65536)
+    """
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgKMG]?)(i?[bB])?", text)
+    if found is None or ("." in found[1] and not found[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; 65536, 64k or 1.5M are")
+    return int(float(found[1]) * UNITS[found[2].lower()])
+
+
+def number(text: str) -> float:
+    """An argparse type: a finite number."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return value
+
+
+def positive(text: str) -> float:
+    """An argparse type: a finite number above 0."""
+    if not (value := number(text)) > 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not above 0")
+    return value
 
 
 def add_model_arguments(p: argparse.ArgumentParser) -> None:

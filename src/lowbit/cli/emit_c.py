@@ -6,7 +6,7 @@ import argparse
 import re
 
 from lowbit.arguments import path
-from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, size, whole
+from lowbit.cli.common import UsageError, add_model_arguments, load_model, memory, print_json, say, size, whole
 from lowbit.codegen import TARGETS
 from lowbit.codegen.boards import FOLDER
 from lowbit.codegen.folder import check_folder
@@ -17,19 +17,6 @@ from lowbit.ir.graph import Graph
 from lowbit.pipeline import emit_c
 
 HELP = "write a network as a folder of self-contained C11: no allocation, RAM known exactly, the bits of lowbit run"
-UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20}
-
-
-def memory(text: str) -> int:
-    """An argparse type: bytes, "256k" or "1M".
-
-    >>> memory("256k"), memory("1M"), memory("65536")
-    (262144, 1048576, 65536)
-    """
-    found = re.fullmatch(r"(\d{1,12})\s*([kmKM]?)(i?[bB])?", text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; 65536, 64k or 1M are")
-    return int(found[1]) * UNITS[found[2].lower()]
 
 
 def pair(text: str) -> str:

@@ -11,10 +11,10 @@ from typing import Any, get_args
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
-from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size
+from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, memory, positive, print_json, say, size, table
 from lowbit.cli.data import FileData, add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
-from lowbit.decide.engine import Decision
+from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Prefer
 from lowbit.decide.verdict import verdict
 from lowbit.ir.graph import Graph
@@ -39,6 +39,12 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
     add_score_arguments(p, "--data")
     max_drop_argument(p)
+    p.add_argument("--max-ms", type=positive, metavar="MS", help="milliseconds that a batch may take on one thread")
+    p.add_argument(
+        "--max-bytes", type=memory, metavar="SIZE", help="bytes of the parameters, as 64k or 1.5M; weights get 4 bits if need be"
+    )
+    p.add_argument("--max-ram", type=memory, metavar="SIZE", help="bytes that a session needs beside the weights, for a batch")
+    p.add_argument("--minutes", type=positive, metavar="M", help="take the best that was found after so long")
     p.add_argument("-v", "--verbose", action="store_true", help="say what was tried, and what became of each layer")
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
     p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the quantized network to write")
@@ -75,6 +81,10 @@ def main(args: argparse.Namespace) -> None:
             labels=labels,
             metric=metric,
             max_drop=args.max_drop,
+            max_ms=args.max_ms,
+            max_bytes=args.max_bytes,
+            max_ram=args.max_ram,
+            minutes=args.minutes,
             on_decision=decisions.append,
         )
     found = coverage(graph, q)
@@ -90,6 +100,8 @@ def main(args: argparse.Namespace) -> None:
         step = re.match(r"decided", remark)  # the verdict says it in short
         if not re.match(r"rule \d+: |scale of ", remark) and (args.verbose or not step):  # of these there was a warning
             say(f"note: {remark}")
+    if args.verbose and decisions:
+        show_front(decisions[0])
     smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
     parameters = f"parameters {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}"
     say(f"written: {args.out}, {size(Path(args.out).stat().st_size)}; {parameters}")
@@ -100,9 +112,28 @@ def main(args: argparse.Namespace) -> None:
 
 
 def decided(graph: Graph, found: Decision) -> dict[str, Any]:
-    """The verdict as JSON, with the score where labels or a metric gave one."""
+    """What was decided, as JSON, with the score where labels or a metric gave one."""
     scores = {"score_name": found.score_name, "score": found.score, "float_score": found.float_score, "scored_on": found.scored}
-    return {"verdict": verdict(graph, found), "met": found.met, **({} if found.score is None else scores)}
+    return {
+        "verdict": verdict(graph, found),
+        "met": found.met,
+        "unmet": found.unmet,
+        "stopped": found.stopped,
+        "front": [t.to_dict() for t in found.front],
+        "tried": [t.to_dict() for t in found.tried],
+        **({} if found.score is None else scores),
+    }
+
+
+def show_front(found: Decision) -> None:
+    """The networks that no other beats, on the samples that decided: the smallest first."""
+    rows = [
+        [t.what, f"{t.worst:.1f}", *([] if t.score is None else [f"{t.score:.6g}"]), "" if t.ms is None else f"{t.ms:.3g}", f"{t.bytes:,}",
+         "chosen" if t.chosen else ""]
+        for t in found.front
+    ]  # fmt: skip
+    score = {} if found.score is None else {"score": "right"}
+    table("", {"front": "left", "dB of the worst tenth": "right", **score, "ms": "right", "bytes": "right", "": "left"}, rows)
 
 
 def facts(found: Coverage) -> dict[str, Any]:

@@ -23,10 +23,11 @@ from lowbit.decide.smooth import solid
 from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths, rule_for
 from lowbit.errors import LowbitWarning
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Constant, Graph, freeze
 from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
+from lowbit.types import Array
 
 SMALL = 64 << 20  # bytes of weights: of networks up to this size the Q/DQ graph of the best candidate is kept
 MOST = 24  # batches that weights of few bits are rounded for
@@ -48,6 +49,18 @@ class Candidate:
     @property
     def key(self) -> tuple[object, ...]:
         return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip, self.anew
+
+    def repaired(self, source: Graph) -> tuple[str, ...]:
+        """What was repaired that costs no time: ranges, channels that were scaled, the rounding of weights, biases."""
+        done = {"ranges": bool(self.clipped), "channels": self.graph is not source, "rounding": self.rounding, "biases": self.biases}
+        return tuple(name for name, so in done.items() if so)
+
+    def said(self, source: Graph, recipe: QuantRule) -> str:
+        """What it is, on a line: the recipe's bits, what was repaired, how many layers have other widths."""
+        bits = recipe.dtype if recipe.weights in (None, recipe.dtype) else f"{recipe.dtype}, {recipe.weights} weights"
+        repaired = self.repaired(source)
+        text = f"{bits} with better {', '.join(repaired)}" if repaired else bits
+        return "; ".join([text, *(f"{what} ({len(names)})" for what, names in self.widths.named)])
 
 
 class CandidateMaker:
@@ -114,10 +127,11 @@ class CandidateMaker:
         if key not in self._made:
             small = self.source.parameter_bytes <= SMALL
             self._made = {k: v for k, v in self._made.items() if small and self.best is not None and k == self.best.key}
-            quantized = self._plain(candidate)
+            quantized = self.plain(candidate)
             near = self._near(candidate)
             if near is not None:
                 quantized = with_weights_of(quantized, near.graph)
+                quantized = with_scales_of(candidate.graph, quantized, near.graph) if candidate.clip else quantized
             elif candidate.biases or candidate.rounding:
                 quantized = better_weights(
                     candidate.graph, quantized, self._side_by_side(),
@@ -133,9 +147,16 @@ class CandidateMaker:
         """
         if self.few_bits or self.best is None or candidate.anew or not (candidate.biases or candidate.rounding):
             return None
+        if candidate.widths.fours != self.best.widths.fours:
+            return None  # weights that become four bits are rounded with care, and none of theirs are there yet
         return self._made.get(self.best.key) if replace(self.best, widths=candidate.widths).key == candidate.key else None
 
-    def _plain(self, candidate: Candidate) -> Graph:
+    def plain_bytes(self, candidate: Candidate) -> int:
+        """The bytes of the candidate's stored parameters, which are the same however weights are rounded."""
+        return self.plain(candidate).parameter_bytes
+
+    def plain(self, candidate: Candidate) -> Graph:
+        """The Q/DQ graph with every weight and bias rounded to the nearest."""
         with warnings.catch_warnings():  # the widths' rule may leave nothing to the recipe's, and that is as it should be
             warnings.simplefilter("ignore", LowbitWarning)
             made = self.transform(candidate).apply(candidate.graph, self.record(candidate))
@@ -183,4 +204,30 @@ def with_weights_of(quantized: Graph, other: Graph) -> Graph:
             continue
         if c.data.dtype.kind == "i" and grids[0].data.shape == grids[1].data.shape and np.array_equal(grids[0].data, grids[1].data):
             changed[name] = theirs
+    return replace(quantized, constants={**quantized.constants, **changed})
+
+
+def with_scales_of(graph: Graph, quantized: Graph, other: Graph) -> Graph:
+    """The Q/DQ graph with the clipped weights of another one, their scales, and biases on the grid of these scales.
+
+    `graph` is the float graph. Layers whose weights have another dtype there are left as they are.
+    """
+    changed: dict[str, Constant] = {}
+
+    def put(name: str, data: Array) -> None:
+        changed[name] = Constant(quantized.constants[name].value, freeze(data))
+
+    for layer in weighted_layers(graph, quantized):
+        theirs = other.constants.get(layer.stored)
+        scale, wanted = quantized.constants[layer.scale].data, other.constants.get(layer.scale)
+        if theirs is None or wanted is None or theirs.value != quantized.constants[layer.stored].value or wanted.data.shape != scale.shape:
+            continue
+        changed[layer.stored], changed[layer.scale] = theirs, wanted
+        names = [v.name for v in layer.bias.inputs[:2] if v is not None] if layer.bias is not None else []
+        if len(names) == 2 and all(n in other.constants for n in names):
+            before = quantized.constants[names[1]].data
+            grid = (before * (wanted.data / scale).reshape(-1)).astype(np.float32).reshape(before.shape)
+            real = other.constants[names[0]].data * other.constants[names[1]].data.astype(np.float64)
+            put(names[1], grid)
+            put(names[0], np.clip(np.rint(real / grid), -(2**31) + 1, 2**31 - 1).astype(np.int32))
     return replace(quantized, constants={**quantized.constants, **changed})

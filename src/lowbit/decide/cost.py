@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from lowbit.decide.brackets import BRACKETS
 from lowbit.decide.quality import Quantized
 from lowbit.decide.samples import Sample
 from lowbit.decide.widths import Widths, multiplies
@@ -16,6 +18,7 @@ from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
 
 REPEATS = 5  # runs of a profile
+CALM, ATTEMPTS = 1.1, 3  # a machine on which the float network takes longer than so many times its best is busy: it is measured again
 
 
 @dataclass(frozen=True)
@@ -33,20 +36,38 @@ class Times:
 class Stopwatch:
     """Times candidates beside the float network. One thread: what a layer costs there does not depend on what else the machine does."""
 
-    def __init__(self, graph: Graph, sample: Sample) -> None:
-        self.graph, self.sample = graph, dict(sample)
-        self._kept = Session(graph, threads=1) if graph.parameter_bytes <= LARGE else None
+    def __init__(self, graph: Graph, sample: Sample, threads: int | None = 1) -> None:
+        self.graph, self.sample, self.threads = graph, dict(sample), threads
+        self._kept = Session(graph, threads=threads) if graph.parameter_bytes <= LARGE else None
+        self.reference_ms = math.inf  # the least that the float network took
         self._order = [v.name for v in graph.inputs]
 
     @property
     def reference(self) -> Session:
         """The float network; of a large one no second copy of the weights is held between measurements."""
-        return self._kept or Session(self.graph, threads=1)
+        return self._kept or Session(self.graph, threads=self.threads)
 
     def times(self, integer: Graph) -> Times:
         """Of an integer graph."""
-        sessions = Session(integer, threads=1), self.reference
-        return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions], one_thread=True))
+        sessions = Session(integer, threads=self.threads), self.reference
+        return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions], one_thread=self.threads == 1))
+
+    def least(self, integers: Sequence[Graph]) -> list[float]:
+        """The least milliseconds of some networks, in turns with the float network, which tells whether the machine is busy otherwise."""
+        reference = self.reference
+        sessions = [*(Session(g, threads=self.threads) for g in integers), reference]
+        least = [math.inf] * len(integers)
+        for _ in range(ATTEMPTS):
+            *times, theirs = least_in_turns([partial(s.run, self.sample) for s in sessions])
+            least = [min(pair) for pair in zip(least, times, strict=True)]
+            self.reference_ms = min(self.reference_ms, theirs)
+            if theirs <= CALM * self.reference_ms:
+                break
+        return least
+
+    def arena_bytes(self, integer: Graph) -> int:
+        """Bytes that a session of an integer graph needs beside the weights, for the batch."""
+        return Session(integer, threads=1).arena_bytes(*(self.sample[name] for name in self._order))
 
     def _layer(self, node: Node) -> str:
         """The node; of a clamp that a layer takes in, the layer."""
@@ -56,7 +77,7 @@ class Stopwatch:
 
     def layers(self, made: Quantized | None = None) -> dict[str, float]:
         """Milliseconds of each node of the float graph, by its first output: in a quantized form, or in the float network."""
-        session = self.reference if made is None else Session(made.integer, threads=1)
+        session = self.reference if made is None else Session(made.integer, threads=self.threads)
         profile = session.profile(*(self.sample[name] for name in self._order), repeats=REPEATS)
         names = {} if made is None else {seen.name: value for value, seen in made.seen.items()}
         found: dict[str, float] = {}
@@ -66,6 +87,32 @@ class Stopwatch:
                 key = self._layer(node)
                 found[key] = found.get(key, 0.0) + row.ms
         return found
+
+
+def weight_bytes(graph: Graph) -> int:
+    """Bytes of the weights and their scales. Single numbers, as the scale of an activation, are not counted: no choice is made for them."""
+    return sum(c.value.type.nbytes for c in graph.constants.values() if c.data.size > 1)
+
+
+def bytes_read(quantized: Graph, layers: Mapping[str, Iterable[str]]) -> dict[str, int]:
+    """The bytes of the weights of some groups of layers (by first outputs); those that several groups share are the first one's."""
+    counted: set[str] = set()
+    found = {}
+    for name, outputs in layers.items():
+        read: set[str] = set()
+        stack = list(outputs)
+        while stack:
+            node = quantized.producers.get(stack.pop())
+            for v in node.inputs if node is not None else ():
+                before = quantized.producers.get(v.name) if v is not None else None
+                if v is not None and v.name in quantized.constants:
+                    read.add(v.name)
+                elif before is not None and before.op in BRACKETS:
+                    stack.append(before.output.name)
+        fresh = {c for c in read - counted if quantized.constants[c].data.size > 1}
+        found[name] = sum(quantized.constants[c].value.type.nbytes for c in fresh)
+        counted |= fresh
+    return found
 
 
 def counted(graph: Graph, macs: Mapping[str, int]) -> LayerCosts:

@@ -6,6 +6,7 @@
     broken layers     a layer below LAYER dB is mended, whatever the outputs show
     costly repairs    float for a few operations, 16 bits, float: in the order of noise taken away for each millisecond
     float for speed   layers that take longer in integers than in float, conversions included, stay float
+    limits            what is too slow or too large becomes narrower again, and weights get four bits (`fewer`)
 
 Each candidate is measured on samples that nothing was fitted to, and kept only if it is better. A balanced network never takes longer than
 FASTER of the float one's time where the plain rules take less, and never longer than the float one.
@@ -14,10 +15,10 @@ FASTER of the float one's time where the plain rules take less, and never longer
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from lowbit.blas import one_thread
@@ -26,9 +27,15 @@ from lowbit.decide.batches import Data
 from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
+from lowbit.decide.decision import Decision as Decision
+from lowbit.decide.decision import Trial
 from lowbit.decide.effort import Effort, mac_counts, with_clamps
 from lowbit.decide.few_bits import few_bit_repairs
-from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step
+from lowbit.decide.fewer import keep_to_limits
+from lowbit.decide.front import Tried
+from lowbit.decide.goal import CHEAP, FASTER, Goal, Step
+from lowbit.decide.limits import Deadline, Limits, Needs, Over
+from lowbit.decide.mend import mend_layers
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import Repair, enough, few_weights, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, split
@@ -38,7 +45,7 @@ from lowbit.decide.smooth import channel_peaks, seams, smoothed
 from lowbit.decide.widths import Widths, by_rows, multiplies
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
-from lowbit.ops.quant import QUANTIZABLE, is_clamp
+from lowbit.ops.quant import QUANTIZABLE
 from lowbit.progress import progress
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
@@ -58,51 +65,6 @@ Attempt = tuple[str, str, Candidate]
 Metric = Callable[[Graph], float]  # of a Q/DQ graph or a float one: higher is better
 
 
-@dataclass(frozen=True)
-class Decision:
-    """The network that was chosen, and what is true of it.
-
-    quality   on the samples of the report: nothing was fitted to them or chosen by them
-    plain     of the plain rules, on the samples that decided
-    times     of a batch on one thread; None where nothing was timed
-    met       whether the goal and the limits are met; `unmet` says what is not
-    score     of the returned network, called `score_name`; `scored` says on which rows
-    """
-
-    graph: Graph
-    quality: Quality
-    plain: Quality
-    times: Times | None
-    steps: tuple[Step, ...]
-    widths: Widths
-    macs: Mapping[str, int]
-    measured_on: str
-    score: float | None = None
-    float_score: float | None = None
-    unmet: str = ""
-    score_name: str = "score"
-    scored: str = ""
-
-    @property
-    def met(self) -> bool:
-        return not self.unmet
-
-    def share(self, names: frozenset[str]) -> float:
-        """The share of the multiplications in these layers."""
-        return sum(self.macs.get(k, 0) for k in names) / max(1, sum(self.macs.values()))
-
-
-@dataclass
-class _Trial:
-    """A candidate and what was measured of it."""
-
-    candidate: Candidate
-    quality: Quality
-    score: float | None = None
-    times: Times | None = None
-    repairs: tuple[Repair, ...] = ()  # that cost time, in the order in which they were made
-
-
 def decide(
     graph: Graph,
     samples: Sequence[Sample],
@@ -115,30 +77,34 @@ def decide(
     on_step: Callable[[Step], None] | None = None,
     executor: Executor | None = None,
     first: Sequence[QuantRule] = (),
+    limits: Limits | None = None,
 ) -> Decision:
     """The graph quantized by a recipe's rule, repaired until the goal is reached or nothing helps within the time it may take.
 
     `first` are rules that match before the recipe's: the layers that they decide are left as they say. `metric` decides in the place of
-    the outputs' noise, if there is one: the score may fall by `max_drop`.
+    the outputs' noise, if there is one: the score may fall by `max_drop`. What keeps to the `limits` goes before what is better.
     """
+    deadline = Deadline(None if limits is None else limits.minutes)
     with one_thread():
         macs = mac_counts(graph, samples[0])
         effort = Effort.of(sum(macs.values()))
         data = Data.of(graph, split(samples, effort.decided, effort.reported), sum(macs.values()), effort.decided)
         maker = CandidateMaker(graph, data.fit, recipe, executor, first, macs)
-        return _Engine(maker, data, goal or Goal(), method, metric, max_drop, on_step).run()
+        return Engine(maker, data, goal or Goal(), method, metric, max_drop, on_step, limits, deadline).run()
 
 
-class _Engine:
+class Engine:
     def __init__(
         self, maker: CandidateMaker, data: Data, goal: Goal, method: str, metric: Metric | None, max_drop: float,
-        on_step: Callable[[Step], None] | None,
+        on_step: Callable[[Step], None] | None, limits: Limits | None = None, deadline: Deadline | None = None,
     ) -> None:  # fmt: skip
         self.few_bits = maker.few_bits
         self.beside = frozenset[str]()  # layers that have 8 bits only while others are decided about
         self.maker, self.data, self.goal, self.method, self.metric, self.on_step = maker, data, goal, method, metric, on_step
         make_observer(method)  # an error where there is none, before the long part
+        self.limits, self.deadline = limits or Limits(), deadline or Deadline(None)
         self.steps: list[Step] = []
+        self.measured: list[Tried] = []
         self.last: Quality | None = None  # of what was tried last
         self._shares: tuple[object, dict[str, float]] = None, {}
         self.ruler = Ruler(maker.source, data.decide, data.numbers, data.fitted)
@@ -153,27 +119,35 @@ class _Engine:
         given = self.method != "minmax"
         start = Candidate(source, self.method if given else "mse", everywhere if given else frozenset())
         self.maker.best = start
+        self.measured.append(Tried("float", math.inf, math.inf, source.parameter_bytes, self.float_score))
         self.best = self.measure(start)
         plain = self.best.quality
         self.plain_times = self.times(self.best)
-        if self.few_bits:
-            few_bit_repairs(self, everywhere)
-        else:
-            for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
-                self.attempt(what, where, tried)
-            self.by_rows()
-            self.mend_layers()
-            self.costly_repairs()
-            self.take_back()
-        self.float_for_speed()
-        return self.decision(plain)
+        stopped = ""
+        try:
+            if self.few_bits:
+                few_bit_repairs(self, everywhere)
+            else:
+                for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
+                    self.attempt(what, where, tried)
+                self.by_rows()
+                mend_layers(self)
+                self.costly_repairs()
+                self.take_back()
+            self.float_for_speed()
+            keep_to_limits(self)
+        except Over as e:
+            stopped = str(e)
+            now = self.best.quality.worst_db
+            self.tell(Step(f"{stopped}: the best so far is returned", "the whole network", now, now, True))
+        return self.decision(plain, stopped)
 
     @cached_property
     def everywhere(self) -> frozenset[str]:
         """Every value whose range is learned."""
         return frozenset(QuantizationTransform(self.maker.rules).taps(self.maker.source).observed)
 
-    def decision(self, plain: Quality) -> Decision:
+    def decision(self, plain: Quality, stopped: str = "") -> Decision:
         made = self.maker.made(self.best.candidate)
         report = Ruler(self.maker.source, self.data.report, self.data.report.numbers)
         quality = report.measure(made)
@@ -185,19 +159,26 @@ class _Engine:
             unmet.append(f"the score is {self.best.score:.6g}, {self.least_score:.6g} is the least")
         if self.metric is None and (lacking := self.goal.lacks(quality)):
             unmet.append(lacking)
+        unmet += self.limits.unmet(self.needs(self.best))
+        self.measured[self.best.number] = replace(self.measured[self.best.number], chosen=True)
         return Decision(
             made.graph, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.data.said,
-            self.best.score, self.float_score, "; ".join(unmet),
+            self.best.score, self.float_score, "; ".join(unmet), tuple(self.measured), stopped,
         )  # fmt: skip
 
     # -- measuring -----------------------------------------------------------------------------------------------------------
 
-    def measure(self, candidate: Candidate) -> _Trial:
+    def measure(self, candidate: Candidate) -> Trial:
+        if len(self.measured) > 1:  # there is always a network to return
+            self.deadline.check()
         made = self.maker.made(candidate)
         score = None if self.metric is None else self.metric(made.graph)
-        return _Trial(candidate, self.ruler.measure(made), score)
+        quality = self.ruler.measure(made)
+        what = candidate.said(self.maker.source, self.maker.recipe)
+        self.measured.append(Tried(what, quality.db, quality.worst_db, made.graph.parameter_bytes, score))
+        return Trial(candidate, quality, score, number=len(self.measured) - 1)
 
-    def tried(self, candidate: Candidate, what: str, where: str, repairs: tuple[Repair, ...] = ()) -> _Trial | None:
+    def tried(self, candidate: Candidate, what: str, where: str, repairs: tuple[Repair, ...] = ()) -> Trial | None:
         """What was measured of a candidate; None, and it is told, where it cannot be made. A metric that fails is the user's to know."""
         try:
             trial = self.measure(candidate)
@@ -214,16 +195,28 @@ class _Engine:
     def stopwatch(self) -> Stopwatch:
         return Stopwatch(self.maker.source, self.data.timed)
 
-    def times(self, trial: _Trial) -> Times:
+    def times(self, trial: Trial) -> Times:
         if trial.times is None:
             trial.times = self.stopwatch.times(self.maker.made(trial.candidate).integer)
+            self.measured[trial.number] = replace(self.measured[trial.number], ms=trial.times.made)
+            least = min(trial.times.reference, self.measured[0].ms or math.inf)
+            self.measured[0] = replace(self.measured[0], ms=least)
         return trial.times
+
+    def needs(self, trial: Trial) -> Needs:
+        """What a network needs of what is limited."""
+        limits = self.limits
+        return Needs(
+            self.times(trial).made if limits.ms is not None else None,
+            self.measured[trial.number].bytes if limits.nbytes is not None else None,
+            self.stopwatch.arena_bytes(self.maker.made(trial.candidate).integer) if limits.ram is not None else None,
+        )
 
     @property
     def good(self) -> bool:
         return self.is_good(self.best)
 
-    def is_good(self, trial: _Trial) -> bool:
+    def is_good(self, trial: Trial) -> bool:
         """Whether the score is not below what it may be; without a metric, whether the outputs are as the goal wants them."""
         if self.least_score is not None and trial.score is not None:
             return trial.score >= self.least_score
@@ -232,11 +225,17 @@ class _Engine:
     @property
     def cap(self) -> float:
         """The largest share of the float network's time that a repair may lead to."""
+        most = math.inf if self.limits.ms is None else self.limits.ms / self.plain_times.reference
         if self.goal.slower:
-            return math.inf
-        return FASTER if self.plain_times.ratio < FASTER else 1.0
+            return most
+        return min(most, FASTER if self.plain_times.ratio < FASTER else 1.0)
 
-    def better(self, tried: _Trial, gain: float = GAIN) -> bool:
+    @property
+    def by_clock(self) -> bool:
+        """Whether times decide; else multiplications are counted, and the same data gives the same bytes."""
+        return not self.goal.slower or self.limits.ms is not None
+
+    def better(self, tried: Trial, gain: float = GAIN) -> bool:
         if self.metric is not None and tried.score is not None and self.best.score is not None and tried.score != self.best.score:
             return tried.score > self.best.score
         new, old = tried.quality, self.best.quality
@@ -331,26 +330,29 @@ class _Engine:
         candidate = replace(candidate, rounding=False, biases=False, clip=False) if candidate.clip else candidate
         if self._shares[0] == candidate.key:
             return self._shares[1]
-        quantized = self.maker.make(candidate)
-        units = self.maker.units(candidate)
+        self._shares = candidate.key, self.noise_of(candidate, self.maker.make(candidate), self.maker.units(candidate))
+        return self._shares[1]
+
+    def noise_of(self, candidate: Candidate, quantized: Graph, units: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+        """The noise of each unit of a candidate, alone (see `sensitivity`)."""
         samples = self.data.decide[: 1 if len(self.data.fit) < self.data.fit.given else self.maker.effort.shares]
         total = dict.fromkeys(units, 0.0)
         steps = iter(progress(range(len(units) * len(samples)), "where the noise comes from"))
 
         def each(_: str) -> None:
             next(steps, None)
+            self.deadline.check()
 
         for sample in samples:
             pair = Pair.bound(candidate.graph, quantized, sample)
             for unit, noise in noise_shares(pair, sample, units, self.ruler.points, each).items():
                 total[unit] += noise / len(samples)
-        self._shares = candidate.key, total
         return total
 
     @cached_property
     def costs(self) -> LayerCosts:
         """Milliseconds of every layer in each width, from the profiles of networks that have it everywhere."""
-        if self.goal.slower:
+        if not self.by_clock:
             return counted(self.maker.source, self.maker.macs)
         plain = Candidate(self.maker.source, self.best.candidate.method)
         int8 = self.stopwatch.layers(self.maker.made(plain))
@@ -370,7 +372,7 @@ class _Engine:
     @property
     def free_ms(self) -> float:
         """Milliseconds below which a repair costs nothing."""
-        return FREE * (self.costs.whole if self.goal.slower else self.times(self.best).reference)
+        return FREE * (self.costs.whole if not self.by_clock else self.times(self.best).reference)
 
     def dynamic_widths(self) -> Widths | None:
         """Every linear layer by rows and everything else float; None where the network has no such layer."""
@@ -393,59 +395,6 @@ class _Engine:
                 self.attempt("weights rounded so that their errors cancel", "all layers", rounded)
 
     # -- repairs that cost time ----------------------------------------------------------------------------------------------
-
-    def mend_layers(self) -> None:
-        """Float or 16 bits, whichever costs less, where a layer is broken: first those whose inputs are not, then those after them."""
-        tried: set[str] = set()
-        sample = self.data.decide[:1]
-        for _ in range(self.maker.effort.rounds):
-            candidate = self.best.candidate
-            graph = candidate.graph
-            found = layer_decibels(self.maker.made(candidate), sample)
-            broken = self.broken(graph, found, tried)
-            if not broken:
-                return
-            tried |= broken
-            makers = frozenset(self.maker_of(graph, k) for k in broken)
-            shares = {f"layer {k}": 1.0 for k in makers}
-            repairs = find_repairs(self.maker, candidate, shares, self.costs, self.goal.bits16)
-            budget = self.budget(self.cap)
-            chosen = self.affordable(repairs, candidate.widths, budget)
-            if not chosen:
-                return
-            changed = replace(candidate, widths=candidate.widths | together(chosen))
-            what = f"layers below {LAYER:g} dB: {self.said(chosen)}"
-            trial = self.tried(changed, what, self.names(chosen), (*self.best.repairs, *chosen))
-            if trial is None:
-                continue
-            after = layer_decibels(self.maker.made(changed), sample)
-            mended = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
-            kept = self.better(trial) or (mended and trial.quality.worst_db >= min(self.best.quality.worst_db, self.goal.enough) - 1)
-            kept = kept and (self.is_good(trial) or not self.good)
-            if kept and not math.isinf(self.cap):
-                kept = self.times(trial).ratio <= max(self.cap, self.times(self.best).ratio)
-            ratio = None if trial.times is None else trial.times.ratio
-            self.tell(Step(what, self.names(chosen), self.best.quality.worst_db, trial.quality.worst_db, kept, ratio))
-            if kept:
-                self.best, self.maker.best = trial, changed
-
-    def maker_of(self, graph: Graph, key: str) -> str:
-        """The layer itself, or the one before it that takes it in: a clamp is part of the layer whose result it cuts."""
-        node = graph.producers[key]
-        before = graph.producers.get(node.inputs[0].name) if node.inputs[0] is not None else None
-        return before.output.name if is_clamp(node.op) and before is not None and multiplies(before) else key
-
-    def broken(self, graph: Graph, found: Mapping[str, float], tried: set[str]) -> frozenset[str]:
-        """Layers below LAYER dB that read nothing that is below it."""
-        weak = {name for name, db in found.items() if db < LAYER}
-        made = {o: n.output.name for n in graph.nodes for o in (v.name for v in n.outputs) if o in weak}
-        return frozenset(
-            key
-            for name, key in made.items()
-            if key not in tried
-            and key not in self.maker.own
-            and not any(v is not None and v.name in weak for v in graph.producers[name].inputs)
-        )
 
     def costly_repairs(self) -> None:
         """As many repairs as the outputs need, those that take away the most noise for each millisecond first.
@@ -533,7 +482,7 @@ class _Engine:
             elif len(group) > 1:
                 queue[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
 
-    def unfitted(self, trial: _Trial) -> Candidate:
+    def unfitted(self, trial: Trial) -> Candidate:
         """The candidate; where it is broken, what was fitted to its errors is fitted anew: they go away with the repairs."""
         broken = trial.quality.worst_db < BROKEN and not self.few_bits
         return replace(trial.candidate, rounding=False, anew=True) if broken else trial.candidate
@@ -569,17 +518,21 @@ class _Engine:
         return ", ".join(f"{what} ({count})" for what, count in kinds.items())
 
     def names(self, chosen: Sequence[Repair]) -> str:
-        graph = self.best.candidate.graph
-        found = dict.fromkeys(r.unit.split(" ", 1)[1] for r in chosen)
+        return self.layer_names(r.unit.split(" ", 1)[1] for r in chosen)
+
+    def layer_names(self, values: Iterable[str]) -> str:
+        """The layers that make these values, the first six of them by name."""
+        graph, found = self.best.candidate.graph, dict.fromkeys(values)
         shown = list(dict.fromkeys((graph.producers[n].name or n) if n in graph.producers else n for n in found))
         return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
 
     # -- float where it is faster --------------------------------------------------------------------------------------------
 
-    def float_for_speed(self) -> None:
-        """Layers that take longer in integers than in float stay float, where the whole network is faster for it."""
+    def float_for_speed(self, most: float = FASTER) -> None:
+        """Layers that take longer in integers than in float stay float, where the whole network is faster for it and takes more than
+        `most` of the float one's time."""
         tiny = self.times(self.best).reference < TINY
-        if tiny or self.goal.slower or self.goal.small or self.times(self.best).ratio <= FASTER:
+        if tiny or not self.by_clock or self.goal.small or self.times(self.best).ratio <= most:
             return
         candidate = self.best.candidate
         graph = candidate.graph

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lowbit.decide.mend import mend_layers
 from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths
 
 if TYPE_CHECKING:
-    from lowbit.decide.engine import _Engine
+    from lowbit.decide.engine import Engine
 
 
-def few_bit_repairs(engine: _Engine, everywhere: frozenset[str]) -> None:
+def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
     """Activations first, beside weights of 8 bits, whose noise hides nothing: ranges, and what a network of 8 bits needs besides.
 
     Then the weights get few bits and are rounded layer by layer, so that each layer makes good the errors of those before it. The layers
@@ -24,7 +25,7 @@ def few_bit_repairs(engine: _Engine, everywhere: frozenset[str]) -> None:
     engine.best = engine.measure(replace(plain.candidate, widths=Widths(eights=engine.beside)))
     for what, where, tried in engine.clipping(everywhere)():
         engine.attempt(f"{what}, beside weights of 8 bits", where, tried)
-    engine.mend_layers()
+    mend_layers(engine)
     if not engine.good:
         engine.repair(goal.needed(engine.best.quality), engine.cap, wanted=False)
     beside, engine.beside, engine.goal = engine.beside, frozenset(), goal.of_few_bits()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from lowbit.calibration.observers import HistogramObserver
+import numpy as np
+
+from lowbit.calibration.observers import HistogramObserver, MinMaxObserver, Observer
 from lowbit.calibration.record import EVERYTHING, CalibrationEntry, CalibrationRecord, Reach
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
@@ -32,6 +35,11 @@ class ClippedRecord(CalibrationRecord):
         """The record that the method would have made: the same histograms, read otherwise."""
         return ClippedRecord({name: o.read_by(method) if isinstance(o, HistogramObserver) else o for name, o in self.taps.items()})
 
+    def to_dict(self) -> dict[str, Any]:
+        """As a record without clipped taps would be written. The room of 16 bits is not in a file."""
+        plain = {n: o if n in self.clipped or not isinstance(o, HistogramObserver) else whole_range(o) for n, o in self.taps.items()}
+        return CalibrationRecord(plain).to_dict()
+
     def shared_params(
         self, taps: list[str], dtype: str | DType, scheme: Scheme | None = None, *, whole: bool = False, reach: Reach = EVERYTHING
     ) -> QuantParams:
@@ -44,3 +52,10 @@ class ClippedRecord(CalibrationRecord):
             self.found[key] = super().shared_params(taps, dtype, scheme, whole=whole, reach=reach)
         found = self.found[key]
         return QuantParams(found.dtype, found.scale * ROOM, found.zero_point, found.scheme) if wide else found
+
+
+def whole_range(observer: Observer) -> Observer:
+    """An observer that gives everything which this one has seen."""
+    seen = observer.seen
+    ends = np.empty(0, np.float32) if seen is None else np.array([seen.lo.min(), seen.hi.max()], np.float32)
+    return MinMaxObserver(ignore_nonfinite=observer.ignore_nonfinite).observe(ends)

@@ -6,15 +6,15 @@ rounded where it stands, and only what comes after it is run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from lowbit.decide.brackets import Pair
+from lowbit.decide.brackets import Bracket, Pair
 from lowbit.decide.points import Point, noise_of_rows, rows_of
 from lowbit.decide.quality import Sample
-from lowbit.ir.graph import Node
+from lowbit.ir.graph import Graph, Node
 from lowbit.ir.interp import run_node
 from lowbit.ops.nhwc import to_last
 from lowbit.runtime.nodes import NodeRunner
@@ -50,6 +50,17 @@ def noise_shares(
                 found[name] += _tap(replay, pair, real, points, truth)
         else:
             found[name] += _layer(replay, pair, graph.producers[what], units[name], runner, points, truth)
+    return found
+
+
+def heard(quantized: Graph, brackets: Mapping[str, Bracket], nodes: Iterable[Node]) -> dict[str, Unit]:
+    """For each layer a unit of the roundings that it hears: of what it reads and of its weights."""
+    found: dict[str, Unit] = {}
+    for node in nodes:
+        now = quantized.producers.get(node.output.name)
+        read = tuple(v.name for v in now.inputs if v is not None and v.name in brackets) if now is not None else ()
+        if read:
+            found[f"layer {node.output.name}"] = read
     return found
 
 

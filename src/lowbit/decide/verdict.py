@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowbit.decide.engine import Decision
+from lowbit.decide.decision import Decision
 from lowbit.ir.graph import Graph
 
 SHOWN = 4  # layers that are named
@@ -42,13 +42,10 @@ def score_text(found: Decision) -> str:
 def kept_wide(graph: Graph, found: Decision) -> list[str]:
     """What is not in the recipe's bits, and why."""
     said = []
-    w = found.widths
-    kinds = [("float", w.floats), ("by rows", w.rows), ("16-bit inputs", w.layers), ("16-bit values", w.taps)]
-    for what, names in (*kinds, ("16-bit weights", w.weights), ("8-bit weights", w.eights)):
-        if names:
-            share = found.share(names)
-            of = f" ({share:.0%} of the multiplications)" if share >= 0.005 else ""
-            said.append(f"{what}{of}: {named(graph, names)}")
+    for what, names in found.widths.named:
+        share = found.share(names)
+        of = f" ({share:.0%} of the multiplications)" if share >= 0.005 else ""
+        said.append(f"{what}{of}: {named(graph, names)}")
     return said
 
 

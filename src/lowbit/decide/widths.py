@@ -1,4 +1,4 @@
-"""Where 8 bits are too few: the taps and layers that get 16, or stay float, as one rule beside the recipe's own."""
+"""Where a recipe's bits are too few or too many: what gets 16, stays float or gets 4, as one rule beside the recipe's own."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quantization.rules import QuantNode, QuantRule
 from lowbit.quantization.taps import Taps
 
+FEWER = "4-bit weights: fewer bytes"
 RECURRENT = ("lstm", "gru", "rnn")  # what they hand on to themselves is read as it is kept: one width for both
 
 
 @dataclass(frozen=True)
 class Widths:
-    """What is wider than the recipe says, by names of values.
+    """What is wider than the recipe says, and at the end what is narrower, by names of values.
 
     taps     are kept in 16 bits; one name out of each group that shares its parameters
     layers   multiply 16-bit inputs; by first output, as the rest
@@ -24,6 +25,7 @@ class Widths:
     floats   stay float
     eights   have 8-bit weights where the recipe has fewer
     rows     quantize their inputs at run time, each row by a scale of its own; their results are float
+    fours    have 4-bit weights where the recipe has 8
     """
 
     taps: frozenset[str] = frozenset()
@@ -32,6 +34,7 @@ class Widths:
     floats: frozenset[str] = frozenset()
     eights: frozenset[str] = frozenset()
     rows: frozenset[str] = frozenset()
+    fours: frozenset[str] = frozenset()
 
     def __sub__(self, other: Widths) -> frozenset[str]:
         """The names of what is wider here than there."""
@@ -42,7 +45,14 @@ class Widths:
 
     @property
     def sets(self) -> tuple[frozenset[str], ...]:
-        return self.taps, self.layers, self.weights, self.floats, self.eights, self.rows
+        return self.taps, self.layers, self.weights, self.floats, self.eights, self.rows, self.fours
+
+    @property
+    def named(self) -> list[tuple[str, frozenset[str]]]:
+        """What it is called that some have, and who: without those that nobody has."""
+        kinds = [("float", self.floats), ("by rows", self.rows), ("16-bit inputs", self.layers), ("16-bit values", self.taps)]
+        kinds += [("16-bit weights", self.weights), ("8-bit weights", self.eights), ("4-bit weights", self.fours)]
+        return [(what, names) for what, names in kinds if names]
 
 
 @dataclass(frozen=True)
@@ -60,22 +70,30 @@ class WidthsRule(QuantRule):
         decided, choice = self.base.create_quant_node(node), self.choices[node.output.name]
         if choice.get("mode") == "float":
             return replace(decided, mode="float", activation=None, weight=None, because=self.because)
+        weight = dtype(choice["weight"]) if "weight" in choice else decided.weight
+        because = FEWER if choice.get("weight") == "int4" else self.because
         if choice.get("mode") == "dynamic":
-            return replace(decided, mode="dynamic", because=self.because)
+            return replace(decided, mode="dynamic", weight=weight, because=because)
         activation = dtype(choice["activation"])
         return replace(
             decided,
             activation=activation,
             output=dtype(choice["output"]),
             activation_scheme="symmetric" if activation.name == "int16" else decided.activation_scheme,
-            weight=dtype(choice["weight"]) if "weight" in choice else decided.weight,
-            because=self.because,
+            weight=weight,
+            because=because,
         )
 
 
 def multiplies(node: Node) -> bool:
     """Whether the node is one of those whose multiplications are counted: convolutions, matrix products, attention, recurrences."""
     return node.definition.macs is not None
+
+
+def has_weights(graph: Graph, node: Node) -> bool:
+    """Whether the node sums products with a constant. Rows of a table are looked up, not summed: few bits are not for them."""
+    spec = QUANTIZABLE[node.op].spec if node.op in QUANTIZABLE else None
+    return spec is not None and spec.output != "same" and any(graph.constant(node.input(i)) is not None for i in spec.channel_axis)
 
 
 def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: frozenset[str] = frozenset()) -> WidthsRule | None:
@@ -90,7 +108,7 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: fro
             choices[key] = {"mode": "float"}
             continue
         if key in widths.rows:
-            choices[key] = {"mode": "dynamic"}
+            choices[key] = {"mode": "dynamic", **({"weight": "int4"} if key in widths.fours else {})}
             continue
         reads = {v.name for v in node.inputs if v is not None}
         wide = key in widths.layers or (not multiplies(node) and bool(reads & raised))
@@ -100,6 +118,8 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: fro
             choice["weight"] = "int16"
         elif key in widths.eights:
             choice["weight"] = "int8"
+        elif key in widths.fours:
+            choice["weight"] = "int4"
         if choice != {"activation": base.dtype, "output": base.dtype}:
             choices[key] = choice
     return WidthsRule(base=base, choices=choices, because="8 bits lose too much here") if choices else None

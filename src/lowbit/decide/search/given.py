@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from lowbit.arguments import is_real, shown
 from lowbit.calibration.run import IGNORE, finite_inputs
-from lowbit.decide.effort import Effort
+from lowbit.decide.batches import Data, Joined, rows_together
+from lowbit.decide.effort import Effort, mac_counts
 from lowbit.decide.labelled import MAX_DROP
-from lowbit.decide.samples import SMALL, Sample, StoredSamples, split
-from lowbit.decide.search.costs import node_work
+from lowbit.decide.samples import SMALL, Picked, StoredSamples, split
 from lowbit.errors import CalibrationError, InputError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.ir.samples import as_samples
@@ -50,17 +50,16 @@ def given_as(argument: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Samples:
-    """What is calibrated with, what is measured with, and how that is said. `source` is the argument that the latter came from."""
+class Given:
+    """The samples of a search, and how it is said what it measures with. `source` is the argument that these came from."""
 
-    calibration: Sequence[Sample]
-    numbers: Sequence[int]
-    held: Sequence[Sample]
+    data: Data
     said: str
     source: str = "data"
 
     @staticmethod
-    def of(graph: Graph, data: Iterable[Any], test: Iterable[Any] | None) -> Samples:
+    def of(graph: Graph, data: Iterable[Any], test: Iterable[Any] | None, has_metric: bool) -> Given:
+        """Without `test`, batches are held back from calibration. Where a metric decides, a few to compare candidates by are enough."""
         room = max(SMALL, graph.parameter_bytes // 4)
         observed = QuantizationTransform(recipe("int8")).taps(graph).observed
         looked_at = [v.name for v in graph.inputs if v.name in observed]
@@ -68,22 +67,31 @@ class Samples:
             samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), room)
         if not len(samples):
             raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
+        macs = sum(mac_counts(graph, samples[0]).values())
+        effort = Effort.of(macs)
         if test is not None:
             with given_as("test"):
-                held = StoredSamples(finite_inputs(as_samples(graph, test), looked_at), room)
-            if not len(held):
+                others = StoredSamples(finite_inputs(as_samples(graph, test), looked_at), room)
+            if not len(others):
                 raise CalibrationError("test= has no samples to measure with", hint="an iterable of {input name: array}, or no test=")
             watch = DataWatch(graph, samples)
-            for sample in held:
+            for sample in others:
                 watch.add(sample)
             watch.warn(3)
-            return Samples(samples, range(len(samples)), held, f"{counted(len(held), 'batch')} of test samples", "test")
-        macs = sum(m for m, _ in node_work(graph, samples[0]).values())
-        effort = Effort.of(macs)
+            some = range(0, len(others), -(-len(others) // effort.decided) if has_metric else 1)
+            fit, held = Picked(samples, range(len(samples))), Picked(others, some)
+            return Given(data_of(graph, fit, held, macs), f"{counted(len(others), 'batch')} of test samples", "test")
         parts = split(samples, effort.decided, effort.decided)
-        rest, kept = parts.fit, parts.held
+        found = data_of(graph, parts.fit, parts.held, macs)
         if len(samples) == 1:
             text = "there is one batch, to calibrate and to measure with: what others would lose is not seen; data in several helps"
             warnings.warn(text, LowbitWarning, stacklevel=3)
-            return Samples(rest, rest.numbers, kept, "the one batch there is, which is calibrated with, too")
-        return Samples(rest, rest.numbers, kept, f"{counted(len(kept), 'batch')} held back from calibration")
+            return Given(found, "the one batch there is, which is calibrated with, too")
+        return Given(found, f"{counted(len(parts.held), 'batch')} held back from calibration")
+
+
+def data_of(graph: Graph, fit: Picked, held: Picked, macs: int) -> Data:
+    """What is fitted to, and what everything is measured on."""
+    rows = rows_together(graph, held[0], macs)
+    kept = Joined(held, rows)
+    return Data(Joined(fit, rows), tuple(kept), kept.numbers, 0, kept, held[0], "")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lowbit.calibration.record import CalibrationRecord
+from lowbit.decide.front import front as front_of
 from lowbit.ir.graph import Graph
 from lowbit.quantization.rules import QuantRule
 from lowbit.report.text import counted, decibels, plain
@@ -18,7 +19,7 @@ class Point:
     """A network that was measured: what it is, its score, the bytes of its weights (with their scales) and the time of a run.
 
     `rules` make it of the float network (`quantize(g, best.record, rules=point.rules)`). `ms` is as the machine was, and no part of what a
-    point is: points that differ in it alone are equal. `failed` says why there is no score.
+    point is: points that differ in it alone are equal. `repairs` are in its constants and in no rule. `failed` says why there is no score.
     """
 
     what: str
@@ -29,6 +30,7 @@ class Point:
     accepted: bool
     rules: tuple[QuantRule, ...] = field(repr=False)
     failed: str = ""
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,7 @@ def front(points: Iterable[Point], cost: str) -> tuple[Point, ...]:
     def goods(p: Point) -> tuple[float, float, float]:
         return p.score, *((-p.ms, -p.bytes) if cost == "time" else (-p.bytes, -p.bits))
 
-    def beaten(i: int, p: Point) -> bool:
-        mine = goods(p)
-        others = ((j, goods(q)) for j, q in enumerate(scored) if j != i)
-        return any(all(a >= b for a, b in zip(his, mine, strict=True)) and (his != mine or j < i) for j, his in others)
-
-    kept = [p for i, p in enumerate(scored) if not beaten(i, p)]
-    return tuple(sorted(kept, key=lambda p: (*cost_of(p, cost), -p.score)))
+    return tuple(sorted(front_of(scored, goods), key=lambda p: (*cost_of(p, cost), -p.score)))
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,9 @@ class SearchResult:
     """The best network that was found, and all that was seen on the way.
 
     graph, rules   the best: the cheapest whose score is at least `least`; the float network itself where no other is
-    record         what calibration learned: quantize(g, record, rules=rules) gives the graph again
+    record         what calibration learned: quantize(g, record, rules=rules) gives the graph again; where weights, biases or channels were
+                   repaired, other constants in the same nodes
+    repairs        what was repaired that costs no time (ranges, channels, rounding, biases), as in `quantize`
     pareto         points that no other beats (see `front`), the cheapest first
     trials         every point, in the order in which they were measured; the first is the float network
     note           what has a width that was not asked for, and why; "" where nothing has
@@ -112,6 +110,10 @@ class SearchResult:
         return self.chosen.rules
 
     @property
+    def repairs(self) -> tuple[str, ...]:
+        return self.chosen.repairs
+
+    @property
     def is_float(self) -> bool:
         return self.chosen is self.trials[0]
 
@@ -128,12 +130,21 @@ class SearchResult:
         """JSON-able; rules are left to `save_rules`."""
 
         def told(p: Point) -> dict[str, Any]:
-            return {"what": p.what, "score": p.score, "bytes": p.bytes, "ms": p.ms, "accepted": p.accepted, "failed": p.failed}
+            return {
+                "what": p.what,
+                "score": p.score,
+                "bytes": p.bytes,
+                "ms": p.ms,
+                "accepted": p.accepted,
+                "failed": p.failed,
+                "repairs": list(p.repairs),
+            }
 
         values: dict[str, Any] = plain(
             {
                 "score": self.score, "float_score": self.float_score, "least": self.least, "unit": "dB" if self.in_db else "metric",
-                "cost": self.cost, "chosen": told(self.chosen), "is_float": self.is_float, "stopped": self.stopped, "note": self.note,
+                "cost": self.cost, "chosen": told(self.chosen), "is_float": self.is_float, "repairs": list(self.repairs),
+                "stopped": self.stopped, "note": self.note,
                 "measured_on": self.measured_on, "pareto": [told(p) for p in self.pareto], "trials": [told(p) for p in self.trials],
                 "layers": [{"name": a.name, "layers": list(a.layers), "width": a.width, "because": a.because} for a in self.layers],
             }

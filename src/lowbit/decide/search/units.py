@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from lowbit.decide.widths import RECURRENT, multiplies
-from lowbit.dtypes import dtype
+from lowbit.decide.widths import Widths, has_weights, inputs_of, multiplies
 from lowbit.ir.graph import Graph, Node
 from lowbit.ops.quant import QUANTIZABLE, is_clamp
-from lowbit.quantization.rules import CalibratedQuantRule, RuleMatcher
-
-
-@dataclass(frozen=True)
-class Width:
-    """What a layer reads and what its weights are; `granularity` as in a rule. `bits` of both tell what a multiplication takes."""
-
-    activation: str
-    weights: str
-    granularity: str | int = "channel"
-
-    @property
-    def bits(self) -> tuple[int, int]:
-        return dtype(self.activation).bits, dtype(self.weights).bits
-
+from lowbit.quantization.rules import CalibratedQuantRule, QuantNode, RuleMatcher
+from lowbit.quantization.taps import Taps
 
 FLOAT = "float"
-WIDTHS: Mapping[str, Width] = {
-    "int4": Width("int8", "int4", 32),  # blocks where a layer has them, else channels
-    "int8": Width("int8", "int8"),
-    "int16": Width("int16", "int8"),
-    FLOAT: Width("float32", "float32"),
-}
+WIDTHS: Mapping[str, tuple[int, int]] = {"int4": (8, 4), "int8": (8, 8), "int16": (16, 8), FLOAT: (32, 32)}  # bits: what is read, weights
 
 
 @dataclass(frozen=True)
@@ -91,12 +72,6 @@ def find_units(graph: Graph) -> tuple[Unit, ...]:
     return tuple(Unit(name, nodes, any(has_weights(graph, n) for n in nodes)) for name, nodes in found.items())
 
 
-def has_weights(graph: Graph, node: Node) -> bool:
-    """Whether the node sums products with a constant. Rows of a table are looked up, not summed: few bits are not for them."""
-    spec = QUANTIZABLE[node.op].spec
-    return spec.output != "same" and any(graph.constant(node.input(i)) is not None for i in spec.channel_axis)
-
-
 def uniform(units: Iterable[Unit], width: str) -> dict[str, str]:
     """Every unit in one width; int8 where four bits are meant and there are no weights."""
     return {u.name: width if width != "int4" or u.weighted else "int8" for u in units}
@@ -106,20 +81,23 @@ def _reals(node: Node) -> bool:
     return any(v is not None and v.type.dtype.is_float for v in (*node.inputs, *node.outputs))
 
 
-def results(graph: Graph, units: Iterable[Unit], choice: Choice) -> dict[str, str]:
-    """In which dtype each integer node keeps its result, by first output: in the widest that an integer reader wants.
+def widths_of(graph: Graph, taps: Taps, units: Iterable[Unit], choice: Choice) -> Widths:
+    """The choice as the engine has it. A value is kept in 16 bits where a layer of 16 bits reads it."""
+    of = {w: frozenset(n.output.name for u in units if choice[u.name] == w for n in u.nodes) for w in WIDTHS}
+    return Widths(
+        taps=inputs_of(graph, taps, of["int16"]),
+        layers=frozenset(k for k in of["int16"] if multiplies(graph.producers[k])),
+        floats=of[FLOAT],
+        fours=frozenset(k for k in of["int4"] if has_weights(graph, graph.producers[k])),
+    )
 
-    What only moves numbers keeps the width that it reads, and so does a recurrence, which reads its own result.
-    """
-    reads = {n.output.name: WIDTHS[choice[u.name]].activation for u in units for n in u.nodes}
-    found = {}
-    for unit in units:
-        if choice[unit.name] == FLOAT:
-            continue
-        for node in unit.nodes:
-            own = reads[node.output.name]
-            wanted = [reads.get(u.output.name, "float32") for o in node.outputs for u in graph.users.get(o.name, ())]
-            integers = [w for w in wanted if w != "float32"]
-            moves = QUANTIZABLE[node.op].spec.output == "same" or node.op in RECURRENT
-            found[node.output.name] = own if moves or not integers else max(integers, key=lambda w: dtype(w).bits)
-    return found
+
+def width_of(graph: Graph, unit: Unit, decide: Callable[[Node], QuantNode]) -> str:
+    """The width that a unit has by decisions about its nodes: what multiplies nothing is as wide as the values that it reads."""
+    found = [decide(n) for n in unit.nodes]
+    if any(d.activation is None for d in found):
+        return FLOAT
+    if any(d.activation is not None and d.activation.bits == 16 for d in found):
+        return "int16"
+    four = any(d.weight is not None and d.weight.bits == 4 and has_weights(graph, n) for n, d in zip(unit.nodes, found, strict=True))
+    return "int4" if four else "int8"

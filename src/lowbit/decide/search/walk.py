@@ -1,84 +1,79 @@
 """lowbit.search: the cheapest network whose score holds. Always returns: the best so far, and at the least the float network itself.
 
     float network         its score is what the others are held against
-    calibration, once     every network below is made by rules from one record
     uniform networks      int8, int4, int16 everywhere: answers in the first seconds
+    repairs               of int8 everywhere, if its score does not hold: ranges, biases, channels, rounding; they cost no time
     layers alone          the noise that each makes at the outputs at each width, on a few samples (docs/search.md)
     the way down          units become narrower, the least noise for what it saves first; how far the score holds is found by halving.
                           Then the same from 16 bits to int8
+    repairs               of the best so far, if there were none before
     refining              what lies beyond is tried in groups, which are halved where they fail; by time, bits that save none are given back
 
-Every network is compiled, scored and timed as it would run.
+It is the engine on another road: candidates, quality, noise, times and repairs are those of `quantize`. Every network is scored and timed
+as it would run.
 """
 
 from __future__ import annotations
 
 import math
-import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 from lowbit.arguments import is_real, shown, whole
 from lowbit.blas import one_thread
 from lowbit.calibration.observers import make_observer
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.calibration.run import calibrate
 from lowbit.decide.brackets import Pair
+from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.checks import need_executor, need_float
-from lowbit.decide.effort import Effort
-from lowbit.decide.points import find_points
-from lowbit.decide.quality import decibels
-from lowbit.decide.scores import Metric, fastest, outputs_db, scored
-from lowbit.decide.search.costs import heard, node_work, unit_bits, unit_bytes, unit_ms, weight_bytes
-from lowbit.decide.search.given import Samples, given_as, need_goal
-from lowbit.decide.search.order import Move, Option, after, moves
+from lowbit.decide.cost import Stopwatch, bytes_read, weight_bytes
+from lowbit.decide.decision import Trial
+from lowbit.decide.engine import Engine
+from lowbit.decide.front import Tried
+from lowbit.decide.goal import Goal
+from lowbit.decide.limits import Deadline, Limits, Over
+from lowbit.decide.order import Move, Option, after, moves
+from lowbit.decide.quality import Quantized, decibels
+from lowbit.decide.ranges import ClippedRecord
+from lowbit.decide.repairs import Repair
+from lowbit.decide.rules import rules_of
+from lowbit.decide.scores import fastest, scored
+from lowbit.decide.search.costs import node_work, unit_bits
+from lowbit.decide.search.given import Given, given_as, need_goal
 from lowbit.decide.search.result import Point, SearchResult, cost_of, front, layers_of, mix
-from lowbit.decide.search.rules import rules_for
-from lowbit.decide.search.units import FLOAT, WIDTHS, Choice, find_units, uniform
-from lowbit.decide.sensitivity import noise_shares
+from lowbit.decide.search.units import FLOAT, WIDTHS, Choice, find_units, uniform, width_of, widths_of
+from lowbit.decide.sensitivity import heard
+from lowbit.decide.widths import Widths
 from lowbit.errors import InputError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.lower import lower
 from lowbit.progress import progress
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import FloatRule, QuantRule
+from lowbit.quantization.taps import Taps
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.report.text import decibels as said_db
 from lowbit.runtime.beside import LARGE
-from lowbit.runtime.profile import Profile
 from lowbit.runtime.session import Session
-from lowbit.runtime.timing import least_in_turns
 
 COSTS = ("time", "bytes")
 TRIALS, MINUTES = 40, 10.0
 FINALISTS = 4  # whose times are measured again, in turns, before one is called the fastest
 ROUNDS = 3
-CALM, ATTEMPTS = 1.1, 3  # a machine on which the float network takes longer than so many times its best is busy: it is measured again
-
-
 ROUNDING = 1e-12  # of scores: 0.912 - 0.005 is not quite 0.907
 
 
-def compile(graph: Graph, threads: int | None) -> Session:
-    return Session(lower(graph).graph, threads=threads)
-
-
-class _Over(Exception):
-    """A limit is reached; the text says which."""
-
-
 @dataclass(frozen=True)
-class Limits:
-    """When to stop, and what to keep to."""
+class Wanted:
+    """What a network must have, what shall be little, and how many are tried."""
 
     least: float
     cost: str
     trials: int
-    minutes: float
 
 
 def search(
@@ -108,8 +103,8 @@ def search(
     trials    at most so many networks are measured; minutes: for about so long, looked at between them. An interrupt (Ctrl-C) returns too
     widths    those that a layer may have beside float: int16 (activations; weights of 8 bits), int8, int4 (weights; activations of 8 bits).
               A layer without weights has int8 where int4 is allowed: the result's note says so where int8 is not
-    test      samples to measure with; without them one batch in four of `data` is held back from calibration
-    executor  spreads calibration and the noise of the layers; the result is the same
+    test      samples to measure with; without them one batch in three of `data` is held back from calibration
+    executor  spreads calibration; the result is the same
     on_trial  is told each network that was measured
     """
     need_float(graph, "search")
@@ -126,196 +121,197 @@ def search(
     make_observer(method)  # an error where there is none, before the long part
     if isinstance(widths, str) or not isinstance(widths, Collection) or not all(isinstance(w, str) and w in WIDTHS for w in widths):
         raise InputError(f"widths={shown(widths)} are none", hint=f"some of {', '.join(WIDTHS)}")
-    limits = Limits(db, cost, whole("trials", trials, 1), float(minutes))
+    wanted = Wanted(db, cost, whole("trials", trials, 1))
+    deadline = Deadline(float(minutes))
     chosen = [w for w in ("int8", "int4", "int16") if w in widths]
-    samples = Samples.of(graph, data, test)
-    work = _Search(graph, samples, chosen, limits, method, threads, executor, on_trial)
-    return work.run(metric, drop)
+    given = Given.of(graph, data, test, metric is not None)
+    with one_thread():
+        return _Search(graph, given, chosen, wanted, deadline, method, metric, drop, threads, executor, on_trial).run_search()
 
 
-class _Search:
+class _Search(Engine):
     def __init__(
-        self, graph: Graph, samples: Samples, widths: Sequence[str], limits: Limits, method: str,
-        threads: int | None, executor: Executor | None, on_trial: Callable[[Point], None] | None,
+        self, graph: Graph, given: Given, widths: Sequence[str], wanted: Wanted, deadline: Deadline, method: str,
+        metric: Callable[[Session], Any] | None, drop: float, threads: int | None, executor: Executor | None,
+        on_trial: Callable[[Point], None] | None,
     ) -> None:  # fmt: skip
-        self.graph, self.samples, self.widths, self.limits = graph, samples, widths, limits
-        self.method, self.threads, self.executor, self.on_trial = method, threads, executor, on_trial
-        self.end = time.monotonic() + 60 * limits.minutes
+        self.graph, self.given, self.widths, self.threads, self.on_trial = graph, given, widths, threads, on_trial
+        (rule,) = recipe("int8")
+        goal = Goal(worst=wanted.least, answers=wanted.least, wanted=math.inf, enough=math.inf)  # every repair is tried
+        score = None if metric is None else (lambda made: scored(metric, Session(lower(made).graph, threads=threads)))
+        with given_as(given.source):
+            super().__init__(CandidateMaker(graph, given.data.fit, rule, executor), given.data, goal, method, score, drop, None,
+                             Limits(), deadline)  # fmt: skip
+        self.wanted = wanted if self.least_score is None else replace(wanted, least=self.least_score)
         self.units = find_units(graph)
+        self.floats: Choice = {u.name: FLOAT for u in self.units}
+        self.work = node_work(graph, given.data.timed)
+        plain = self.method != "minmax"
+        self.base = Candidate(graph, method if plain else "mse", self.everywhere if plain else frozenset())  # widths are laid over it
         self.record = CalibrationRecord({})
         self.points: list[Point] = []
+        self.candidates: list[Candidate] = []
         self.choices: list[Choice] = []
-        self.known: dict[tuple[str, ...], Point] = {}
+        self.known: dict[tuple[object, ...], tuple[Trial | None, int]] = {}  # by the candidate's key
         self.noise: dict[str, dict[str, float]] = {}  # unit → width → the noise that it alone makes
-        self.profiles: dict[str, Profile] = {}
-        self.uniform: dict[str, Graph] = {}
+        self.unit_ms: dict[str, dict[str, float]] = {}  # width → unit → milliseconds
         self.best_graph = 0, graph  # and the number of its point
         self.settled: int | None = None
-        self.last: tuple[Graph | None, Session | None] = None, None
+        self.bar = iter(progress(range(wanted.trials), "searching"))
 
-    def run(self, metric: Callable[[Session], Any] | None, max_drop: float) -> SearchResult:
-        self.floats: Choice = {u.name: FLOAT for u in self.units}
-        self.work = node_work(self.graph, self.samples.held[0])
-        session = self.reference = compile(self.graph, threads=self.threads)
-        with given_as(self.samples.source):
-            self.metric: Metric = outputs_db(session, self.samples.held) if metric is None else lambda s: scored(metric, s)
-        score = math.inf if metric is None else self.metric(session)
-        least = self.limits.least if metric is None else score - max_drop
-        self.limits = replace(self.limits, least=least)
-        self.profiles[FLOAT] = self.profile(session)
-        (ms,) = self.least_ms([session])
-        self.points.append(Point("float", score, weight_bytes(self.graph), ms, self.bits(self.floats), True, (FloatRule(".*"),)))
+    @cached_property
+    def stopwatch(self) -> Stopwatch:
+        return Stopwatch(self.graph, self.given.data.timed, self.threads)
+
+    def run_search(self) -> SearchResult:
+        self.stopwatch.least([])
+        score = math.inf if self.float_score is None else self.float_score
+        ms, size = self.stopwatch.reference_ms, weight_bytes(self.graph)
+        self.points.append(Point("float", score, size, ms, self.bits(self.floats), True, (FloatRule(".*"),)))
+        self.candidates.append(self.candidate(self.floats))
         self.choices.append(self.floats)
-        self.known[tuple(self.floats.values())] = self.points[0]
+        self.known[self.candidates[0].key] = None, 0
+        self.measured.append(Tried("float", math.inf, math.inf, self.graph.parameter_bytes, self.float_score))
         stopped = ""
         try:
             try:
-                for point in progress(self.walk(), "searching", self.limits.trials):
-                    if self.on_trial is not None:
-                        self.on_trial(point)
-            except _Over as e:
+                self.walk()
+            except Over as e:
                 stopped = str(e)
-            if self.limits.cost == "time" and time.monotonic() < self.end:
+            if self.wanted.cost == "time" and not self.deadline.over:
                 self.settle()
         except KeyboardInterrupt:
             stopped = "interrupted"
-        return self.result(metric is None, stopped)
+        return self.result(stopped)
 
-    def result(self, in_db: bool, stopped: str) -> SearchResult:
-        at = self.best
-        chosen, choice = self.points[at], self.choices[at]
-        known, graph = self.best_graph
-        if known != at:  # interrupted between the one and the other
-            graph = self.graph if at == 0 else self.make(chosen.rules)
-        if not any(p.accepted for p in self.points[1:]):
-            why = "no quantized network with the score that is wanted was found" if self.units else "no layer has an integer form"
-            warnings.warn(f"{why}: the float network is returned", LowbitWarning, stacklevel=4)
-        names = {u.name: tuple(n.name or n.output.name for n in u.nodes) for u in self.units}
-        layers = layers_of(names, choice, self.reasons(choice))
-        on = f"on {self.samples.said}" if in_db else "by the metric"
-        return SearchResult(
-            graph, chosen, self.points[0].score, self.limits.least, self.limits.cost,
-            front(self.points, self.limits.cost), tuple(self.points), layers, self.record, on, in_db, stopped,
-            self.widened(choice),
-        )  # fmt: skip
+    # -- one network -----------------------------------------------------------------------------------------------------
 
-    def widened(self, choice: Choice) -> str:
-        """What has eight bits though only four were allowed: there are no weights to store in them; "" where there is none of it."""
-        names = [u.name for u in self.units if "int8" not in self.widths and choice[u.name] == "int8"]
-        return f"int8, which widths= does not name, for what has no weights to store in int4: {', '.join(names)}" if names else ""
+    def candidate(self, choice: Choice) -> Candidate:
+        """A choice of widths on what was repaired so far. Four-bit weights are always clipped and rounded with care."""
+        widths = widths_of(self.graph, self.plain_taps, self.units, choice)
+        care = bool(widths.fours)
+        base = self.base
+        return replace(base, widths=widths, rounding=care or base.rounding, clip=care or base.clip, biases=care or base.biases)
+
+    @cached_property
+    def plain_taps(self) -> Taps:
+        return QuantizationTransform(self.maker.rules).taps(self.graph)
+
+    def tried(self, candidate: Candidate, what: str, where: str, repairs: tuple[Repair, ...] = ()) -> Trial | None:
+        """What was measured of a candidate, which is a point of the search from then on; None where there is no score."""
+        if candidate.key in self.known:
+            return self.known[candidate.key][0]
+        if len(self.points) > self.wanted.trials:
+            raise Over(f"trials={self.wanted.trials} were made")
+        self.deadline.check()
+        next(self.bar, None)
+        decide = self.maker.transform(candidate).matcher.decide
+        choice = {u.name: width_of(self.graph, u, decide) for u in self.units}
+        repaired = candidate.repaired(self.graph)
+        better = [r for r in repaired if r not in ("rounding", "biases") or not candidate.widths.fours]
+        name = mix(choice.values()) + (f" with better {', '.join(better)}" if better else "")
+        rules = rules_of(self.graph, {u.name: u.nodes for u in self.units}, decide, self.reasons(choice))
+        trial, failed, score, ms, size = None, "", math.nan, math.nan, 0
+        try:
+            made = self.maker.made(candidate)
+            size = weight_bytes(made.graph)
+            (ms,) = self.stopwatch.least([made.integer])
+            trial = self.measure(candidate)
+            score = trial.quality.db if trial.score is None else trial.score
+        except Over:
+            raise
+        except Exception as e:  # of one network among many: the others are not lost for it
+            failed = str(e).partition("\n")[0].rstrip(".") if isinstance(e, LowbitError) else f"{type(e).__name__}: {e}"
+            warnings.warn(f"{name} has no score: {failed}", LowbitWarning, stacklevel=2)
+        accepted = not failed and score >= self.wanted.least - ROUNDING * max(1.0, abs(self.wanted.least))
+        point = Point(name, score, size, ms, self.bits(choice), accepted, rules, failed, repaired)
+        self.candidates.append(candidate)  # first: an interrupt between the two leaves no point without one
+        self.choices.append(choice)
+        self.points.append(point)
+        at = len(self.points) - 1
+        self.known[candidate.key] = trial, at
+        self.points[0] = replace(self.points[0], ms=self.stopwatch.reference_ms)
+        if self.at == at and trial is not None:
+            self.best_graph = at, self.maker.make(candidate)
+        if self.on_trial is not None:
+            self.on_trial(point)
+        return trial
+
+    def holds(self, choice: Choice) -> bool:
+        """Measures a choice of widths: whether its score holds."""
+        candidate = self.candidate(choice)
+        self.tried(candidate, "", "")
+        return self.points[self.known[candidate.key][1]].accepted
 
     @property
-    def best(self) -> int:
+    def at(self) -> int:
         """The number of the cheapest point whose score holds."""
         if self.settled is not None:
             return self.settled
         accepted = [i for i, p in enumerate(self.points) if p.accepted]
-        return min(accepted, key=lambda i: (*cost_of(self.points[i], self.limits.cost), -self.points[i].score))
-
-    # -- one network -----------------------------------------------------------------------------------------------------
-
-    def trial(self, choice: Choice) -> Iterator[Point]:
-        """Measures a network, unless it is known; what is new is yielded."""
-        key = tuple(choice[u.name] for u in self.units)
-        if key in self.known:
-            return
-        if len(self.points) > self.limits.trials:
-            raise _Over(f"trials={self.limits.trials} were made")
-        self.need_time()
-        self.last = None, None  # before there is another one: they are as large as the network
-        what = mix(choice.values())
-        rules = rules_for(self.graph, self.units, choice, self.reasons(choice))
-        made, session, failed, score, ms = None, None, "", math.nan, math.nan
-        try:
-            made = self.make(rules)
-            session = compile(made, threads=self.threads)
-            (ms,) = self.timed([session])
-            score = self.metric(session)
-        except Exception as e:  # of one network among many: the others are not lost for it
-            failed = str(e).partition("\n")[0].rstrip(".") if isinstance(e, LowbitError) else f"{type(e).__name__}: {e}"
-            warnings.warn(f"{what} has no score: {failed}", LowbitWarning, stacklevel=2)
-        size = weight_bytes(made) if made is not None else 0
-        accepted = not failed and score >= self.limits.least - ROUNDING * max(1.0, abs(self.limits.least))
-        point = self.known[key] = Point(what, score, size, ms, self.bits(choice), accepted, rules, failed)
-        self.choices.append(choice)  # first: an interrupt between the two leaves no point without one
-        self.points.append(point)
-        if self.best == len(self.points) - 1 and made is not None:
-            self.best_graph = self.best, made
-        self.last = made, session
-        yield point
-
-    def make(self, rules: Sequence[QuantRule]) -> Graph:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LowbitWarning)  # rules for layers that have no say are none of the user's
-            return QuantizationTransform(rules).apply(self.graph, self.record)
-
-    def need_time(self) -> None:
-        if time.monotonic() > self.end:
-            raise _Over(f"minutes={self.limits.minutes:g} were over")
+        return min(accepted, key=lambda i: (*cost_of(self.points[i], self.wanted.cost), -self.points[i].score))
 
     def bits(self, choice: Choice) -> int:
         return sum(unit_bits(u, choice[u.name], self.work) for u in self.units)
 
-    def profile(self, session: Session) -> Profile:
-        arrays = [self.samples.held[0][v.name] for v in self.graph.inputs]
-        return session.profile(*arrays, repeats=5)
+    # -- the road --------------------------------------------------------------------------------------------------------
 
-    # -- the search ------------------------------------------------------------------------------------------------------
-
-    def walk(self) -> Iterator[Point]:
-        """Every network that is measured, in order."""
+    def walk(self) -> None:
         if not self.units or not self.widths:
             return
-        taps = QuantizationTransform(recipe("int8")).every_tap(self.graph)
         with given_as("data"):
-            self.record = calibrate(
-                self.graph, self.samples.calibration, taps, method=self.method, executor=self.executor, numbers=self.samples.numbers
-            )
+            self.record = self.maker.record(self.base)
         for width in self.widths:
-            for point in self.trial(uniform(self.units, width)):
-                yield point
-                made, session = self.last
-                if made is not None and session is not None and math.isfinite(point.ms):  # it runs, whatever the metric says
-                    self.uniform[width], self.profiles[width] = made, self.profile(session)
-                made = session = None  # the next trial lets go of the last one, and so must this
+            self.holds(uniform(self.units, width))
+        narrow = uniform(self.units, "int8" if "int8" in self.widths else self.widths[0])
+        repaired = not self.holds(narrow) and self.repair_choice(narrow)
         self.measure_layers()
         path = moves(self.options())
-        yield from self.halving(self.floats, path)
-        wide = next((w for w in ("int16", FLOAT) if self.holds(uniform(self.units, w))), FLOAT)
-        yield from self.halving(uniform(self.units, wide), self.to_int8(uniform(self.units, wide)))
-        yield from self.refine(path)
-        yield from self.refine(self.to_int8(self.choices[self.best]))
-        if self.limits.cost == "time":
-            yield from self.give_back()
+        self.halving(self.floats, path)
+        wide = next((w for w in ("int16", FLOAT) if w == FLOAT or (w in self.widths and self.holds(uniform(self.units, w)))), FLOAT)
+        self.halving(uniform(self.units, wide), self.to_int8(uniform(self.units, wide)))
+        if not repaired and self.at != 0:
+            self.repair_choice(self.choices[self.at])
+        self.refine(path)
+        self.refine(self.to_int8(self.choices[self.at]))
+        if self.wanted.cost == "time":
+            self.give_back()
+
+    def repair_choice(self, choice: Choice) -> bool:
+        """Tries the repairs that cost no time on a choice of widths; those that help stay for all networks that follow."""
+        candidate = self.candidate(choice)
+        trial = self.tried(candidate, "", "")
+        if trial is None:
+            return False
+        self.best, self.maker.best = trial, candidate
+        for what, where, tried in self.free_repairs(self.everywhere):
+            self.attempt(what, where, tried)
+        found = self.best.candidate
+        self.base = replace(found, widths=Widths())
+        return found.key != candidate.key
 
     def measure_layers(self) -> None:
-        """The noise of each unit alone, at each width."""
-        held = self.samples.held[: Effort.of(sum(m for m, _ in self.work.values())).shares]
-        self.noise = {}
+        """The noise of each unit alone, at each width; its bytes, and its milliseconds where they count."""
+        members = {u.name: [n.output.name for n in u.nodes] for u in self.units}
         found: dict[str, dict[str, float]] = {u.name: {} for u in self.units}
-        steps = iter(progress(range(len(self.uniform) * len(self.units) * len(held)), "search: what each layer makes of noise"))
-
-        def each(_: str) -> None:
-            next(steps, None)
-            self.need_time()
-
-        points = find_points(self.graph)
-        with one_thread():
-            for width, made in self.uniform.items():
-                brackets = Pair(self.graph, made).brackets
-                rounds = {u.name: heard(made, brackets, u) for u in self.units}
-                layers = {k: v for by_layer in rounds.values() for k, v in by_layer.items()}
-                noise = dict.fromkeys(layers, 0.0)
-                for sample in held:
-                    for layer, share in noise_shares(Pair.bound(self.graph, made, sample), sample, layers, points, each).items():
-                        noise[layer] += share / len(held)
-                for unit in self.units:
-                    if width != "int4" or unit.weighted:
-                        found[unit.name][width] = sum(noise[layer] for layer in rounds[unit.name])
-        self.noise = found
-        self.sizes = {w: unit_bytes(made, self.units) for w, made in self.uniform.items()}
-        self.sizes[FLOAT] = unit_bytes(self.graph, self.units)
-        self.uniform = {}  # as large as the network, each
+        sizes = {FLOAT: bytes_read(self.graph, members)}
+        times = {FLOAT: self.stopwatch.layers()} if self.wanted.cost == "time" else {}
+        for width in self.widths:
+            candidate = replace(self.candidate(uniform(self.units, width)), rounding=False, clip=False, biases=False)
+            try:
+                made = Quantized(self.maker.plain(candidate), candidate.graph)
+                times |= {width: self.stopwatch.layers(made)} if self.wanted.cost == "time" else {}
+            except LowbitError:
+                continue  # it was told when it was tried
+            brackets = Pair(candidate.graph, made.graph).brackets
+            rounds = {u.name: heard(made.graph, brackets, u.nodes) for u in self.units}
+            noise = self.noise_of(candidate, made.graph, {k: v for by_layer in rounds.values() for k, v in by_layer.items()})
+            sizes[width] = bytes_read(made.graph, members)
+            for unit in self.units:
+                if width != "int4" or unit.weighted:
+                    found[unit.name][width] = sum(noise[layer] for layer in rounds[unit.name])
+        self.noise, self.sizes = found, sizes
+        self.unit_ms = {w: {u: sum(ms.get(k, 0.0) for k in nodes) for u, nodes in members.items()} for w, ms in times.items()}
 
     def options(self) -> dict[str, dict[str, Option]]:
         """What each unit costs and breaks at each width.
@@ -324,35 +320,28 @@ class _Search:
         for what it costs to leave the integers and come back is seen in no row of its own.
         """
         every = max(1, self.bits(self.floats))
-        times = {w: unit_ms(self.units, p, self.work) for w, p in self.profiles.items()}
-        whole_ms = self.points[0].ms
 
-        def option(unit: str, index: int, width: str) -> Option:
-            share = unit_bits(self.units[index], width, self.work) / every
-            noise = 0.0 if width == FLOAT else self.noise[unit][width]
-            if self.limits.cost == "bytes":
-                return Option(self.sizes[width][unit] + share / 2, noise)
-            return Option(times[width].get(unit, share * whole_ms), noise)
+        def option(index: int, width: str) -> Option:
+            unit = self.units[index]
+            share = unit_bits(unit, width, self.work) / every
+            noise = 0.0 if width == FLOAT else self.noise[unit.name][width]
+            if self.wanted.cost == "bytes":
+                return Option(self.sizes[width][unit.name] + share / 2, noise)
+            return Option(self.unit_ms[width][unit.name] if unit.multiplies else share * self.points[0].ms, noise)
 
-        return {u.name: {w: option(u.name, i, w) for w in (FLOAT, *self.noise[u.name])} for i, u in enumerate(self.units)}
+        return {u.name: {w: option(i, w) for w in (FLOAT, *self.noise[u.name])} for i, u in enumerate(self.units)}
 
-    def halving(self, start: Choice, path: Sequence[Move]) -> Iterator[Point]:
+    def halving(self, start: Choice, path: Sequence[Move]) -> None:
         """As many moves from the start on as the score holds: the whole way first, then by halving."""
         low, high, count = 0, len(path), len(path)
         while low < high:
-            choice = after(start, path[:count])
-            yield from self.trial(choice)
-            low, high = (count, high) if self.holds(choice) else (low, count - 1)
+            low, high = (count, high) if self.holds(after(start, path[:count])) else (low, count - 1)
             count = (low + high + 1) // 2
 
-    def holds(self, choice: Choice) -> bool:
-        found = self.known.get(tuple(choice[u.name] for u in self.units))
-        return found is not None and found.accepted
-
-    def refine(self, path: Sequence[Move]) -> Iterator[Point]:
+    def refine(self, path: Sequence[Move]) -> None:
         """From the best on: what lies beyond is tried in groups, and a group that fails in halves."""
         options = self.options()
-        now = dict(self.choices[self.best])
+        now = dict(self.choices[self.at])
         rest = [m for m in path if options[m.unit][m.width].cost < options[m.unit][now[m.unit]].cost]
         queue, refused = [rest], set[str]()
         while queue:
@@ -360,9 +349,8 @@ class _Search:
             tried = after(now, group)
             if tried == now:
                 continue
-            before = self.best
-            yield from self.trial(tried)
-            if self.holds(tried) and self.choices[self.best] == tried and self.best != before:
+            before = self.at
+            if self.holds(tried) and self.at != before and self.candidates[self.at].key == self.candidate(tried).key:
                 now = dict(tried)
             elif len(group) > 1:
                 half = len(group) // 2
@@ -381,46 +369,59 @@ class _Search:
                 found.append(Move(unit.name, "int8", more / bits))
         return sorted(found, key=lambda m: m.price)
 
-    def give_back(self) -> Iterator[Point]:
+    def give_back(self) -> None:
         """Eight bits again for weights whose four save the least time: a profile's gain may be none, and then the better score wins."""
-        now, options = dict(self.choices[self.best]), self.options()
+        now, options = dict(self.choices[self.at]), self.options()
         narrow = [u.name for u in self.units if now[u.name] == "int4" and "int8" in options[u.name]]
         narrow.sort(key=lambda u: options[u]["int8"].cost - options[u]["int4"].cost)
         for count in dict.fromkeys((len(narrow), len(narrow) // 2, len(narrow) // 4)):
-            yield from self.trial({**now, **dict.fromkeys(narrow[:count], "int8")})
-
-    def least_ms(self, sessions: Sequence[Session]) -> list[float]:
-        return least_in_turns([partial(session.run, dict(self.samples.held[0])) for session in sessions])
-
-    def timed(self, sessions: Sequence[Session]) -> list[float]:
-        """The least time of each session in ms, in turns with the float network, which tells whether the machine is busy otherwise."""
-        least = [math.inf] * len(sessions)
-        for _ in range(ATTEMPTS):
-            *times, reference = self.least_ms([*sessions, self.reference])
-            least = [min(pair) for pair in zip(least, times, strict=True)]
-            if reference < self.points[0].ms:
-                self.points[0] = replace(self.points[0], ms=reference)
-            if reference <= CALM * self.points[0].ms:
-                break
-        return least
+            self.holds({**now, **dict.fromkeys(narrow[:count], "int8")})
 
     def settle(self) -> None:
         """Times of the fastest few again, in turns, so that no lucky run decides."""
-        self.last = None, None
         order = sorted((i for i, p in enumerate(self.points) if p.accepted), key=lambda i: self.points[i].ms)[:FINALISTS]
         times: dict[int, list[float]] = {}
         for group in [order] if self.graph.parameter_bytes <= LARGE else [[i] for i in order]:
-            rounds = self.rounds(group)
+            graphs = [self.graph if i == 0 else self.maker.made(self.candidates[i]).integer for i in group]
+            rounds = [self.stopwatch.least(graphs) for _ in range(ROUNDS)]
             times |= {i: [self.points[i].ms, *(r[k] for r in rounds)] for k, i in enumerate(group)}
         self.settled = fastest(times, {i: self.points[i].score for i in order})
         for i in order:
             self.points[i] = replace(self.points[i], ms=min(times[i]))
 
-    def rounds(self, group: Sequence[int]) -> list[list[float]]:
-        """The times of these points' networks, round by round, in turns with each other and with the float network."""
-        graphs = [self.graph if i == 0 else self.make(self.points[i].rules) for i in group]
-        sessions = [self.reference if i == 0 else compile(g, threads=self.threads) for i, g in zip(group, graphs, strict=True)]
-        return [self.timed(sessions) for _ in range(ROUNDS)]
+    # -- what is told ----------------------------------------------------------------------------------------------------
+
+    def result(self, stopped: str) -> SearchResult:
+        at = self.at
+        chosen, choice, candidate = self.points[at], self.choices[at], self.candidates[at]
+        known, graph = self.best_graph
+        if known != at:  # it became the best by its last times, or there was an interrupt between the one and the other
+            graph = self.graph if at == 0 else self.maker.make(candidate)
+        if not any(p.accepted for p in self.points[1:]):
+            why = "no quantized network with the score that is wanted was found" if self.units else "no layer has an integer form"
+            warnings.warn(f"{why}: the float network is returned", LowbitWarning, stacklevel=4)
+        names = {u.name: tuple(n.name or n.output.name for n in u.nodes) for u in self.units}
+        layers = layers_of(names, choice, self.reasons(choice))
+        record = self.record
+        if at and isinstance(record, ClippedRecord):
+            record = (record if candidate.method == self.base.method else record.read_by(candidate.method)).at(candidate.clipped)
+            graph = replace(graph, notes={**graph.notes, **self.ruled(chosen.rules, record).notes})
+        return SearchResult(
+            graph, chosen, self.points[0].score, self.wanted.least, self.wanted.cost,
+            front(self.points, self.wanted.cost), tuple(self.points), layers, record,
+            f"on {self.given.said}" if self.metric is None else "by the metric", self.metric is None, stopped, self.widened(choice),
+        )  # fmt: skip
+
+    def ruled(self, rules: Sequence[QuantRule], record: CalibrationRecord) -> Graph:
+        """The network by its rules alone, whose notes have their reasons."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LowbitWarning)  # rules for layers that have no say are none of the user's
+            return QuantizationTransform(rules).apply(self.graph, record)
+
+    def widened(self, choice: Choice) -> str:
+        """What has eight bits though only four were allowed: there are no weights to store in them; "" where there is none of it."""
+        names = [u.name for u in self.units if "int8" not in self.widths and choice[u.name] == "int8"]
+        return f"int8, which widths= does not name, for what has no weights to store in int4: {', '.join(names)}" if names else ""
 
     def reasons(self, choice: Choice) -> Mapping[str, str]:
         """Why each unit is what it is."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lowbit.decide.search.units import FLOAT
-
 Cost = float
 
 
@@ -27,8 +25,8 @@ class Move:
     price: float
 
 
-def moves(options: Mapping[str, Mapping[str, Option]]) -> list[Move]:
-    """The way from floats to the cheapest network, the lowest price first.
+def moves(options: Mapping[str, Mapping[str, Option]], start: str = "float") -> list[Move]:
+    """The way from a network with one width everywhere (`start`) to the cheapest one, the lowest price first.
 
     Each unit goes along the lower hull of its options, where prices only rise: so one order for all keeps every unit's own.
 
@@ -38,7 +36,7 @@ def moves(options: Mapping[str, Mapping[str, Option]]) -> list[Move]:
     """
     found: list[tuple[float, int, int, Move]] = []
     for place, (unit, widths) in enumerate(options.items()):
-        now, step = widths[FLOAT], 0
+        now, step = widths[start], 0
         while True:
             cheaper = {w: o for w, o in widths.items() if o.cost < now.cost}
             if not cheaper:

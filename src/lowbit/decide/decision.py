@@ -1,0 +1,70 @@
+"""What the engine decided, and what is true of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lowbit.decide.candidates import Candidate
+from lowbit.decide.cost import Times
+from lowbit.decide.front import Tried, front
+from lowbit.decide.goal import Step
+from lowbit.decide.quality import Quality
+from lowbit.decide.repairs import Repair
+from lowbit.decide.widths import Widths
+from lowbit.ir.graph import Graph
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The network that was chosen, and what is true of it.
+
+    quality   on the samples of the report: nothing was fitted to them or chosen by them
+    plain     of the plain rules, on the samples that decided
+    times     of a batch on one thread; None where nothing was timed
+    met       whether the goal and the limits are met; `unmet` says what is not
+    tried     every network that was measured, on the samples that decided; the first is the float network
+    score     of the returned network, called `score_name`; `scored` says on which rows
+    stopped   why the trying ended before it was through; "" where it was not
+    """
+
+    graph: Graph
+    quality: Quality
+    plain: Quality
+    times: Times | None
+    steps: tuple[Step, ...]
+    widths: Widths
+    macs: Mapping[str, int]
+    measured_on: str
+    score: float | None = None
+    float_score: float | None = None
+    unmet: str = ""
+    tried: tuple[Tried, ...] = ()
+    stopped: str = ""
+    score_name: str = "score"
+    scored: str = ""
+
+    @property
+    def front(self) -> tuple[Tried, ...]:
+        """Those of the tried that no other beats in quality (the score, else dB), time and bytes; the smallest first."""
+        return tuple(sorted(front(self.tried, lambda t: t.goods), key=lambda t: t.goods[::-1], reverse=True))
+
+    @property
+    def met(self) -> bool:
+        return not self.unmet
+
+    def share(self, names: frozenset[str]) -> float:
+        """The share of the multiplications in these layers."""
+        return sum(self.macs.get(k, 0) for k in names) / max(1, sum(self.macs.values()))
+
+
+@dataclass
+class Trial:
+    """A candidate and what was measured of it."""
+
+    candidate: Candidate
+    quality: Quality
+    score: float | None = None
+    times: Times | None = None
+    repairs: tuple[Repair, ...] = ()  # that cost time, in the order in which they were made
+    number: int = 0  # among all that were measured
