@@ -551,27 +551,18 @@ def test_other_integers_keep_every_type() -> None:
 
 
 @pytest.mark.parametrize("clip", [False, True])
-def test_weights_rounded_with_care_stay_so_when_another_layer_gets_other_bits(clip: bool) -> None:
-    """The scales of clipped weights go along, and biases are on the grid of these scales."""
+def test_biases_are_on_the_grid_of_clipped_scales_whatever_bits_other_layers_have(clip: bool) -> None:
     graph = outlier_network()
     maker = CandidateMaker(graph, Joined(split(samples(graph)).fit, 1), recipe("w4a8")[0], None)
     best = Candidate(graph, "mse", rounding=True, clip=clip, biases=True)
-    careful, maker.best = maker.make(best), best
+    maker.make(best)
+    maker.best = best
     for widths in (Widths(eights=frozenset({"y"})), Widths(taps=frozenset({"x"}), layers=frozenset({"h"}))):
         made = verify(maker.make(replace(best, widths=widths)))
-        for name in ("w1:int4", "w1:int4:scale"):
-            assert np.array_equal(made.constants[name].data, careful.constants[name].data), name
         (layer,) = (x for x in weighted_layers(graph, made) if x.source == "w1")
         assert layer.bias is not None and layer.input_scale is not None
-        stored, grid = (made.constants[v.name].data for v in layer.bias.inputs[:2] if v is not None)
+        grid = made.constants[layer.bias.inputs[1].name].data  # type: ignore[union-attr]
         assert grid == pytest.approx(made.constants[layer.input_scale.name].data * made.constants["w1:int4:scale"].data, rel=1e-6)
-        assert clip is False or stored * grid == pytest.approx(_real(careful, "b1"), abs=float(grid.max()))
-
-
-def _real(graph: Graph, bias: str) -> Array:
-    """A stored bias as it counts."""
-    (name,) = (k for k in graph.constants if k.startswith(f"{bias}:int32") and not k.endswith(":scale"))
-    return graph.constants[name].data * graph.constants[f"{name}:scale"].data
 
 
 def test_the_guard_says_when_it_is_off_and_why() -> None:

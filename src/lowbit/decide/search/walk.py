@@ -217,7 +217,7 @@ class _Search(Engine):
             size = weight_bytes(made.graph)
             (ms,) = self.stopwatch.least([made.integer])
             trial = self.measure(candidate)
-            score = trial.quality.db if trial.score is None else trial.score
+            score = trial.quality.pooled_db if trial.score is None else trial.score
         except Over:
             raise
         except Exception as e:  # of one network among many: the others are not lost for it
