@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/contracts csrc/contracts/* csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt src/lowbit/runtime/kernel_table.py)
+NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/contracts csrc/contracts/* csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt src/lowbit/kernels/kernel_table.py)
 
 .PHONY: docs demo test test-csrc test-targets test-aarch64 check clean e2e bench
 

@@ -40,8 +40,8 @@ def machine() -> ctypes.CDLL | None:
 
 def peaks() -> dict[str, float]:
     """GMAC/s of each chain, in registers."""
-    from lowbit.runtime import native
-    from lowbit.runtime.peak import peak
+    from lowbit.kernels import native
+    from lowbit.kernels.peak import peak
 
     found = machine()
     if found is None:

@@ -107,8 +107,8 @@ def linear(m: int, n: int, k: int, kind: str, even: bool = False) -> Case:
         return {"lowbit": mine} | peers_of_linear(m, k, weights(n, k, kind), threads)
 
     def chain(_threads: int) -> str:
+        from lowbit.kernels import native
         from lowbit.plan.kernels.products import QUADS, light_of, pack
-        from lowbit.runtime import native
 
         isa = native.best("linear_s8").isa
         if isa != "avx2":

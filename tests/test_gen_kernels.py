@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lowbit.runtime import kernel_table as gen
+from lowbit.kernels import kernel_table as gen
 
 HEADER = """
 /* a comment with typedef void lb_no_fn(int); in it */

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lowbit.errors import InputError
+from lowbit.kernels import native
 from lowbit.numerics import dequantize_with, quantize_with
-from lowbit.runtime import native
 
 KERNELS = Path(__file__).resolve().parents[1] / "csrc" / "kernels"
 QUANTIZE = native.of("quantize_f32_s8")

@@ -18,9 +18,9 @@ from lowbit.ir.bind import bind
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
+from lowbit.kernels import native
 from lowbit.lower import lower
 from lowbit.quantization.rules import CalibratedQuantRule
-from lowbit.runtime import native
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 from zoo import entry

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lowbit.ir.build import Builder
+from lowbit.kernels import native
 from lowbit.plan.kernels.products import QUADS
-from lowbit.runtime import native
 from lowbit.types import TensorType
 
 ROOT = Path(__file__).parents[1]

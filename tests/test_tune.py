@@ -15,11 +15,12 @@ from lowbit.errors import LowbitWarning
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import evaluate, run
+from lowbit.kernels import native
 from lowbit.plan import Packed, Target, physical
 from lowbit.plan.build import build
 from lowbit.plan.choices import Choices, signature
 from lowbit.plan.kernels.products import QUADS
-from lowbit.runtime import native, tune
+from lowbit.runtime import tune
 from lowbit.runtime.program import Native
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType

@@ -15,7 +15,7 @@ from codegen_tools import has
 from codegen_zoo import RECIPES, check_c
 
 from lowbit.codegen.targets import EXACT, WARNINGS
-from lowbit.runtime import sources
+from lowbit.kernels import sources
 
 NETWORKS = ("demo", "mlp", "resnet9", "dscnn", "unet", "lstm_lm", "gru_lm", "transformer", "gpt", "vit")
 LARGE = ("mobilenetv2", "resnet18")  # millions of weights as text: with one recipe of each kind

@@ -10,7 +10,7 @@ import pytest
 from boards import link, run
 
 from lowbit.codegen.targets import TARGETS
-from lowbit.runtime.kernel_table import kernel_of, parse_contracts, parse_isas, table, with_includes
+from lowbit.kernels.kernel_table import kernel_of, parse_contracts, parse_isas, table, with_includes
 
 CSRC = Path(__file__).parents[2] / "csrc"
 PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights

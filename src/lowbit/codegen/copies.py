@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from posixpath import dirname, normpath, relpath
 
-from lowbit.runtime import own_kernels, sources
+from lowbit.kernels import own_kernels, sources
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 HEAD = "lb.h"

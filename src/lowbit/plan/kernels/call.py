@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lowbit.ir.graph import Constant, Graph, Node, Value
+from lowbit.kernels import native, sources
 from lowbit.plan.choices import O
 from lowbit.plan.pages import Shelf, aligned
 from lowbit.plan.plan import Param, Target
-from lowbit.runtime import native, sources
 from lowbit.types import Array
 
 

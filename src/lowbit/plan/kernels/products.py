@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
+from lowbit.kernels import native
 from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Data, Scratch, ints, is_int8, lowers, short
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
-from lowbit.runtime import native
 from lowbit.types import Array
 
 PANEL = 16  # output channels that kernels do at once

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.runtime import native, threads, workspace
+from lowbit.kernels import native, threads, workspace
 
 _PANEL = 16  # columns; rows and columns are cut at multiples, so that no job but the last has a ragged tile
 _PACKED = 1 << 22  # elements of b that a job packs: 8 MB, however large b is

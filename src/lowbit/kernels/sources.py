@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lowbit import _native
 from lowbit.errors import InputError
-from lowbit.runtime import native
+from lowbit.kernels import native
 
 
 def folder() -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 from lowbit import _native
 from lowbit.arguments import path as needed
 from lowbit.errors import InputError
-from lowbit.runtime import kernel_table, native, sources
+from lowbit.kernels import kernel_table, native, sources
 
 FLAGS = "-std=c11 -O3 -fPIC -shared -ffp-contract=off -Wall -Wextra -Wconversion -Werror"
 TAIL = """

@@ -1,6 +1,6 @@
 """Writes the kernel table (C source) of a build: contracts from lb.h, instruction sets from isas.txt, kernels from file names.
 
-    python src/lowbit/runtime/kernel_table.py csrc/lb.h csrc/isas.txt build/lb_table.c csrc/kernels/*.c
+    python src/lowbit/kernels/kernel_table.py csrc/lb.h csrc/isas.txt build/lb_table.c csrc/kernels/*.c
 
 The build runs this file by itself, before there is a lowbit to import; `own_kernels.py` uses it for kernels from elsewhere.
 

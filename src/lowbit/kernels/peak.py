@@ -7,7 +7,7 @@ from time import thread_time_ns
 
 import numpy as np
 
-from lowbit.runtime import native
+from lowbit.kernels import native
 from lowbit.types import Array
 
 LONG = 300_000  # nanoseconds beside which the call itself does not count
