@@ -6,7 +6,7 @@ Cases stand in kernels_cases.py, a list for each family. The least of many repea
 see the same machine; pin it (`taskset -c 1`) for one thread. ONNX Runtime's u8s8 products are not exact on AVX2 without VNNI: they
 saturate. The peaks need a C compiler (`cc`); without one they are left out. A call of a session costs 1-2 µs, one of ONNX Runtime 5-10:
 both are in the numbers. `of peak` is of the chain that the kernel consists of; for linear layers that is their method
-(csrc/lb_weights_avx2.h), which depends on the weights.
+(csrc/linear/avx2/weights_avx2.h), which depends on the weights.
 """
 
 from __future__ import annotations

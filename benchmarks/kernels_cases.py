@@ -22,7 +22,7 @@ from lowbit.runtime.session import Session
 from lowbit.types import TensorType
 
 Way = Callable[[], object]
-METHODS = ("pairs", "bins", "nibbles", "plain", "light", "near", "alone", "alone light")  # csrc/lb_weights_avx2.h
+METHODS = ("pairs", "bins", "nibbles", "plain", "light", "near", "alone", "alone light")  # csrc/linear/avx2/weights_avx2.h
 
 
 @dataclass(frozen=True)

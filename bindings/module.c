@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lb_cpu.h"
-#include "lb_table.h"
+#include "base/cpu.h"
+#include "base/kernel_table.h"
 #include "module.h"
 #include "plan.h"
 #include "pool.h"

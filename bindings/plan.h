@@ -2,7 +2,7 @@
 #ifndef LB_PLAN_H
 #define LB_PLAN_H
 
-#include "lb_table.h"
+#include "base/kernel_table.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 """Kernels from elsewhere: a folder with contracts and C files, compiled with the machine's C compiler and known from then on.
 
-The folder holds one header or more, written as those in csrc/contracts/ are, and `<contract>__<isa>.c` files; `ref` is needed for each
-contract. They include "lb_numerics.h" and the folder's own headers. Which nodes they serve is said by `lowers`, as for lowbit's own.
+The folder holds one header or more with contracts, written as those of lowbit are (csrc/elementwise/elementwise.h), and C files that
+declare kernels and whose names end with an instruction set (kernel_table.py); `ref` is needed for each contract. They include
+"base/numerics.h" and the folder's own headers. Which nodes they serve is said by `lowers`, as for lowbit's own.
 """
 
 from __future__ import annotations
@@ -47,16 +48,27 @@ def folders() -> tuple[Path, ...]:
     return tuple(_libraries)
 
 
-def source_of(contract: str, isa: str) -> Path | None:
-    """The C file of a kernel that was loaded from a folder."""
-    found = (folder / f"{contract}__{isa}.c" for folder in _libraries)
-    return next((path for path in found if path.is_file()), None)
+def sources_of_kernels() -> dict[str, str]:
+    """The C text of each kernel that was loaded from a folder, "abs_difference_s8__ref"."""
+    files = (path for folder in _libraries for path in _files(folder))
+    return {f"{contract}__{isa}": text for path in files for (contract, isa), text in kernel_table.kernels_of(path).items()}
+
+
+def _files(folder: Path) -> list[Path]:
+    """The C files of a folder that this processor can hold; those of another one are left."""
+    files = sorted(folder.glob("*.c"))
+    if strange := [f.name for f in files if kernel_table.isa_of(f) not in sources.isas()]:
+        known = ", ".join(sources.isas())
+        raise InputError(
+            f"{', '.join(strange)} is not named after an instruction set", where=str(folder), hint=f"<name>_<isa>.c, of {known}"
+        )
+    return [f for f in files if kernel_table.isa_of(f) in native.isas()]
 
 
 def _contracts(folder: Path) -> dict[str, kernel_table.Contract]:
     headers = sorted(folder.glob("*.h"))
     if not headers:
-        raise InputError("no header with a contract", where=str(folder), hint="write one as csrc/contracts/elementwise.h is written")
+        raise InputError("no header with a contract", where=str(folder), hint="write one as csrc/elementwise/elementwise.h is written")
     try:
         return kernel_table.parse_contracts("\n".join(h.read_text() for h in headers))
     except kernel_table.ContractError as error:
@@ -71,21 +83,20 @@ def _compiled(folder: Path, work: Path) -> Path:
     if known:
         raise InputError(f"there is a contract {', '.join(sorted(known))} already", where=str(folder), hint="give it another name")
     built = {isa: row for isa, row in sources.isas().items() if isa in native.isas()}
-    files = [
-        f for f in sorted(folder.glob("*__*.c")) if kernel_table.kernel_of(f)[1] in built or kernel_table.kernel_of(f)[0] not in contracts
-    ]
+    files = _files(folder)
     header = work / "contracts.h"
     header.write_text("".join(f'#include "{h.name}"\n' for h in sorted(folder.glob("*.h"))))
     try:
         needs = {isa: list(row.needs) for isa, row in built.items()}
-        table = kernel_table.table(contracts, needs, [kernel_table.kernel_of(f) for f in files], header.name)
+        kernels = [kernel for f in files for kernel in kernel_table.kernels_of(f)]
+        table = kernel_table.table(contracts, needs, kernels, header.name)
     except kernel_table.ContractError as error:
         raise InputError(str(error), where=str(folder)) from None
-    (work / "table.c").write_text(table + TAIL.format(kernels=len(files), contracts=len(contracts)))
+    (work / "table.c").write_text(table + TAIL.format(kernels=len(kernels), contracts=len(contracts)))
     include = [f"-I{folder}", f"-I{sources.folder()}", f"-I{work}"]
     objects = []
     for file in [*files, work / "table.c"]:
-        isa = built.get(kernel_table.kernel_of(file)[1])
+        isa = built.get(kernel_table.isa_of(file))
         objects.append(str(work / f"{file.stem}.o"))
         _run(
             [*compiler, *FLAGS.replace("-shared", "-c").split(), *(isa.flags if isa else ()), *include, str(file), "-o", objects[-1]],

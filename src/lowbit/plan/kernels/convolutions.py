@@ -75,12 +75,12 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
 
 
 def window_scratch(isa: str, block: int, k: int, out_c: int, groups: int) -> Scratch:
-    """The memory in which windows become rows of k elements, as contracts/conv.h says."""
+    """The memory in which windows become rows of k elements, as csrc/conv/conv.h says."""
     cortex = {"ref": 0, "armdsp": 2 * k, "mve": 4 * out_c + k}
     return Scratch(cortex[isa] if isa in cortex else sizes(isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
 
 
-G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as contracts/conv.h says
+G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as csrc/conv/conv.h says
 H = {4: G, 2: np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]], np.int32)}
 EXACT = {4: 1 << 25, 2: 1 << 27}  # sums below which tiles of that height are exact
 TILES = {"tiles of 4": 4, "tiles of 2": 2}

@@ -30,7 +30,7 @@ F32 = np.float32
 
 
 def panels(rows: Array, isa: str) -> bytes:
-    """Recurrent weights of some gates (gates, hidden, hidden) as contracts/rnn.h says: in panels of eight units, plus 128, or of 16."""
+    """Recurrent weights of some gates (gates, hidden, hidden) as csrc/rnn/rnn.h says: in panels of eight units, plus 128, or of 16."""
     gates, hidden, _ = rows.shape
     units = UNITS if isa in SUMMED else UNITS // 2
     depth = -(-hidden // UNITS) * UNITS
