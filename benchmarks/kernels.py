@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-CHAINS = ("fma", "bytes", "words", "pairs", "bins", "near", "nibbles")
+CHAINS = ("fma", "bytes", "words", "madd16", "maddubs_w", "maddubs_s8", "nibbles")
 
 
 def machine() -> ctypes.CDLL | None:
@@ -55,7 +55,7 @@ def peaks() -> dict[str, float]:
             macs = run(2000)
             best[name] = max(best[name], macs / (time.perf_counter_ns() - start))
     if native.best("peak_s8").isa != "ref":
-        best["quads"] = peak("integer")
+        best["dot4"] = peak("integer")
     return best
 
 

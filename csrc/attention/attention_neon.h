@@ -57,7 +57,7 @@ static inline void lb_scores(const lb_attention_s8_params *p, const lb_attention
     }
     for (ptrdiff_t j = 0; j < most; j += 16) {
         int32x4_t sums[LB_ROWS][4];
-        lb_quads_dots(LB_ROWS, LB_SIGNED_OVERFLOWS, s->rows, s->depth, s->keys + j * s->depth, s->depth / 4, sums);
+        lb_dot4_dots(LB_ROWS, LB_SIGNED_OVERFLOWS, s->rows, s->depth, s->keys + j * s->depth, s->depth / 4, sums);
         for (int32_t r = 0; r < rows; r++)
             for (int i = 0; i < 4; i++) {
                 const int32x4_t acc = vsubq_s32(vaddq_s32(sums[r][i], vld1q_s32(s->starts + j + 4 * i)), vdupq_n_s32(less[r]));
@@ -99,9 +99,9 @@ static inline float32x2_t lb_of_limbs(int32x2_t a, int32x2_t b, int32x2_t c, int
 static inline void lb_weigh(const lb_attention_s8_params *p, const lb_attention_buffers *s, const lb_attention_block *b, int32_t row,
                             int32_t rows, int32_t most, int32_t f, const int64_t *totals, void *out) {
     int32x4_t sums[LB_LIMBS][LB_ROWS][4];
-    const int8_t *panel = s->values + f * lb_quads_up(p->keys, 4);
+    const int8_t *panel = s->values + f * lb_dot4_up(p->keys, 4);
     for (int i = 0; i < LB_LIMBS; i++) /* no limb is -128, so that two products fit 16 bits */
-        lb_quads_dots(LB_ROWS, 0, s->p + i * LB_ROWS * s->wide, s->wide, panel, (most + 3) / 4, sums[i]);
+        lb_dot4_dots(LB_ROWS, 0, s->p + i * LB_ROWS * s->wide, s->wide, panel, (most + 3) / 4, sums[i]);
     for (int32_t r = 0; r < rows; r++) {
         const ptrdiff_t at = b->out + (ptrdiff_t)(row + r) * p->out_stride[2] + f;
         const int64x2_t less = vdupq_n_s64(totals[r] * p->v_zero);
@@ -120,11 +120,11 @@ static inline void lb_weigh(const lb_attention_s8_params *p, const lb_attention_
 
 static inline void lb_attention_neon(const lb_attention_s8_params *p, const int8_t *q, const int8_t *k, const int8_t *v, const void *mask,
                                      void *out, void *scratch, int32_t begin, int32_t end) {
-    lb_attention_buffers s = {.u = scratch, .wide = lb_quads_up(p->keys, 16), .depth = lb_quads_up(p->features, 4)};
+    lb_attention_buffers s = {.u = scratch, .wide = lb_dot4_up(p->keys, 16), .depth = lb_dot4_up(p->features, 4)};
     s.starts = (int32_t *)(void *)(s.u + LB_ROWS * s.wide);
     s.keys = (int8_t *)(s.starts + s.wide);
     s.values = s.keys + s.wide * s.depth;
-    s.p = s.values + s.wide * lb_quads_up(p->values, 16);
+    s.p = s.values + s.wide * lb_dot4_up(p->values, 16);
     s.rows = s.p + LB_LIMBS * LB_ROWS * s.wide;
     int32_t head = -1; /* whose keys and values are packed */
     for (int32_t item = begin; item < end; item++) {
@@ -140,7 +140,7 @@ static inline void lb_attention_neon(const lb_attention_s8_params *p, const int8
             lb_scores(p, &s, q + b.q + (ptrdiff_t)row * p->q_stride[2], rows, most);
             for (int32_t r = 0; r < rows; r++)
                 totals[r] = lb_probabilities(p, &s, mask, b.mask + (ptrdiff_t)(row + r) * p->mask_stride[2], r,
-                                             lb_attention_keys(p, row + r), lb_quads_up(most, 4));
+                                             lb_attention_keys(p, row + r), lb_dot4_up(most, 4));
             for (int32_t f = 0; f < p->values; f += 16)
                 lb_weigh(p, &s, &b, row, rows, most, f, totals, out);
         }

@@ -105,13 +105,13 @@ static void lb_attention_vnni_rows(const lb_attention_s8_params *p, const lb_att
         int32_t sum = 0;
         memset(s->rows + r * depth, 0, (size_t)depth);
         for (int32_t e = 0; e < p->features; e++) {
-            s->rows[r * depth + e] = (uint8_t)from[e] ^ LB_QUADS_FLIP;
+            s->rows[r * depth + e] = (uint8_t)from[e] ^ LB_DOT4_FLIP;
             sum += from[e] - p->q_zero;
         }
         less[r] = (int32_t)((uint32_t)p->k_zero * (uint32_t)sum);
     }
-    lb_quads_panels_into(lb_up(most, 16) / 16, rows, s->rows, depth, s->keys, 16 * depth, depth / 4, s->starts, (int32_t *)(void *)s->u,
-                         wide);
+    lb_dot4_panels_into(lb_up(most, 16) / 16, rows, s->rows, depth, s->keys, 16 * depth, depth / 4, s->starts, (int32_t *)(void *)s->u,
+                        wide);
     float factor[LB_QUERIES];
     double zero[LB_QUERIES];
     const __m256 scale = _mm256_set1_ps(p->score_scale);
@@ -130,7 +130,7 @@ static void lb_attention_vnni_rows(const lb_attention_s8_params *p, const lb_att
     for (int32_t f = 0; f < p->values; f += 16) {
         _Alignas(64) int32_t sums[LB_LIMBS * LB_QUERIES * 16];
         memset(sums, 0, sizeof sums);
-        lb_quads_panels_into(1, LB_LIMBS * rows, s->p, wide, s->values + f * across, 0, (most + 3) / 4, NULL, sums, 16);
+        lb_dot4_panels_into(1, LB_LIMBS * rows, s->p, wide, s->values + f * across, 0, (most + 3) / 4, NULL, sums, 16);
         for (int32_t r = 0; r < rows; r++) {
             const __m256 m = _mm256_set1_ps(factor[r]);
             const __m256d off = _mm256_set1_pd(zero[r]);

@@ -16,7 +16,7 @@
  *
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
  * scratch, aligned to 64: bytes[1] of linear_s8_sizes of the same isa for rows = block and that k, and k more, rounded up to 64; none for
- * `ref`; 2 * k bytes for armdsp, 4 * out_c + k for mve, aligned to 4; for quads that of linear_s8_quads with m = block. */
+ * `ref`; 2 * k bytes for armdsp, 4 * out_c + k for mve, aligned to 4; for quads that of linear_s8_pack_dot4 with m = block. */
 typedef struct {
     int32_t batch;
     int32_t in_h;
@@ -89,9 +89,8 @@ typedef struct {
 typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
                               int8_t *out, void *scratch, int32_t begin, int32_t end);
 
-/* ---- stem_s8: conv_s8 for images of few channels, where a row of the window is one short run of kernel_w * in_c elements.
- * ----------------- groups and dilation_w are 1. Item: a row of the output, batch * out_h of them; `block` of them share the rows that they
- * read.
+/* ---- conv_few_channels_s8: conv_s8 for images of few channels, where a row of the window is one short run of kernel_w * in_c elements.
+ * groups and dilation_w are 1. Item: a row of the output, batch * out_h of them; `block` of them share the rows that they read.
  *
  * Weights are plain (out_c, kernel_h, kernel_w, in_c) for `ref`. For avx2 they are of int16 as (ceil(out_c / 16), kernel_h, ceil(run /
  * 2), 16, 2) with run = kernel_w * in_c, where the last two axes are output channel and element of the run; what does not exist is 0.
@@ -102,13 +101,13 @@ typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, co
  * ceil(run / 4), 16, 4), where the last two axes are output channel and element of the run; what does not exist is 0. Aligned to 64.
  * scratch: ((block - 1) * stride_h + (kernel_h - 1) * dilation_h + 1) * (((max(out_w, 16) - 1) * stride_w + kernel_w) * in_c rounded up to
  * 64, and 64 more) bytes. */
-typedef lb_conv_s8_params lb_stem_s8_params;
+typedef lb_conv_s8_params lb_conv_few_channels_s8_params;
 
-typedef void lb_stem_s8_fn(const lb_stem_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                           int8_t *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_conv_few_channels_s8_fn(const lb_conv_few_channels_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                        const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end);
 
-/* ---- stem_tiles_s8: stem_s8 for strides of 2 and dilations of 1, at most four channels, and at most 8 - pad_h % 2 rows and 8 - pad_w % 2
- * columns of the kernel. ------------------------------------------------------------------------------------------------------------------
+/* ---- conv_stride2_winograd_s8: conv_few_channels_s8 for strides of 2 and dilations of 1, at most four channels, and at most 8 - pad_h % 2
+ * rows and 8 - pad_w % 2 columns of the kernel.
  * Item: three rows of the output, batch * ceil(out_h / 3) of them; `block` tiles of three columns are done at once.
  *
  * Weights are plain (out_c, kernel_h, kernel_w, in_c) for `ref`. For others they are Winograd's in integers. The kernel begins with pad_h %
@@ -116,10 +115,11 @@ typedef void lb_stem_s8_fn(const lb_stem_s8_params *p, const int8_t *x, const vo
  * channels: those of its 2x2, row by row. u = G w G' with the rows (1 0 0 0) (-1 -1 -1 -1) (-1 1 -1 1) (1 2 4 8) (1 -2 4 -8) (0 0 0 1) of
  * G; of int16, as (ceil(out_c / 16), 36, 2 * in_c, 16, 2), where the last two axes are output channel and input channel; what does not
  * exist is 0. Aligned to 64. scratch, aligned to 64: 576 * (ceil(out_w / 3) + 1) + 3456 * block bytes. */
-typedef lb_conv_s8_params lb_stem_tiles_s8_params;
+typedef lb_conv_s8_params lb_conv_stride2_winograd_s8_params;
 
-typedef void lb_stem_tiles_s8_fn(const lb_stem_tiles_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                 const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_conv_stride2_winograd_s8_fn(const lb_conv_stride2_winograd_s8_params *p, const int8_t *x, const void *w,
+                                            const int32_t *bias, const float *multiplier, int8_t *out, void *scratch, int32_t begin,
+                                            int32_t end);
 
 /* ---- dwconv_s8: convolution of each channel by itself, as conv_s8 with groups = in_c = out_c = channels. ------------------------------
  * Item: a row of the output, batch * out_h of them. `block` of its pixels are done at once, or up to block_rows rows where they are short

@@ -111,8 +111,8 @@ static inline int32_t lb_w4_pack_few(const int8_t *x, int32_t k, uint8_t *out) {
     return _mm_cvtsi128_si32(_mm_add_epi32(quarter, _mm_shuffle_epi32(quarter, 0xB1)));
 }
 
-/* Packed weights that come next: tiles ask for them piece by piece, so that unpacking does not wait for memory. Behind the last panel
- * there is nothing to ask for, which does no harm; numbers, since no pointer may lead there. */
+/* Packed weights that come next: tiles prefetch them part by part, so that unpacking does not wait for memory. Behind the last panel
+ * there is nothing to prefetch, which does no harm; numbers, since no pointer may lead there. */
 typedef struct {
     uintptr_t at, end, each;
 } lb_w4_ahead;

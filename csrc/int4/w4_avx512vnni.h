@@ -347,8 +347,8 @@ LB_INLINE void lb_w4_many_channels(const lb_w4_product *p, const lb_result to, c
             step = rows - i < LB_ROWS ? rows - i : LB_ROWS;
             if (whole)
                 lb_w4_fetch(&next);
-            lb_quads_panels_into(wide, step, s->a + i * s->stride + at, s->stride, s->panel, 16 * deep, k / 4, at ? NULL : zeros,
-                                 s->acc + LB_W4_TOTALS * i, LB_W4_TOTALS);
+            lb_dot4_panels_into(wide, step, s->a + i * s->stride + at, s->stride, s->panel, 16 * deep, k / 4, at ? NULL : zeros,
+                                s->acc + LB_W4_TOTALS * i, LB_W4_TOTALS);
             for (ptrdiff_t j = i; j < i + step && whole; j++)
                 lb_w4_put_sums(p, to, &columns, s->acc + LB_W4_TOTALS * j, first + j);
         }

@@ -67,8 +67,8 @@ LB_INLINE void lb_w4_put_total(const lb_w4_product *p, const lb_result to, const
 }
 
 /* The same from sums: integers of one segment, which are scaled in place if they have a bias of reals, or a scaled sum. */
-LB_INLINE void lb_w4_finish(const lb_w4_product *p, const lb_result to, int32_t *sums, ptrdiff_t row, ptrdiff_t n, ptrdiff_t width,
-                            const int32_t start[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
+LB_INLINE void lb_w4_epilogue(const lb_w4_product *p, const lb_result to, int32_t *sums, ptrdiff_t row, ptrdiff_t n, ptrdiff_t width,
+                              const int32_t start[LB_W4_PANEL], const float m[LB_W4_PANEL]) {
     __m256 y[2];
     for (int h = 0; h < 2 && (!p->real_bias || p->cut.segments == 1); h++) {
         const __m256i acc = _mm256_load_si256((const __m256i *)(const void *)(sums + 8 * h));

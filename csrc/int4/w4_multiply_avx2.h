@@ -139,7 +139,7 @@ LB_INLINE void lb_w4_multiply(const lb_w4_product *p, const lb_result to, const 
         for (ptrdiff_t i = 0; i < rows; i++) {
             if (to == LB_TO_F32 && i + LB_W4_AHEAD < rows) /* lines far from each other, which would else be waited for */
                 __builtin_prefetch((float *)p->out + (first + i + LB_W4_AHEAD) * p->out_stride + n, 1);
-            lb_w4_finish(p, to, s->acc + 16 * i, first + i, n, width, start, m);
+            lb_w4_epilogue(p, to, s->acc + 16 * i, first + i, n, width, start, m);
         }
     }
 }

@@ -53,7 +53,7 @@ static inline void lb_w4_one_segment(const lb_w4_product *p, const lb_w4_scratch
         lb_w4_unpack(packed + 8 * at, k, 128 + p->x_zero, s->panel, start);
         for (ptrdiff_t i = 0; i < 16 * rows; i++)
             s->acc[i] = (int32_t)((uint32_t)s->acc[i] + (uint32_t)start[i % 16]);
-        lb_quads_panels_into(1, rows, s->a + at, s->stride, s->panel, 0, k / 4, NULL, s->acc, 16);
+        lb_dot4_panels_into(1, rows, s->a + at, s->stride, s->panel, 0, k / 4, NULL, s->acc, 16);
     }
 }
 
@@ -66,7 +66,7 @@ LB_INLINE void lb_w4_segment_tile(const int rows, const uint8_t *a, ptrdiff_t st
         LB_UNROLL_ALL
     for (int j = 0; j < LB_PANEL_VECS; j++)
         c[i][j] = lb_vec_load(start + j * LB_LANES);
-    lb_quads_steps(rows, LB_PANEL_VECS, a, stride, panel, 32, quads, c);
+    lb_dot4_steps(rows, LB_PANEL_VECS, a, stride, panel, 32, quads, c);
     LB_UNROLL_ALL
     for (int i = 0; i < rows; i++) {
         const __m256 acc[2] = {_mm256_cvtepi32_ps(lb_vec_low(c[i])), _mm256_cvtepi32_ps(lb_vec_high(c[i]))};

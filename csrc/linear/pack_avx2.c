@@ -13,20 +13,20 @@ lb_linear_s8_pack_fn lb_linear_s8_pack__avx2;
 
 enum { FEW_ROWS = 4, SHORT = 48, MOST_QUADS = 1 << 16 };
 
-/* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of bins, how much
- * more it takes to turn one, what ends a group, and what eight columns cost more than half of 16 at their end; four k and eight columns of
- * pairs, and of near, and what its ends cost more; and once for all columns four k of a row in each form. */
+/* Time of six rows, in hundredths of a nanosecond on the machine where it was measured; only their ratios matter. A quad of maddubs_w, how
+ * much more it takes to turn one, what ends a group, and what eight columns cost more than half of 16 at their end; four k and eight
+ * columns of madd16, and of maddubs_s8, and what its ends cost more; and once for all columns four k of a row in each form. */
 enum {
     QUAD = 168,
     TURNED = 45,
     GROUP = 92,
     PANEL_END = 700,
-    PAIRS = 234,
-    NEAR = 179,
-    NEAR_END = 500,
-    BINS_ROW = 35,
-    PAIRS_ROW = 108,
-    NEAR_ROW = 1700
+    MADD16 = 234,
+    MADDUBS_S8 = 179,
+    MADDUBS_S8_END = 500,
+    MADDUBS_W_ROW = 35,
+    MADD16_ROW = 108,
+    MADDUBS_S8_ROW = 1700
 };
 
 static void add_up(const lb_linear_s8_pack_params *p, const int8_t *w, int32_t *sums) {
@@ -36,34 +36,35 @@ static void add_up(const lb_linear_s8_pack_params *p, const int8_t *w, int32_t *
             sums[j] += w[(ptrdiff_t)j * p->k + i];
 }
 
-/* What some panels of eight columns cost. Pairs and near come by 16. */
-static int64_t pairs_cost(const lb_linear_s8_pack_params *p, int64_t panels) {
+/* What some panels of eight columns cost. madd16 and maddubs_s8 come by 16. */
+static int64_t madd16_cost(const lb_linear_s8_pack_params *p, int64_t panels) {
     const int64_t quads = lb_round_up(p->k, LB_STEP) / 4;
-    return quads * PAIRS_ROW + lb_round_up(panels, 2) * quads * PAIRS;
+    return quads * MADD16_ROW + lb_round_up(panels, 2) * quads * MADD16;
 }
 
-static int64_t near_cost(const lb_linear_s8_pack_params *p, int64_t panels) {
+static int64_t maddubs_s8_cost(const lb_linear_s8_pack_params *p, int64_t panels) {
     const int64_t quads = lb_round_up(p->k, LB_STEP) / 4;
-    return quads * NEAR_ROW + lb_round_up(panels, 2) * (quads * NEAR + NEAR_END);
+    return quads * MADDUBS_S8_ROW + lb_round_up(panels, 2) * (quads * MADDUBS_S8 + MADDUBS_S8_END);
 }
 
-/* Bytes used, or 0 where bins do not fit or cost more than `other`: nothing is lost then. */
-static ptrdiff_t pack_bins(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed, void *scratch, int64_t other) {
+/* Bytes used, or 0 where maddubs_w does not fit or costs more than `other`: nothing is lost then. */
+static ptrdiff_t pack_maddubs_w(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed, void *scratch, int64_t other) {
     const lb_schedule s = lb_schedule_at(scratch, p->k);
-    const ptrdiff_t front = lb_weights_front(p->n), panels = lb_bin_panels(p->n), room = lb_weights_bytes(p->k, p->n) / 32;
+    const ptrdiff_t front = lb_weights_front(p->n), panels = lb_maddubs_w_panels(p->n), room = lb_weights_bytes(p->k, p->n) / 32;
     const int64_t quads = lb_round_up(p->k, 4) / 4;
-    lb_bin_panel *panel = (lb_bin_panel *)(void *)(packed + front);
+    lb_maddubs_w_panel *panel = (lb_maddubs_w_panel *)(void *)(packed + front);
     int32_t *added = lb_weight_added(packed, p->n);
-    const ptrdiff_t start = lb_round_up(front + panels * lb_bin_chunks(p->k) * (ptrdiff_t)sizeof *panel, 64) / 32;
+    const ptrdiff_t start = lb_round_up(front + panels * lb_maddubs_w_chunks(p->k) * (ptrdiff_t)sizeof *panel, 64) / 32;
     if (quads > MOST_QUADS || !quads || start > room)
         return 0;
-    int64_t cost = quads * BINS_ROW;
+    int64_t cost = quads * MADDUBS_W_ROW;
     uint32_t at = (uint32_t)start;
     memset(packed + front, 0, (size_t)(32 * start - front));
     memset(added, 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
     for (ptrdiff_t i = 0; i < panels; i++) {
-        const int32_t left = (int32_t)i * LB_BIN_COLUMNS, width = p->n - left < LB_BIN_COLUMNS ? p->n - left : LB_BIN_COLUMNS;
-        for (int32_t first = 0; first < p->k; first += LB_BIN_CHUNK, panel++) {
+        const int32_t left = (int32_t)i * LB_MADDUBS_W_COLUMNS,
+                      width = p->n - left < LB_MADDUBS_W_COLUMNS ? p->n - left : LB_MADDUBS_W_COLUMNS;
+        for (int32_t first = 0; first < p->k; first += LB_MADDUBS_W_CHUNK, panel++) {
             const uint32_t items = lb_items_of(w + (ptrdiff_t)left * p->k, p->k, first, width, s.items), groups = lb_group(&s, items);
             if (at + items + groups + (2 * items + 31) / 32 > room)
                 return 0;
@@ -89,21 +90,21 @@ static ptrdiff_t pack_nibbles(const lb_linear_s8_pack_params *p, const int8_t *w
     return front + bytes;
 }
 
-static ptrdiff_t pack_alone(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
-    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_ALONE_STEP);
-    const ptrdiff_t bytes = lb_round_up(p->n, LB_ALONE_COLUMNS) * depth;
+static ptrdiff_t pack_gemv(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
+    const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_GEMV_STEP);
+    const ptrdiff_t bytes = lb_round_up(p->n, LB_GEMV_COLUMNS) * depth;
     memset(lb_weight_added(packed, p->n), 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
-    const int8_t flip = p->light == 1 ? 0 : -128;
+    const int8_t flip = p->activations == 1 ? 0 : -128;
     memset(packed + front, flip, (size_t)bytes);
     for (int32_t j = 0; j < p->n; j++) {
-        char *column = packed + front + j / LB_ALONE_COLUMNS * LB_ALONE_COLUMNS * depth + j % LB_ALONE_COLUMNS * 4;
+        char *column = packed + front + j / LB_GEMV_COLUMNS * LB_GEMV_COLUMNS * depth + j % LB_GEMV_COLUMNS * 4;
         for (int32_t i = 0; i < p->k; i++)
-            column[i / 4 * 4 * LB_ALONE_COLUMNS + i % 4] = (char)(w[(ptrdiff_t)j * p->k + i] ^ flip);
+            column[i / 4 * 4 * LB_GEMV_COLUMNS + i % 4] = (char)(w[(ptrdiff_t)j * p->k + i] ^ flip);
     }
     return front + bytes;
 }
 
-static ptrdiff_t pack_near(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
+static ptrdiff_t pack_maddubs_s8(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
     const ptrdiff_t front = lb_weights_front(p->n), depth = lb_round_up(p->k, LB_STEP);
     const ptrdiff_t bytes = lb_round_up(p->n, LB_PANEL) * depth;
     memset(lb_weight_added(packed, p->n), 0, 4 * (size_t)lb_round_up(p->n, LB_PANEL));
@@ -127,7 +128,7 @@ static ptrdiff_t pack_plain(const lb_linear_s8_pack_params *p, const int8_t *w, 
     return front + 2 * columns * depth;
 }
 
-static ptrdiff_t pack_pairs(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
+static ptrdiff_t pack_madd16(const lb_linear_s8_pack_params *p, const int8_t *w, char *packed) {
     const ptrdiff_t front = lb_weights_front(p->n);
     const lb_gemm_s8_pack_params b = {.row_stride = 1, .column_stride = p->k, .k = p->k, .n = p->n, .segment = p->k ? p->k : 1};
     lb_pack_panels(&b, w, NULL, lb_weight_added(packed, p->n), (int16_t *)(void *)(packed + front));
@@ -135,25 +136,25 @@ static ptrdiff_t pack_pairs(const lb_linear_s8_pack_params *p, const int8_t *w, 
 }
 
 void lb_linear_s8_pack__avx2(const lb_linear_s8_pack_params *p, const int8_t *w, void *packed, int64_t *used, void *scratch) {
-    lb_weights_head head = {.method = p->light == 1 ? LB_ALONE_LIGHT : LB_ALONE};
-    const int64_t panels = lb_bin_panels(p->n), pairs = pairs_cost(p, panels), near = near_cost(p, panels);
-    const int is_near = p->light == 2 && near < pairs;
+    lb_weights_head head = {.method = p->activations == 1 ? LB_GEMV_U8 : LB_GEMV};
+    const int64_t panels = lb_maddubs_w_panels(p->n), madd16 = madd16_cost(p, panels), maddubs_s8 = maddubs_s8_cost(p, panels);
+    const int is_maddubs_s8 = p->activations == 2 && maddubs_s8 < madd16;
     if (p->rows < FEW_ROWS)
-        used[0] = pack_alone(p, w, packed);
+        used[0] = pack_gemv(p, w, packed);
     else if (p->k <= SHORT) {
         head.method = LB_PLAIN;
         used[0] = pack_plain(p, w, packed);
-    } else if (p->light == 1) {
-        head.method = LB_LIGHT;
+    } else if (p->activations == 1) {
+        head.method = LB_MADDUBS_U8;
         used[0] = pack_nibbles(p, w, packed);
-    } else if ((used[0] = pack_bins(p, w, packed, scratch, is_near ? near : pairs)) != 0)
-        head.method = LB_BINS;
-    else if (is_near) {
-        head.method = LB_NEAR;
-        used[0] = pack_near(p, w, packed);
+    } else if ((used[0] = pack_maddubs_w(p, w, packed, scratch, is_maddubs_s8 ? maddubs_s8 : madd16)) != 0)
+        head.method = LB_MADDUBS_W;
+    else if (is_maddubs_s8) {
+        head.method = LB_MADDUBS_S8;
+        used[0] = pack_maddubs_s8(p, w, packed);
     } else {
-        head.method = LB_PAIRS;
-        used[0] = pack_pairs(p, w, packed);
+        head.method = LB_MADD16;
+        used[0] = pack_madd16(p, w, packed);
     }
     memcpy(packed, &head, sizeof head);
     add_up(p, w, lb_weight_sums(packed));

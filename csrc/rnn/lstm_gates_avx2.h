@@ -22,7 +22,7 @@ LB_INLINE void gates(const lb_lstm *s, ptrdiff_t first, const int count, const i
             lb_look_for(&gate[i][g], lb_q12_lanes(pre, g == 3 ? 4096.0f : 2048.0f));
         }
     }
-    lb_look_away();
+    lb_compiler_barrier();
     for (int i = 0; i < count; i++) {
         const lb_lanes e = eight_at(s, first, i, whole);
         const __m256 input = lb_sigmoid_reals(lb_looked_up(&gate[i][0], table)), kept = lb_sigmoid_reals(lb_looked_up(&gate[i][2], table));
@@ -32,7 +32,7 @@ LB_INLINE void gates(const lb_lstm *s, ptrdiff_t first, const int count, const i
         lb_look_for(&cell[i], lb_q12_lanes(next, 4096.0f));
         shown[i] = lb_sigmoid_reals(lb_looked_up(&gate[i][1], table));
     }
-    lb_look_away();
+    lb_compiler_barrier();
     for (int i = 0; i < count; i++) {
         const lb_lanes e = eight_at(s, first, i, whole);
         const __m256 out = _mm256_mul_ps(shown[i], lb_tanh_reals(lb_looked_up(&cell[i], table)));

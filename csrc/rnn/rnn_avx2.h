@@ -18,20 +18,20 @@ typedef struct {
     int8_t *h;   /* `wide` bytes, where the state is not bytes before */
     float *kept; /* `wide` floats (or integers) between the two halves of a step, twice */
     float *scale;
-    int32_t *sums;  /* of panels: gates x LB_UNITS each */
-    lb_alone *form; /* the state as it meets the weights */
+    int32_t *sums; /* of panels: gates x LB_UNITS each */
+    lb_gemv *form; /* the state as it meets the weights */
 } lb_rnn_row;
 
 static inline lb_rnn_row lb_rnn_row_at(void *scratch, int32_t hidden, int32_t b) {
     const ptrdiff_t wide = ((ptrdiff_t)hidden + 63) / 64 * 64;
     int8_t *at = (int8_t *)scratch + b * 40 * wide;
     return (lb_rnn_row){at, (float *)(void *)(at + 4 * wide), (float *)(void *)(at + wide), (int32_t *)(void *)(at + 12 * wide),
-                        (lb_alone *)(void *)(at + 28 * wide)};
+                        (lb_gemv *)(void *)(at + 28 * wide)};
 }
 
 /* Bytes of a panel. */
 static inline ptrdiff_t lb_panel_bytes(int32_t hidden, int gates) {
-    return gates * LB_UNITS * (((ptrdiff_t)hidden + LB_ALONE_STEP - 1) / LB_ALONE_STEP * LB_ALONE_STEP);
+    return gates * LB_UNITS * (((ptrdiff_t)hidden + LB_GEMV_STEP - 1) / LB_GEMV_STEP * LB_GEMV_STEP);
 }
 
 /* Bytes of all panels of so many gates: two for every 16 units. */
@@ -41,7 +41,7 @@ static inline ptrdiff_t lb_weight_bytes(int32_t hidden, int gates) {
 
 /* row.form = the state of so many bytes, for panels of so many gates. */
 static inline void lb_rnn_form(const lb_rnn_row *row, const int8_t *state, int32_t hidden, int32_t zero, int gates) {
-    lb_alone_row(row->form, state, hidden, zero, (uint32_t)gates * 4 * LB_UNITS, 0);
+    lb_gemv_row(row->form, state, hidden, zero, (uint32_t)gates * 4 * LB_UNITS, 0);
 }
 
 /* The sums of an item's units and all rows of the batch. `panels` are those of the direction. */
@@ -54,8 +54,8 @@ LB_INLINE void lb_rnn_products(const int gates, const lb_lstm_s8_params *p, cons
         const uint8_t *w = (const uint8_t *)panels + panel * bytes, *next = turn == count - 1 ? w : step % 2 ? w - bytes : w + bytes;
         for (int32_t b = 0; b < p->batch; b++) {
             const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, b);
-            __m256i c[LB_ALONE_MOST], *sums = (__m256i *)(void *)(row.sums + panel * gates * LB_UNITS);
-            lb_alone_on_the_way(gates, 0, LB_AHEAD, row.form, (lb_alone_panel){w, next, bytes, gates * 4 * LB_UNITS}, c);
+            __m256i c[LB_GEMV_MOST], *sums = (__m256i *)(void *)(row.sums + panel * gates * LB_UNITS);
+            lb_gemv_on_the_way(gates, 0, LB_AHEAD, row.form, (lb_gemv_panel){w, next, bytes, gates * 4 * LB_UNITS}, c);
             for (int i = 0; i < gates; i++)
                 _mm256_store_si256(sums + i, c[i]);
         }
@@ -200,7 +200,7 @@ LB_INLINE __m256i lb_looked_up(const lb_look *l, const int16_t *table) {
 }
 
 /* Whatever stands in memory is read from there. */
-LB_INLINE void lb_look_away(void) {
+LB_INLINE void lb_compiler_barrier(void) {
     __asm__ volatile("" ::: "memory");
 }
 

@@ -142,8 +142,8 @@ void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-/* Weights of stem_s8 as its contract says. */
-static int16_t *stem_weights(const lb_stem_s8_params *p, const int8_t *w) {
+/* Weights of conv_few_channels_s8 as its contract says. */
+static int16_t *few_channels_weights(const lb_conv_few_channels_s8_params *p, const int8_t *w) {
     const int32_t run = p->kernel_w * p->in_c, pairs = (run + 1) / 2;
     const int64_t bytes = (int64_t)((p->out_c + 15) / 16) * p->kernel_h * pairs * 64;
     int16_t *to = aligned(bytes);
@@ -156,7 +156,7 @@ static int16_t *stem_weights(const lb_stem_s8_params *p, const int8_t *w) {
 }
 
 /* The same in quads, as avx512vnni takes them: sums of each channel's weights, then fours of a run. */
-static void *stem_quads(const lb_stem_s8_params *p, const int8_t *w) {
+static void *few_channels_dot4(const lb_conv_few_channels_s8_params *p, const int8_t *w) {
     const int32_t run = p->kernel_w * p->in_c, fours = (run + 3) / 4, panels = (p->out_c + 15) / 16;
     const int64_t bytes = (int64_t)panels * 64 * (1 + p->kernel_h * fours);
     int32_t *sums = aligned(bytes);
@@ -172,10 +172,10 @@ static void *stem_quads(const lb_stem_s8_params *p, const int8_t *w) {
     return sums;
 }
 
-void test_stem_s8(const lb_kernel *ref, const lb_kernel *k) {
+void test_conv_few_channels_s8(const lb_kernel *ref, const lb_kernel *k) {
     const int quads = strcmp(k->isa->name, "avx512vnni") == 0;
     for (int round = 0; round < 300; round++) {
-        lb_stem_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 12), .in_w = random_int(1, 40), .groups = 1};
+        lb_conv_few_channels_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 12), .in_w = random_int(1, 40), .groups = 1};
         p.in_c = random_int(1, 5), p.out_c = channels[random_int(0, COUNT(channels) - 1)];
         p.kernel_h = random_int(1, 7), p.kernel_w = random_int(1, 7);
         p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
@@ -191,7 +191,7 @@ void test_stem_s8(const lb_kernel *ref, const lb_kernel *k) {
         int8_t *x = bytes_of((int64_t)p.batch * p.in_h * p.in_w * p.in_c);
         int8_t *w = bytes_of((int64_t)p.out_c * p.kernel_h * p.kernel_w * p.in_c);
         fill_channels(p.out_c);
-        void *packed = quads ? stem_quads(&p, w) : stem_weights(&p, w);
+        void *packed = quads ? few_channels_dot4(&p, w) : few_channels_weights(&p, w);
         const int64_t rows = (p.block - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1;
         const int64_t across = quads && p.out_w < 16 ? 16 : p.out_w, reach = ((across - 1) * p.stride_w + p.kernel_w) * p.in_c;
         const int64_t pitch = quads ? (reach + 63) / 64 * 64 + 64 : 2 * ((reach + 15) / 16 * 16 + 16);
@@ -201,8 +201,8 @@ void test_stem_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-/* Weights of stem_tiles_s8 as its contract says. */
-static int16_t *stem_tiles_weights(const lb_stem_tiles_s8_params *p, const int8_t *w) {
+/* Weights of conv_stride2_winograd_s8 as its contract says. */
+static int16_t *stride2_winograd_weights(const lb_conv_stride2_winograd_s8_params *p, const int8_t *w) {
     static const int32_t g[6][4] = {{1, 0, 0, 0}, {-1, -1, -1, -1}, {-1, 1, -1, 1}, {1, 2, 4, 8}, {1, -2, 4, -8}, {0, 0, 0, 1}};
     const int32_t depth = 4 * p->in_c;
     const int64_t bytes = (int64_t)((p->out_c + 15) / 16) * 36 * depth * 16 * 2;
@@ -222,9 +222,10 @@ static int16_t *stem_tiles_weights(const lb_stem_tiles_s8_params *p, const int8_
     return to;
 }
 
-void test_stem_tiles_s8(const lb_kernel *ref, const lb_kernel *k) {
+void test_conv_stride2_winograd_s8(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 200; round++) {
-        lb_stem_tiles_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 15), .in_w = random_int(1, 22), .groups = 1};
+        lb_conv_stride2_winograd_s8_params p = {
+            .batch = random_int(0, 2), .in_h = random_int(1, 15), .in_w = random_int(1, 22), .groups = 1};
         p.in_c = random_int(1, 4), p.out_c = channels[random_int(0, COUNT(channels) - 1)];
         p.stride_h = p.stride_w = 2, p.dilation_h = p.dilation_w = 1;
         p.pad_h = random_int(0, 4), p.pad_w = random_int(0, 4);
@@ -242,7 +243,7 @@ void test_stem_tiles_s8(const lb_kernel *ref, const lb_kernel *k) {
             p.x_zero = random_int(0, 1) ? -128 : 127;
         }
         fill_channels(p.out_c);
-        int16_t *packed = stem_tiles_weights(&p, w);
+        int16_t *packed = stride2_winograd_weights(&p, w);
         expect_same_weights(ref, k, &p, x, w, packed, 576 * ((p.out_w + 2) / 3 + 1) + 3456 * p.block,
                             (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), p.batch * ((p.out_h + 2) / 3));
         free(x), free(w), free(packed);

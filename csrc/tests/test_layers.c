@@ -64,7 +64,7 @@ static const lb_kernel *packing(const char *contract, const lb_isa *isa) {
     return own;
 }
 
-/* Instruction sets that take weights as linear_s8_quads makes them. */
+/* Instruction sets that take weights as linear_s8_pack_dot4 makes them. */
 static int takes_quads(const lb_isa *isa) {
     static const char *names[] = {"avxvnni", "avx512vnni", "neon", "neondot"};
     for (int32_t i = 0; i < COUNT(names); i++)
@@ -139,24 +139,24 @@ static void free_packed(void *weights) {
 
 /* Weights (n, k) as a kernel of `isa` wants them for products of about `rows` rows, `groups` times; and scratch for `m` rows, with 0x5A
  * behind it. The caller frees both (free_packed). Where there is one group, only what it used is left, and a step too far is seen. */
-static void *packed(const lb_isa *isa, int32_t rows, int32_t light, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch,
+static void *packed(const lb_isa *isa, int32_t rows, int32_t activations, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch,
                     int64_t *scratch_bytes) {
     if (takes_quads(isa)) {
-        const lb_linear_s8_quads_params q = {k, n};
+        const lb_linear_s8_pack_dot4_params q = {k, n};
         const int64_t each = 64 + (n + 15) / 16 * 16 * (4 + (k + 3) / 4 * 4);
         char *all = aligned_alloc(64, (size_t)(each * groups));
         if (!all)
             abort();
         for (int32_t g = 0; g < groups; g++) {
             void *args[2] = {w + (ptrdiff_t)g * n * k, all + each * g};
-            packing("linear_s8_quads", isa)->call(&q, args, 0, 0);
+            packing("linear_s8_pack_dot4", isa)->call(&q, args, 0, 0);
         }
         *scratch_bytes = 64 * m * ((k + 63) / 64 | 1), *scratch = aligned(*scratch_bytes + BEHIND);
         return all;
     }
     int64_t bytes[3], used = 0;
     const lb_linear_s8_sizes_params sizes = {m, k, n};
-    const lb_linear_s8_pack_params p = {rows, k, n, light};
+    const lb_linear_s8_pack_params p = {rows, k, n, activations};
     void *size_args[1] = {bytes};
     packing("linear_s8_sizes", isa)->call(&sizes, size_args, 0, 0);
     *scratch_bytes = room(isa, bytes[1], k, n * groups), *scratch = aligned(*scratch_bytes + BEHIND);
@@ -178,9 +178,9 @@ static void *packed(const lb_isa *isa, int32_t rows, int32_t light, int32_t m, i
 static void expect_same_behind(const lb_kernel *ref, const lb_kernel *k, const void *p, int32_t m, int32_t depth, int32_t n, int32_t groups,
                                void *const *behind, int32_t count, size_t bytes, int32_t items) {
     static _Alignas(64) unsigned char want[1 << 16];
-    const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100, light = random_int(0, 2);
+    const int32_t about = random_int(0, 1) ? random_int(0, 3) : 100, activations = random_int(0, 2);
     int64_t scratch_bytes;
-    void *scratch, *weights = packed(ref->isa, about, light, m, depth, n, groups, &scratch, &scratch_bytes);
+    void *scratch, *weights = packed(ref->isa, about, activations, m, depth, n, groups, &scratch, &scratch_bytes);
     void *args[7] = {x + 1, weights};
     void **out = args + 2 + count, **work = out + 1;
     memcpy(args + 2, behind, (size_t)count * sizeof *args);
@@ -190,7 +190,7 @@ static void expect_same_behind(const lb_kernel *ref, const lb_kernel *k, const v
     memset(want, 0xA5, bytes + 64);
     ref->call(p, args, 0, items);
     free_packed(weights), free(scratch);
-    weights = packed(k->isa, about, light, m, depth, n, groups, &scratch, &scratch_bytes);
+    weights = packed(k->isa, about, activations, m, depth, n, groups, &scratch, &scratch_bytes);
     unsigned char *got = malloc(bytes + 64);
     if (!got)
         abort();
@@ -406,11 +406,11 @@ void test_linear_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
 }
 
 /* Every byte against the contract. */
-void test_linear_s8_quads(const lb_kernel *ref, const lb_kernel *k) {
+void test_linear_s8_pack_dot4(const lb_kernel *ref, const lb_kernel *k) {
     static const int32_t ns[] = {0, 1, 15, 16, 17, 40}, ks[] = {0, 1, 3, 4, 5, 64, 131};
     (void)ref;
     for (int32_t i = 0; i < COUNT(ns) * COUNT(ks); i++) {
-        const lb_linear_s8_quads_params p = {ks[i % COUNT(ks)], ns[i / COUNT(ks)]};
+        const lb_linear_s8_pack_dot4_params p = {ks[i % COUNT(ks)], ns[i / COUNT(ks)]};
         const int32_t columns = (p.n + 15) / 16 * 16, depth = (p.k + 3) / 4 * 4, bytes = 64 + columns * (4 + depth);
         int8_t *want = aligned(bytes), *got = aligned(bytes);
         int32_t *numbers = (int32_t *)(void *)want;

@@ -83,7 +83,7 @@
     X(linear_s8_blocks_f32, test_linear_s8_blocks_f32) \
     X(linear_s8_f32, test_linear_s8_f32) \
     X(linear_s8_pack, test_linear_s8_pack) \
-    X(linear_s8_quads, test_linear_s8_quads) \
+    X(linear_s8_pack_dot4, test_linear_s8_pack_dot4) \
     X(linear_s8_rows_f32, test_linear_s8_rows_f32) \
     X(linear_s8_s16, test_linear_s8_s16) \
     X(linear_s8_sizes, test_linear_s8_sizes) \
@@ -140,8 +140,8 @@
     X(softmax_int, test_softmax_int) \
     X(softplus_f32, test_unary_f32) \
     X(sqrt_f32, test_unary_f32) \
-    X(stem_s8, test_stem_s8) \
-    X(stem_tiles_s8, test_stem_tiles_s8) \
+    X(conv_few_channels_s8, test_conv_few_channels_s8) \
+    X(conv_stride2_winograd_s8, test_conv_stride2_winograd_s8) \
     X(sub_f32, test_binary_f32) \
     X(sum_int, test_sum_int) \
     X(table_s16, test_table_s16) \

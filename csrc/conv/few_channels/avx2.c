@@ -4,7 +4,7 @@
 #include "base/madd_avx2.h"
 #include "base/requantize_avx2.h"
 
-lb_stem_s8_fn lb_stem_s8__avx2;
+lb_conv_few_channels_s8_fn lb_conv_few_channels_s8__avx2;
 
 enum { PANEL = 16, TILE = 6, TAPS = 512 };
 
@@ -14,7 +14,7 @@ typedef struct {
     ptrdiff_t first, width, last; /* elements of a row: padding, image, padding again */
 } strip;
 
-static strip strip_of(const lb_stem_s8_params *p, void *scratch) {
+static strip strip_of(const lb_conv_few_channels_s8_params *p, void *scratch) {
     const ptrdiff_t reach = ((ptrdiff_t)(p->out_w - 1) * p->stride_w + p->kernel_w) * p->in_c;
     const ptrdiff_t pad = (ptrdiff_t)p->pad_w * p->in_c, size = (ptrdiff_t)p->in_w * p->in_c;
     const ptrdiff_t first = pad < reach ? pad : reach, width = reach - first < size ? reach - first : size;
@@ -68,7 +68,7 @@ typedef struct {
 } taps;
 
 /* Those from `first` on. */
-static void find(const lb_stem_s8_params *p, const strip *s, int32_t first, taps *t) {
+static void find(const lb_conv_few_channels_s8_params *p, const strip *s, int32_t first, taps *t) {
     const int32_t pairs = (p->kernel_w * p->in_c + 1) / 2, end = t->all - first < TAPS ? t->all - first : TAPS;
     for (int32_t i = 0, row = first / pairs, j = first % pairs; i < end; i++) {
         t->offsets[i] = (int32_t)(row * s->pitch * p->dilation_h) + 2 * j;
@@ -92,8 +92,8 @@ LB_INLINE void put(const int many, const int bare, __m256i c[TILE][2], __m256 m0
 }
 
 /* `many` pixels, all channels. */
-LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s, taps *t, const int16_t *const *at, const int16_t *w,
-                      const int32_t *bias, const float *multiplier, const lb_clamp16 *clamp, int8_t *out) {
+LB_INLINE void pixels(const int many, const lb_conv_few_channels_s8_params *p, const strip *s, taps *t, const int16_t *const *at,
+                      const int16_t *w, const int32_t *bias, const float *multiplier, const lb_clamp16 *clamp, int8_t *out) {
     for (int32_t n = 0; n < p->out_c; n += PANEL) {
         const int32_t width = p->out_c - n < PANEL ? p->out_c - n : PANEL;
         const int32_t *start = bias + n;
@@ -135,7 +135,7 @@ LB_INLINE void pixels(const int many, const lb_stem_s8_params *p, const strip *s
 }
 
 #define PIXELS(n)                                                                                                                          \
-    static void pixels##n(const lb_stem_s8_params *p, const strip *s, taps *t, const int16_t *const *at, const int16_t *w,                 \
+    static void pixels##n(const lb_conv_few_channels_s8_params *p, const strip *s, taps *t, const int16_t *const *at, const int16_t *w,    \
                           const int32_t *bias, const float *multiplier, const lb_clamp16 *clamp, int8_t *out) {                            \
         pixels(n, p, s, t, at, w, bias, multiplier, clamp, out);                                                                           \
     }
@@ -146,11 +146,11 @@ PIXELS(4)
 PIXELS(5)
 PIXELS(6)
 
-typedef void pixels_fn(const lb_stem_s8_params *p, const strip *s, taps *t, const int16_t *const *at, const int16_t *w, const int32_t *bias,
-                       const float *multiplier, const lb_clamp16 *clamp, int8_t *out);
+typedef void pixels_fn(const lb_conv_few_channels_s8_params *p, const strip *s, taps *t, const int16_t *const *at, const int16_t *w,
+                       const int32_t *bias, const float *multiplier, const lb_clamp16 *clamp, int8_t *out);
 
-void lb_stem_s8__avx2(const lb_stem_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier, int8_t *out,
-                      void *scratch, int32_t begin, int32_t end) {
+void lb_conv_few_channels_s8__avx2(const lb_conv_few_channels_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                   const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end) {
     static pixels_fn *const by_count[TILE + 1] = {NULL, pixels1, pixels2, pixels3, pixels4, pixels5, pixels6};
     const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
     const strip s = strip_of(p, scratch);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-lb_stem_s8_fn lb_stem_s8__avx512vnni;
+lb_conv_few_channels_s8_fn lb_conv_few_channels_s8__avx512vnni;
 
 enum { LANES = 16, MOST_PIXELS = 16, TAPS = 512 };
 
@@ -18,7 +18,7 @@ typedef struct {
     ptrdiff_t first, width; /* bytes of padding, and of the image behind them */
 } strip;
 
-static strip strip_of(const lb_stem_s8_params *p, void *scratch) {
+static strip strip_of(const lb_conv_few_channels_s8_params *p, void *scratch) {
     const ptrdiff_t pixels = p->out_w < MOST_PIXELS ? MOST_PIXELS : p->out_w;
     const ptrdiff_t reach = ((pixels - 1) * p->stride_w + p->kernel_w) * p->in_c;
     const ptrdiff_t pad = (ptrdiff_t)p->pad_w * p->in_c, size = (ptrdiff_t)p->in_w * p->in_c;
@@ -48,7 +48,7 @@ typedef struct {
 } taps;
 
 /* Those from `first` on. */
-static void find(const lb_stem_s8_params *p, const strip *s, int32_t first, taps *t) {
+static void find(const lb_conv_few_channels_s8_params *p, const strip *s, int32_t first, taps *t) {
     const int32_t fours = (p->kernel_w * p->in_c + 3) / 4, end = t->all - first < TAPS ? t->all - first : TAPS;
     for (int32_t i = 0, row = first / fours, j = first % fours; i < end; i++) {
         t->offsets[i] = (int32_t)(row * s->pitch * p->dilation_h) + 4 * j;
@@ -62,11 +62,11 @@ typedef struct {
     __m512 multiplier[4];
     lb_clamp64 clamp;
     __mmask64 exist; /* channels */
-} ending;
+} epilogue;
 
 /* `count` pixels of a row, 16 * wide channels; the first `many` pixels are stored. */
-LB_INLINE void pixels(const int count, const int wide, const lb_stem_s8_params *p, const strip *s, taps *t, const uint8_t *at,
-                      const int8_t *w, const ending *e, int8_t *out, int32_t many) {
+LB_INLINE void pixels(const int count, const int wide, const lb_conv_few_channels_s8_params *p, const strip *s, taps *t, const uint8_t *at,
+                      const int8_t *w, const epilogue *e, int8_t *out, int32_t many) {
     const ptrdiff_t apart = (ptrdiff_t)p->stride_w * p->in_c, panel = 64 * (ptrdiff_t)t->all;
     __m512i c[24];
 #pragma GCC unroll 24
@@ -103,20 +103,20 @@ LB_INLINE void pixels(const int count, const int wide, const lb_stem_s8_params *
 }
 
 #define PIXELS(count, wide)                                                                                                                \
-    static void pixels##wide(const lb_stem_s8_params *p, const strip *s, taps *t, const uint8_t *at, const int8_t *w, const ending *e,     \
-                             int8_t *out, int32_t many) {                                                                                  \
+    static void pixels##wide(const lb_conv_few_channels_s8_params *p, const strip *s, taps *t, const uint8_t *at, const int8_t *w,         \
+                             const epilogue *e, int8_t *out, int32_t many) {                                                               \
         pixels(count, wide, p, s, t, at, w, e, out, many);                                                                                 \
     }
 PIXELS(16, 1)
 PIXELS(8, 2)
 PIXELS(6, 4)
 
-typedef void pixels_fn(const lb_stem_s8_params *p, const strip *s, taps *t, const uint8_t *at, const int8_t *w, const ending *e,
-                       int8_t *out, int32_t many);
+typedef void pixels_fn(const lb_conv_few_channels_s8_params *p, const strip *s, taps *t, const uint8_t *at, const int8_t *w,
+                       const epilogue *e, int8_t *out, int32_t many);
 
 /* A row of the output, 16 * wide channels. */
-static void row_of_pixels(const lb_stem_s8_params *p, pixels_fn *f, int32_t count, const strip *s, taps *t, const uint8_t *at,
-                          const int8_t *w, const ending *e, int8_t *out) {
+static void row_of_pixels(const lb_conv_few_channels_s8_params *p, pixels_fn *f, int32_t count, const strip *s, taps *t, const uint8_t *at,
+                          const int8_t *w, const epilogue *e, int8_t *out) {
     for (int32_t column = 0; column < p->out_w; column += count) {
         const int32_t left = p->out_w - column, back = left < count && column ? count - left : 0; /* the last are done with some before */
         const ptrdiff_t from = column - back;
@@ -124,8 +124,9 @@ static void row_of_pixels(const lb_stem_s8_params *p, pixels_fn *f, int32_t coun
     }
 }
 
-static ending ending_of(const lb_stem_s8_params *p, const int32_t *sums, const int32_t *bias, const float *multiplier, int32_t width) {
-    ending e = {.clamp = lb_clamp64_of(p->y_zero, p->lo, p->hi), .exist = lb_first64(width)};
+static epilogue epilogue_of(const lb_conv_few_channels_s8_params *p, const int32_t *sums, const int32_t *bias, const float *multiplier,
+                            int32_t width) {
+    epilogue e = {.clamp = lb_clamp64_of(p->y_zero, p->lo, p->hi), .exist = lb_first64(width)};
     const __m512i zero = _mm512_set1_epi32(p->x_zero + 128);
     for (int n = 0; n * LANES < width; n++) {
         const __mmask16 some = (__mmask16)(e.exist >> (n * LANES));
@@ -136,8 +137,8 @@ static ending ending_of(const lb_stem_s8_params *p, const int32_t *sums, const i
     return e;
 }
 
-void lb_stem_s8__avx512vnni(const lb_stem_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                            int8_t *out, void *scratch, int32_t begin, int32_t end) {
+void lb_conv_few_channels_s8__avx512vnni(const lb_conv_few_channels_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                         const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end) {
     const strip s = strip_of(p, scratch);
     const int32_t panels = (p->out_c + LANES - 1) / LANES;
     taps t = {.all = p->kernel_h * ((p->kernel_w * p->in_c + 3) / 4)};
@@ -157,7 +158,7 @@ void lb_stem_s8__avx512vnni(const lb_stem_s8_params *p, const int8_t *x, const v
         for (int32_t n = 0, wide; n < panels; n += wide) {
             wide = panels - n >= 4 ? 4 : panels - n >= 2 ? 2 : 1;
             const int32_t c = n * LANES, width = p->out_c - c < wide * LANES ? p->out_c - c : wide * LANES;
-            const ending e = ending_of(p, sums + c, bias + c, multiplier + c, width);
+            const epilogue e = epilogue_of(p, sums + c, bias + c, multiplier + c, width);
             for (int32_t i = 0; i < rows; i++)
                 row_of_pixels(p,
                               wide == 4   ? pixels4

@@ -9,7 +9,7 @@
 #include "base/requantize_avx2.h"
 #include "conv/winograd/winograd_avx2.h"
 
-lb_stem_tiles_s8_fn lb_stem_tiles_s8__avx2;
+lb_conv_stride2_winograd_s8_fn lb_conv_stride2_winograd_s8__avx2;
 
 enum { PANEL = 16, POINTS = 36, SIZE = 3, CELL = 16, ROWS = 6 }; /* CELL: int16 of a pixel of half the size */
 
@@ -27,7 +27,7 @@ LB_INLINE uint64_t load_two(const int32_t in_c, const int8_t *from) {
 }
 
 /* Two pixels of which some are outside of the image, or of no row. */
-static uint64_t load_edge(const lb_stem_tiles_s8_params *p, const int8_t *row, int32_t column) {
+static uint64_t load_edge(const lb_conv_stride2_winograd_s8_params *p, const int8_t *row, int32_t column) {
     uint64_t v = 0;
     for (int32_t i = 0; i < 2 * p->in_c; i++) {
         const int32_t at = column + i / p->in_c;
@@ -38,7 +38,7 @@ static uint64_t load_edge(const lb_stem_tiles_s8_params *p, const int8_t *row, i
 }
 
 /* A row of the image of half the size: two rows of the real one from `row` on, from `column` on, less the zero point. */
-LB_INLINE void load_cells(const int32_t in_c, const lb_stem_tiles_s8_params *p, const int8_t *image, int32_t row, int32_t column,
+LB_INLINE void load_cells(const int32_t in_c, const lb_conv_stride2_winograd_s8_params *p, const int8_t *image, int32_t row, int32_t column,
                           int32_t cells, int16_t *to) {
     const __m256i zero_point = _mm256_set1_epi16((int16_t)p->x_zero);
     const ptrdiff_t line = (ptrdiff_t)p->in_w * in_c;
@@ -56,7 +56,8 @@ LB_INLINE void load_cells(const int32_t in_c, const lb_stem_tiles_s8_params *p, 
     }
 }
 
-static void load_cells_any(const lb_stem_tiles_s8_params *p, const int8_t *image, int32_t row, int32_t column, int32_t cells, int16_t *to) {
+static void load_cells_any(const lb_conv_stride2_winograd_s8_params *p, const int8_t *image, int32_t row, int32_t column, int32_t cells,
+                           int16_t *to) {
     if (p->in_c == 3)
         load_cells(3, p, image, row, column, cells, to);
     else
@@ -130,10 +131,10 @@ typedef struct {
     __m256 multiplier[2];
     lb_clamp16 clamp;
     int32_t width; /* channels */
-} ending;
+} epilogue;
 
 /* The outputs of one tile for 16 channels; m has point q at m + q * step. high x wide of them exist. */
-static void store_tile(const __m256i *m, ptrdiff_t step, const ending *e, int8_t *out, ptrdiff_t pixel, ptrdiff_t line, int32_t high,
+static void store_tile(const __m256i *m, ptrdiff_t step, const epilogue *e, int8_t *out, ptrdiff_t pixel, ptrdiff_t line, int32_t high,
                        int32_t wide) {
     const __m256i inverse = _mm256_set1_epi32(0x38E38E39); /* of 9 */
     __m256i y[SIZE * SIZE + 1][2];
@@ -168,8 +169,8 @@ static void store_tile(const __m256i *m, ptrdiff_t step, const ending *e, int8_t
             lb_store_bytes(out + i * line + j * pixel, q[SIZE * i + j], e->width);
 }
 
-void lb_stem_tiles_s8__avx2(const lb_stem_tiles_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                            int8_t *out, void *scratch, int32_t begin, int32_t end) {
+void lb_conv_stride2_winograd_s8__avx2(const lb_conv_stride2_winograd_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                       const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end) {
     const int32_t tiles = (p->out_w + SIZE - 1) / SIZE, down = (p->out_h + SIZE - 1) / SIZE, cells = SIZE * tiles + 3;
     const int32_t blocks = (tiles + p->block - 1) / p->block;
     const ptrdiff_t line = (ptrdiff_t)cells * CELL, out_line = (ptrdiff_t)p->out_w * p->out_stride;
@@ -187,7 +188,7 @@ void lb_stem_tiles_s8__avx2(const lb_stem_tiles_s8_params *p, const int8_t *x, c
             for (int32_t t = 0; t < count; t++)
                 transform_tile(strip + (first + t) * SIZE * CELL, line, v + t * CELL, count * CELL);
             for (int32_t n = 0; n < p->out_c; n += PANEL) {
-                ending e = {.clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi), .width = p->out_c - n < PANEL ? p->out_c - n : PANEL};
+                epilogue e = {.clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi), .width = p->out_c - n < PANEL ? p->out_c - n : PANEL};
                 lb_load16(bias + n, e.width, e.start);
                 lb_load16(multiplier + n, e.width, e.multiplier);
                 const int16_t *u = (const int16_t *)w + (ptrdiff_t)(n / PANEL) * POINTS * 4 * p->in_c * PANEL;

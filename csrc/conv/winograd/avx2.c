@@ -258,12 +258,12 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
                 const int32_t *own = pairs + q * count;
                 __m256i *to = m + q * m_step;
                 const int behind = n + PANEL < right ? 2 : points - 1 - q; /* points: nothing is behind the last */
-                const char *ask = (const char *)(behind > 0 ? u + u_step : u);
+                const char *prefetch = (const char *)(behind > 0 ? u + u_step : u);
                 const ptrdiff_t ahead = behind > 1 ? 2 * u_step : 0;
                 for (int32_t g = 0, many; g < groups; g++, from += many * depth, own += many, to += 2 * many) {
                     many = least + (g < larger);
-                    multiplied[groups <= FEW_GROUPS][many](from, depth, own, u, ask, ahead, step, to);
-                    ask += step * depth / 4;
+                    multiplied[groups <= FEW_GROUPS][many](from, depth, own, u, prefetch, ahead, step, to);
+                    prefetch += step * depth / 4;
                 }
             }
             for (int32_t t = 0; t < count; t++)

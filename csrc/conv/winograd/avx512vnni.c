@@ -215,10 +215,10 @@ typedef struct {
     __m512 multiplier[2];
     lb_clamp64 clamp;
     __mmask64 exist; /* channels */
-} ending;
+} epilogue;
 
 /* The outputs of one tile for 16 * wide channels; m has point q at m + q * step. */
-LB_INLINE void store_tile(const int high, const int wide, const lb_conv3x3_s8_params *p, const __m512i *m, tile t, const ending *e,
+LB_INLINE void store_tile(const int high, const int wide, const lb_conv3x3_s8_params *p, const __m512i *m, tile t, const epilogue *e,
                           int8_t *out) {
     const __m512i inverse = _mm512_set1_epi32(high == 4 ? 0x38E38E39 : (int32_t)0xAAAAAAAB); /* of 9, of 3 */
     __m512i columns[2][24];
@@ -269,17 +269,17 @@ LB_INLINE void store_tile(const int high, const int wide, const lb_conv3x3_s8_pa
         else                                                                                                                               \
             transform_weights(high, 4, w, next, pairs, u, step);                                                                           \
     }                                                                                                                                      \
-    static void store_tile##high##x1(const lb_conv3x3_s8_params *p, const __m512i *m, tile t, const ending *e, int8_t *out) {              \
+    static void store_tile##high##x1(const lb_conv3x3_s8_params *p, const __m512i *m, tile t, const epilogue *e, int8_t *out) {            \
         store_tile(high, 1, p, m, t, e, out);                                                                                              \
     }                                                                                                                                      \
-    static void store_tile##high##x2(const lb_conv3x3_s8_params *p, const __m512i *m, tile t, const ending *e, int8_t *out) {              \
+    static void store_tile##high##x2(const lb_conv3x3_s8_params *p, const __m512i *m, tile t, const epilogue *e, int8_t *out) {            \
         store_tile(high, 2, p, m, t, e, out);                                                                                              \
     }
 OF_HEIGHT(2)
 OF_HEIGHT(4)
 
-static ending ending_of(const lb_conv3x3_s8_params *p, const int32_t *bias, const float *multiplier, int32_t width) {
-    ending e = {.clamp = lb_clamp64_of(p->y_zero, p->lo, p->hi), .exist = lb_first64(width)};
+static epilogue epilogue_of(const lb_conv3x3_s8_params *p, const int32_t *bias, const float *multiplier, int32_t width) {
+    epilogue e = {.clamp = lb_clamp64_of(p->y_zero, p->lo, p->hi), .exist = lb_first64(width)};
     for (int half = 0; LANES * half < width; half++) {
         const __mmask16 some = (__mmask16)(e.exist >> (LANES * half));
         e.start[half] = _mm512_maskz_loadu_epi32(some, bias + LANES * half);
@@ -309,7 +309,7 @@ void lb_conv3x3_s8__avx512vnni(const lb_conv3x3_s8_params *p, const int8_t *x, c
                 (four ? load_tile4 : load_tile2)(p, x, tile_at(p, first + t), v + t * far);
         for (int32_t n = left; n < right; n += 2 * LANES) {
             const int32_t width = right - n < 2 * LANES ? right - n : 2 * LANES, wide = width > LANES ? 2 : 1;
-            const ending e = ending_of(p, bias + n, multiplier + n, width);
+            const epilogue e = epilogue_of(p, bias + n, multiplier + n, width);
             for (ptrdiff_t c = 0; c < depth; c += most)
                 for (int i = 0; i < p->tile_h + 2; i++) {
                     const ptrdiff_t some = depth - c < most ? depth - c : most;

@@ -13,19 +13,19 @@
 #include "base/ones_avx2.h"
 
 enum {
-    LB_LIGHT_ROWS = 3,
-    LB_LIGHT_HALF_ROWS = 6,                  /* of eight columns */
-    LB_LIGHT_ITEMS = 2 * LB_LIGHT_CHUNK / 4, /* of a chunk, at most */
-    LB_LIGHT_ALONE = 3,                      /* quads without a group that do not get a loop of their own, at most */
-    LB_LIGHT_LOADS = 64,                     /* kinds of loads that are told apart */
-    LB_LIGHT_TRIES = 8, /* quads that are looked at for one that fits beside another, so that grouping stays linear in k */
-    LB_LIGHT_FEW = 64,  /* quads that are looked at all at once instead: those of a row of half as many, and what is cut off them */
+    LB_MADDUBS_U8_ROWS = 3,
+    LB_MADDUBS_U8_HALF_ROWS = 6,                       /* of eight columns */
+    LB_MADDUBS_U8_ITEMS = 2 * LB_MADDUBS_U8_CHUNK / 4, /* of a chunk, at most */
+    LB_MADDUBS_U8_SINGLE = 3,                          /* quads without a group that do not get a loop of their own, at most */
+    LB_MADDUBS_U8_LOADS = 64,                          /* kinds of loads that are told apart */
+    LB_MADDUBS_U8_TRIES = 8, /* quads that are looked at for one that fits beside another, so that grouping stays linear in k */
+    LB_MADDUBS_U8_FEW = 64,  /* quads that are looked at all at once instead: those of a row of half as many, and what is cut off them */
 };
 
 /* ---- rows ---- */
 
 /* Row i of s, of which those before it are there: plus 128, zeros up to LB_NIBBLE_STEP; and the loads of all rows so far. */
-static inline void lb_light_row(const lb_rows *s, ptrdiff_t i, const int8_t *x, int32_t k) {
+static inline void lb_maddubs_u8_row(const lb_rows *s, ptrdiff_t i, const int8_t *x, int32_t k) {
     const __m256i flip = _mm256_set1_epi8(-128), ones = _mm256_set1_epi8(1);
     uint8_t *out = s->a + i * s->stride;
     for (int32_t at = 0; at < k; at += LB_NIBBLE_STEP) {
@@ -45,7 +45,7 @@ static inline void lb_light_row(const lb_rows *s, ptrdiff_t i, const int8_t *x, 
 }
 
 /* What is above 255 in a lane of a quad, taken away from it and put at `to`. Without a branch: what rows have there cannot be foreseen. */
-static inline void lb_light_cut(uint8_t *quad, uint8_t *to) {
+static inline void lb_maddubs_u8_cut(uint8_t *quad, uint8_t *to) {
     int32_t bytes;
     memcpy(&bytes, quad, 4);
     const __m128i v = _mm_cvtsi32_si128(bytes), most = _mm_set1_epi16(255), even = _mm_and_si128(v, most), odd = _mm_srli_epi16(v, 8);
@@ -58,7 +58,7 @@ static inline void lb_light_cut(uint8_t *quad, uint8_t *to) {
 }
 
 /* Whether halves are faster: they take as long as a quad and one and a half groups, for each quad. A multiple of 8 quads. */
-static inline int lb_light_is_heavy(const lb_rows *s, ptrdiff_t quads) {
+static inline int lb_maddubs_u8_is_heavy(const lb_rows *s, ptrdiff_t quads) {
     const __m256i low = _mm256_set1_epi32(0xFFFF), most = _mm256_set1_epi32(255);
     __m256i all = _mm256_setzero_si256(), cut = all;
     for (ptrdiff_t q = 0; q < quads; q += 8) {
@@ -78,76 +78,77 @@ static inline int lb_light_is_heavy(const lb_rows *s, ptrdiff_t quads) {
 
 /* Quads of a chunk that have no group yet, by the larger load of their lanes. */
 typedef struct {
-    uint64_t there;                 /* bit i: some have one of 4 i ... 4 i + 3; of few: quad i has no group */
-    uint16_t next[LB_LIGHT_LOADS];  /* behind the last of them */
-    uint16_t count[LB_LIGHT_LOADS]; /* how many there are */
-    uint32_t load[LB_LIGHT_ITEMS];  /* of both lanes: the second in the upper 16 bits */
-    lb_light_item item[LB_LIGHT_ITEMS];
-} lb_light_left;
+    uint64_t there;                      /* bit i: some have one of 4 i ... 4 i + 3; of few: quad i has no group */
+    uint16_t next[LB_MADDUBS_U8_LOADS];  /* behind the last of them */
+    uint16_t count[LB_MADDUBS_U8_LOADS]; /* how many there are */
+    uint32_t load[LB_MADDUBS_U8_ITEMS];  /* of both lanes: the second in the upper 16 bits */
+    lb_maddubs_u8_item item[LB_MADDUBS_U8_ITEMS];
+} lb_maddubs_u8_left;
 
-static inline int lb_light_is_few(ptrdiff_t depth) {
-    return depth / 4 <= LB_LIGHT_FEW / 2;
+static inline int lb_maddubs_u8_is_few(ptrdiff_t depth) {
+    return depth / 4 <= LB_MADDUBS_U8_FEW / 2;
 }
 
-static inline uint32_t lb_light_most(uint32_t load) {
+static inline uint32_t lb_maddubs_u8_most(uint32_t load) {
     return (load & 0xFFFF) > load >> 16 ? load & 0xFFFF : load >> 16;
 }
 
-static inline uint32_t lb_light_least(uint32_t load) {
+static inline uint32_t lb_maddubs_u8_least(uint32_t load) {
     return (load & 0xFFFF) < load >> 16 ? load & 0xFFFF : load >> 16;
 }
 
 /* All quads of k from `first` on, up to a chunk; those that are too much are cut, and *extra quads stand behind the rows then. Gives how
  * many there are. */
-LB_INLINE uint32_t lb_light_list(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, uint32_t *load,
-                                 lb_light_item *item) {
+LB_INLINE uint32_t lb_maddubs_u8_list(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, uint32_t *load,
+                                      lb_maddubs_u8_item *item) {
     uint32_t count = 0;
-    for (ptrdiff_t at = first; at < k && at < first + LB_LIGHT_CHUNK; at += 4) {
+    for (ptrdiff_t at = first; at < k && at < first + LB_MADDUBS_U8_CHUNK; at += 4) {
         uint32_t both;
         memcpy(&both, s->loads + at / 2, 4);
         if (both & 0xFF00FF00) {
             const uint32_t a = both & 0xFFFF, b = both >> 16;
             const ptrdiff_t to = k + 4 * ++*extra;
             for (ptrdiff_t i = 0; i < rows; i++)
-                lb_light_cut(s->a + i * s->stride + at, s->a + i * s->stride + to);
+                lb_maddubs_u8_cut(s->a + i * s->stride + at, s->a + i * s->stride + to);
             load[count] = (a > 255 ? a - 255 : 0) | (b > 255 ? b - 255 : 0) << 16;
-            item[count++] = (lb_light_item){(uint32_t)to, (uint32_t)at * LB_PANEL};
+            item[count++] = (lb_maddubs_u8_item){(uint32_t)to, (uint32_t)at * LB_PANEL};
             both = (a > 255 ? 255 : a) | (b > 255 ? 255 : b) << 16;
         }
         load[count] = both;
-        item[count] = (lb_light_item){(uint32_t)at, (uint32_t)at * LB_PANEL};
+        item[count] = (lb_maddubs_u8_item){(uint32_t)at, (uint32_t)at * LB_PANEL};
         count += both != 0;
     }
     return count;
 }
 
-static inline void lb_light_collect(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, lb_light_left *left) {
-    uint32_t load[LB_LIGHT_ITEMS + 1];
-    lb_light_item item[LB_LIGHT_ITEMS + 1];
-    const uint32_t count = lb_light_list(s, rows, k, first, extra, load, item);
+static inline void lb_maddubs_u8_collect(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra,
+                                         lb_maddubs_u8_left *left) {
+    uint32_t load[LB_MADDUBS_U8_ITEMS + 1];
+    lb_maddubs_u8_item item[LB_MADDUBS_U8_ITEMS + 1];
+    const uint32_t count = lb_maddubs_u8_list(s, rows, k, first, extra, load, item);
     memset(left->count, 0, sizeof left->count);
     for (uint32_t i = 0; i < count; i++)
-        left->count[lb_light_most(load[i]) / 4]++;
+        left->count[lb_maddubs_u8_most(load[i]) / 4]++;
     left->there = 0;
-    for (uint32_t i = 0, at = 0; i < LB_LIGHT_LOADS; at += left->count[i++]) {
+    for (uint32_t i = 0, at = 0; i < LB_MADDUBS_U8_LOADS; at += left->count[i++]) {
         left->next[i] = (uint16_t)at;
         left->there |= (uint64_t)(left->count[i] > 0) << i;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t to = left->next[lb_light_most(load[i]) / 4]++;
+        const uint32_t to = left->next[lb_maddubs_u8_most(load[i]) / 4]++;
         left->load[to] = load[i], left->item[to] = item[i];
     }
 }
 
 /* The same of few quads, sorted: the largest is the first. */
-static inline void lb_light_collect_few(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t *extra, lb_light_left *left) {
-    uint32_t load[LB_LIGHT_FEW + 1];
-    lb_light_item item[LB_LIGHT_FEW + 1];
-    _Alignas(32) int16_t key[LB_LIGHT_FEW];
-    const uint32_t count = lb_light_list(s, rows, k, 0, extra, load, item);
+static inline void lb_maddubs_u8_collect_few(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t *extra, lb_maddubs_u8_left *left) {
+    uint32_t load[LB_MADDUBS_U8_FEW + 1];
+    lb_maddubs_u8_item item[LB_MADDUBS_U8_FEW + 1];
+    _Alignas(32) int16_t key[LB_MADDUBS_U8_FEW];
+    const uint32_t count = lb_maddubs_u8_list(s, rows, k, 0, extra, load, item);
     memset(key, -1, sizeof key);
     for (uint32_t i = 0; i < count; i++)
-        key[i] = (int16_t)(lb_light_most(load[i]) << 6 | i);
+        key[i] = (int16_t)(lb_maddubs_u8_most(load[i]) << 6 | i);
     for (uint32_t i = 0; i < count; i++) {
         const __m256i own = _mm256_set1_epi16(key[i]);
         __m256i larger = _mm256_setzero_si256();
@@ -164,18 +165,18 @@ static inline void lb_light_collect_few(const lb_rows *s, ptrdiff_t rows, ptrdif
 }
 
 /* The last quad of a load; it is no more. */
-LB_INLINE uint32_t lb_light_take(lb_light_left *left, int load) {
+LB_INLINE uint32_t lb_maddubs_u8_take(lb_maddubs_u8_left *left, int load) {
     left->there &= ~((uint64_t)(left->count[load] == 1) << load);
     left->count[load]--;
     return --left->next[load];
 }
 
 /* The load of the largest quad that fits beside `load` lane by lane, if it is found soon; else the largest that is sure to fit, or -1. */
-LB_INLINE int lb_light_fitting(const lb_light_left *left, uint32_t load) {
-    const int32_t room = 252 - (int32_t)lb_light_most(load);
+LB_INLINE int lb_maddubs_u8_fitting(const lb_maddubs_u8_left *left, uint32_t load) {
+    const int32_t room = 252 - (int32_t)lb_maddubs_u8_most(load);
     const uint64_t sure = room < 0 ? 0 : left->there & ~(uint64_t)0 >> (63 - room / 4);
-    uint64_t maybe = (left->there & ~(uint64_t)0 >> (63 - (255 - lb_light_least(load)) / 4)) ^ sure;
-    for (int tries = LB_LIGHT_TRIES; maybe && tries; tries--) {
+    uint64_t maybe = (left->there & ~(uint64_t)0 >> (63 - (255 - lb_maddubs_u8_least(load)) / 4)) ^ sure;
+    for (int tries = LB_MADDUBS_U8_TRIES; maybe && tries; tries--) {
         const int i = 63 - __builtin_clzll(maybe);
         if (!((load + left->load[left->next[i] - 1]) & 0xFF00FF00))
             return i;
@@ -185,10 +186,10 @@ LB_INLINE int lb_light_fitting(const lb_light_left *left, uint32_t load) {
 }
 
 /* Which of few quads fit beside `load`. */
-LB_INLINE uint64_t lb_light_fitting_few(const lb_light_left *left, uint32_t load) {
+LB_INLINE uint64_t lb_maddubs_u8_fitting_few(const lb_maddubs_u8_left *left, uint32_t load) {
     const __m256i own = _mm256_set1_epi32((int32_t)load), over = _mm256_set1_epi32((int32_t)0xFF00FF00), none = _mm256_setzero_si256();
     uint64_t fits = 0;
-    for (int i = 0; i < LB_LIGHT_FEW && left->there >> i; i += 8) {
+    for (int i = 0; i < LB_MADDUBS_U8_FEW && left->there >> i; i += 8) {
         const __m256i sum = _mm256_add_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(left->load + i)), own);
         const __m256i fit = _mm256_cmpeq_epi32(_mm256_and_si256(sum, over), none);
         fits |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(fit)) << i;
@@ -197,21 +198,21 @@ LB_INLINE uint64_t lb_light_fitting_few(const lb_light_left *left, uint32_t load
 }
 
 /* The largest quad that is left; it is no more. */
-LB_INLINE uint32_t lb_light_largest(const int few, lb_light_left *left) {
+LB_INLINE uint32_t lb_maddubs_u8_largest(const int few, lb_maddubs_u8_left *left) {
     if (!few)
-        return lb_light_take(left, 63 - __builtin_clzll(left->there));
+        return lb_maddubs_u8_take(left, 63 - __builtin_clzll(left->there));
     const uint32_t i = (uint32_t)__builtin_ctzll(left->there);
     left->there &= left->there - 1;
     return i;
 }
 
 /* One that fits beside `load`, or -1; it is no more. */
-LB_INLINE int32_t lb_light_beside(const int few, lb_light_left *left, uint32_t load) {
+LB_INLINE int32_t lb_maddubs_u8_beside(const int few, lb_maddubs_u8_left *left, uint32_t load) {
     if (!few) {
-        const int next = lb_light_fitting(left, load);
-        return next < 0 ? -1 : (int32_t)lb_light_take(left, next);
+        const int next = lb_maddubs_u8_fitting(left, load);
+        return next < 0 ? -1 : (int32_t)lb_maddubs_u8_take(left, next);
     }
-    const uint64_t fits = lb_light_fitting_few(left, load);
+    const uint64_t fits = lb_maddubs_u8_fitting_few(left, load);
     left->there ^= fits & -fits;
     return fits ? __builtin_ctzll(fits) : -1;
 }
@@ -219,17 +220,18 @@ LB_INLINE int32_t lb_light_beside(const int few, lb_light_left *left, uint32_t l
 /* The groups of one chunk: each begins with the largest quad that is left, and takes the largest that fit. They are of few sizes, because
  * every end of a loop that the processor does not foresee costs as much as several quads: a few quads that are alone are joined by zeros,
  * which every row has at `zero`. */
-LB_INLINE void lb_light_group(const int few, lb_light_left *left, uint32_t zero, lb_light_chunk *chunk, lb_light_item *out) {
-    lb_light_item twos[LB_LIGHT_ITEMS + LB_LIGHT_ALONE], ones[LB_LIGHT_ITEMS], *start = out;
+LB_INLINE void lb_maddubs_u8_group(const int few, lb_maddubs_u8_left *left, uint32_t zero, lb_maddubs_u8_chunk *chunk,
+                                   lb_maddubs_u8_item *out) {
+    lb_maddubs_u8_item twos[LB_MADDUBS_U8_ITEMS + LB_MADDUBS_U8_SINGLE], ones[LB_MADDUBS_U8_ITEMS], *start = out;
     uint32_t two = 0, one = 0;
     while (left->there) {
-        const uint32_t a = lb_light_largest(few, left);
-        const int32_t b = lb_light_beside(few, left, left->load[a]);
+        const uint32_t a = lb_maddubs_u8_largest(few, left);
+        const int32_t b = lb_maddubs_u8_beside(few, left, left->load[a]);
         if (b < 0) {
             ones[one++] = left->item[a];
             continue;
         }
-        const int32_t c = lb_light_beside(few, left, left->load[a] + left->load[b]);
+        const int32_t c = lb_maddubs_u8_beside(few, left, left->load[a] + left->load[b]);
         if (c < 0) {
             twos[two++] = left->item[a], twos[two++] = left->item[b];
             continue;
@@ -237,18 +239,18 @@ LB_INLINE void lb_light_group(const int few, lb_light_left *left, uint32_t zero,
         out[0] = left->item[a], out[1] = left->item[b], out[2] = left->item[c];
         out += 3;
     }
-    if (one <= LB_LIGHT_ALONE && !few)
+    if (one <= LB_MADDUBS_U8_SINGLE && !few)
         for (; one; two += 2)
-            twos[two] = ones[--one], twos[two + 1] = (lb_light_item){zero, twos[two].w};
+            twos[two] = ones[--one], twos[two + 1] = (lb_maddubs_u8_item){zero, twos[two].w};
     memcpy(out, twos, two * sizeof *out);
     memcpy(out + two, ones, one * sizeof *out);
     chunk->threes = (uint32_t)(out - start) / 3, chunk->twos = two / 2, chunk->ones = one;
 }
 
 /* When all rows of a block are there. */
-static inline void lb_light_schedule(const lb_rows *s, ptrdiff_t rows, int32_t k) {
+static inline void lb_maddubs_u8_schedule(const lb_rows *s, ptrdiff_t rows, int32_t k) {
     const ptrdiff_t depth = lb_round_up(k, LB_NIBBLE_STEP);
-    s->chunks->heavy = lb_light_is_heavy(s, depth / 4);
+    s->chunks->heavy = lb_maddubs_u8_is_heavy(s, depth / 4);
     if (s->chunks->heavy) {
         const __m256i mask = _mm256_set1_epi8(15);
         for (ptrdiff_t i = 0; i < rows; i++)
@@ -260,19 +262,19 @@ static inline void lb_light_schedule(const lb_rows *s, ptrdiff_t rows, int32_t k
             }
         return;
     }
-    lb_light_left left;
+    lb_maddubs_u8_left left;
     ptrdiff_t extra = 0, c = 0;
     uint32_t used = 0;
-    if (lb_light_is_few(depth)) {
-        lb_light_collect_few(s, rows, depth, &extra, &left);
+    if (lb_maddubs_u8_is_few(depth)) {
+        lb_maddubs_u8_collect_few(s, rows, depth, &extra, &left);
         s->chunks->first = 0;
-        lb_light_group(1, &left, (uint32_t)depth, s->chunks, s->items);
+        lb_maddubs_u8_group(1, &left, (uint32_t)depth, s->chunks, s->items);
         return;
     }
-    for (ptrdiff_t first = 0; first < depth; first += LB_LIGHT_CHUNK, c++) {
-        lb_light_collect(s, rows, depth, first, &extra, &left);
+    for (ptrdiff_t first = 0; first < depth; first += LB_MADDUBS_U8_CHUNK, c++) {
+        lb_maddubs_u8_collect(s, rows, depth, first, &extra, &left);
         s->chunks[c].first = used;
-        lb_light_group(0, &left, (uint32_t)depth, &s->chunks[c], s->items + used);
+        lb_maddubs_u8_group(0, &left, (uint32_t)depth, &s->chunks[c], s->items + used);
         used += 3 * s->chunks[c].threes + 2 * s->chunks[c].twos + s->chunks[c].ones;
     }
 }
@@ -280,7 +282,7 @@ static inline void lb_light_schedule(const lb_rows *s, ptrdiff_t rows, int32_t k
 /* ---- tiles of 16 columns, or of the first eight of them ---- */
 
 /* In assembly for the sake of registers: with 12 sums, and two of weights, two are left. Ones are read where they are needed. */
-LB_INLINE void lb_light_first(__m256i s[2], const uint8_t *a, __m256i w0, __m256i w1, const int halves) {
+LB_INLINE void lb_maddubs_u8_first(__m256i s[2], const uint8_t *a, __m256i w0, __m256i w1, const int halves) {
     __m256i x;
     if (halves == 2)
         __asm__("vpbroadcastd %[a], %[x]\n\t"
@@ -295,7 +297,7 @@ LB_INLINE void lb_light_first(__m256i s[2], const uint8_t *a, __m256i w0, __m256
                 : [a] "m"(*(const lb_dword *)(const void *)a), [w0] "x"(w0));
 }
 
-LB_INLINE void lb_light_next(__m256i s[2], const uint8_t *a, __m256i w0, __m256i w1, const int halves) {
+LB_INLINE void lb_maddubs_u8_next(__m256i s[2], const uint8_t *a, __m256i w0, __m256i w1, const int halves) {
     __m256i x, t;
     if (halves == 2)
         __asm__("vpbroadcastd %[a], %[x]\n\t"
@@ -314,20 +316,20 @@ LB_INLINE void lb_light_next(__m256i s[2], const uint8_t *a, __m256i w0, __m256i
 }
 
 /* One quad of `rows` rows. */
-LB_INLINE void lb_light_quad(const int rows, const int halves, const int first, const uint8_t *a, ptrdiff_t stride, const int8_t *panel,
-                             const lb_light_item *item, __m256i s[][2]) {
+LB_INLINE void lb_maddubs_u8_quad(const int rows, const int halves, const int first, const uint8_t *a, ptrdiff_t stride,
+                                  const int8_t *panel, const lb_maddubs_u8_item *item, __m256i s[][2]) {
     const __m256i *w = (const __m256i *)(const void *)(panel + item->w);
     const __m256i w0 = _mm256_load_si256(w), w1 = halves == 2 ? _mm256_load_si256(w + 1) : w0;
     a += item->a;
     LB_UNROLL
     for (int i = 0; i < rows; i++)
         if (first)
-            lb_light_first(s[i], a + i * stride, w0, w1, halves);
+            lb_maddubs_u8_first(s[i], a + i * stride, w0, w1, halves);
         else
-            lb_light_next(s[i], a + i * stride, w0, w1, halves);
+            lb_maddubs_u8_next(s[i], a + i * stride, w0, w1, halves);
 }
 
-LB_INLINE void lb_light_end(const int rows, const int halves, __m256i s[][2], __m256i acc[][2]) {
+LB_INLINE void lb_maddubs_u8_end(const int rows, const int halves, __m256i s[][2], __m256i acc[][2]) {
     LB_UNROLL
     for (int i = 0; i < rows; i++)
         LB_UNROLL
@@ -339,112 +341,115 @@ LB_INLINE void lb_light_end(const int rows, const int halves, __m256i s[][2], __
 }
 
 /* acc += the products of `rows` rows with a panel, for the groups of a chunk. */
-LB_INLINE void lb_light_tile(const int rows, const int halves, const uint8_t *a, ptrdiff_t stride, const int8_t *panel,
-                             const lb_light_chunk *chunk, const lb_light_item *item, __m256i acc[][2]) {
-    __m256i s[LB_LIGHT_HALF_ROWS][2];
-    for (const lb_light_item *end = item + 3 * chunk->threes; item < end; item += 3) {
-        lb_light_quad(rows, halves, 1, a, stride, panel, item, s);
-        lb_light_quad(rows, halves, 0, a, stride, panel, item + 1, s);
-        lb_light_quad(rows, halves, 0, a, stride, panel, item + 2, s);
-        lb_light_end(rows, halves, s, acc);
+LB_INLINE void lb_maddubs_u8_tile(const int rows, const int halves, const uint8_t *a, ptrdiff_t stride, const int8_t *panel,
+                                  const lb_maddubs_u8_chunk *chunk, const lb_maddubs_u8_item *item, __m256i acc[][2]) {
+    __m256i s[LB_MADDUBS_U8_HALF_ROWS][2];
+    for (const lb_maddubs_u8_item *end = item + 3 * chunk->threes; item < end; item += 3) {
+        lb_maddubs_u8_quad(rows, halves, 1, a, stride, panel, item, s);
+        lb_maddubs_u8_quad(rows, halves, 0, a, stride, panel, item + 1, s);
+        lb_maddubs_u8_quad(rows, halves, 0, a, stride, panel, item + 2, s);
+        lb_maddubs_u8_end(rows, halves, s, acc);
     }
-    for (const lb_light_item *end = item + 2 * chunk->twos; item < end; item += 2) {
-        lb_light_quad(rows, halves, 1, a, stride, panel, item, s);
-        lb_light_quad(rows, halves, 0, a, stride, panel, item + 1, s);
-        lb_light_end(rows, halves, s, acc);
+    for (const lb_maddubs_u8_item *end = item + 2 * chunk->twos; item < end; item += 2) {
+        lb_maddubs_u8_quad(rows, halves, 1, a, stride, panel, item, s);
+        lb_maddubs_u8_quad(rows, halves, 0, a, stride, panel, item + 1, s);
+        lb_maddubs_u8_end(rows, halves, s, acc);
     }
-    for (const lb_light_item *end = item + chunk->ones; item < end; item++) {
-        lb_light_quad(rows, halves, 1, a, stride, panel, item, s);
-        lb_light_end(rows, halves, s, acc);
+    for (const lb_maddubs_u8_item *end = item + chunk->ones; item < end; item++) {
+        lb_maddubs_u8_quad(rows, halves, 1, a, stride, panel, item, s);
+        lb_maddubs_u8_end(rows, halves, s, acc);
     }
 }
 
 /* The same for three rows and 16 columns, which is nearly all there is to do. As one loop of assembly: what the compiler makes of the parts
  * above takes a tenth more instructions, and as many as can be decoded is what bounds it. Sums of int16 are in ymm0 ... ymm5. */
-#define LB_LIGHT_LOAD(at)                                                                                                                  \
+#define LB_MADDUBS_U8_LOAD(at)                                                                                                             \
     "movl " at "+4(%[item]), %k[i]\n\t"                                                                                                    \
     "vmovdqa (%[w],%[i]), %%ymm6\n\t"                                                                                                      \
     "vmovdqa 32(%[w],%[i]), %%ymm7\n\t"                                                                                                    \
     "movl " at "(%[item]), %k[i]\n\t"
-#define LB_LIGHT_FIRST(row, s0, s1)                                                                                                        \
+#define LB_MADDUBS_U8_FIRST(row, s0, s1)                                                                                                   \
     "vpbroadcastd (" row ",%[i]), %%ymm8\n\t"                                                                                              \
     "vpmaddubsw %%ymm6, %%ymm8, " s0 "\n\t"                                                                                                \
     "vpmaddubsw %%ymm7, %%ymm8, " s1 "\n\t"
-#define LB_LIGHT_NEXT(row, s0, s1)                                                                                                         \
+#define LB_MADDUBS_U8_NEXT(row, s0, s1)                                                                                                    \
     "vpbroadcastd (" row ",%[i]), %%ymm8\n\t"                                                                                              \
     "vpmaddubsw %%ymm6, %%ymm8, %%ymm9\n\t"                                                                                                \
     "vpmaddubsw %%ymm7, %%ymm8, %%ymm8\n\t"                                                                                                \
     "vpaddw %%ymm9, " s0 ", " s0 "\n\t"                                                                                                    \
     "vpaddw %%ymm8, " s1 ", " s1 "\n\t"
-#define LB_LIGHT_QUAD(part, at)                                                                                                            \
-    LB_LIGHT_LOAD(at)                                                                                                                      \
+#define LB_MADDUBS_U8_QUAD(part, at)                                                                                                       \
+    LB_MADDUBS_U8_LOAD(at)                                                                                                                 \
     part("%[r0]", "%%ymm0", "%%ymm1") part("%[r1]", "%%ymm2", "%%ymm3") part("%[r2]", "%%ymm4", "%%ymm5")
-#define LB_LIGHT_END(s, c)                                                                                                                 \
+#define LB_MADDUBS_U8_END(s, c)                                                                                                            \
     "vpmaddwd %[ones], " s ", " s "\n\t"                                                                                                   \
     "vpaddd " s ", " c ", " c "\n\t"
-#define LB_LIGHT_ENDS                                                                                                                      \
-    LB_LIGHT_END("%%ymm0", "%[c00]")                                                                                                       \
-    LB_LIGHT_END("%%ymm1", "%[c01]")                                                                                                       \
-    LB_LIGHT_END("%%ymm2", "%[c10]")                                                                                                       \
-    LB_LIGHT_END("%%ymm3", "%[c11]") LB_LIGHT_END("%%ymm4", "%[c20]") LB_LIGHT_END("%%ymm5", "%[c21]")
+#define LB_MADDUBS_U8_ENDS                                                                                                                 \
+    LB_MADDUBS_U8_END("%%ymm0", "%[c00]")                                                                                                  \
+    LB_MADDUBS_U8_END("%%ymm1", "%[c01]")                                                                                                  \
+    LB_MADDUBS_U8_END("%%ymm2", "%[c10]")                                                                                                  \
+    LB_MADDUBS_U8_END("%%ymm3", "%[c11]") LB_MADDUBS_U8_END("%%ymm4", "%[c20]") LB_MADDUBS_U8_END("%%ymm5", "%[c21]")
 
 /* c += the products of the groups from item to `end`, of which there is one at least. */
-#define LB_LIGHT_OUT                                                                                                                       \
+#define LB_MADDUBS_U8_OUT                                                                                                                  \
     [item] "+&r"(item), [i] "=&r"(i), [c00] "+x"(c[0][0]), [c01] "+x"(c[0][1]), [c10] "+x"(c[1][0]), [c11] "+x"(c[1][1]),                  \
         [c20] "+x"(c[2][0]), [c21] "+x"(c[2][1])
-#define LB_LIGHT_IN [w] "r"(panel), [r0] "r"(a), [r1] "r"(a + stride), [r2] "r"(a + 2 * stride), [ones] "m"(lb_ones)
-#define LB_LIGHT_USED "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9"
-#define LB_LIGHT_LOOP(group, step)                                                                                                         \
+#define LB_MADDUBS_U8_IN [w] "r"(panel), [r0] "r"(a), [r1] "r"(a + stride), [r2] "r"(a + 2 * stride), [ones] "m"(lb_ones)
+#define LB_MADDUBS_U8_USED "memory", "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9"
+#define LB_MADDUBS_U8_LOOP(group, step)                                                                                                    \
     __asm__ volatile("1:\n\t" group "add $" step ", %[item]\n\t"                                                                           \
                      "cmp %[end], %[item]\n\t"                                                                                             \
                      "jb 1b"                                                                                                               \
-                     : LB_LIGHT_OUT                                                                                                        \
-                     : LB_LIGHT_IN, [end] "r"(end)                                                                                         \
-                     : LB_LIGHT_USED)
-#define LB_LIGHT_THREE(a, b, c)                                                                                                            \
-    LB_LIGHT_QUAD(LB_LIGHT_FIRST, a) LB_LIGHT_QUAD(LB_LIGHT_NEXT, b) LB_LIGHT_QUAD(LB_LIGHT_NEXT, c) LB_LIGHT_ENDS
-#define LB_LIGHT_TWO(a, b) LB_LIGHT_QUAD(LB_LIGHT_FIRST, a) LB_LIGHT_QUAD(LB_LIGHT_NEXT, b) LB_LIGHT_ENDS
-#define LB_LIGHT_ONE(a) LB_LIGHT_QUAD(LB_LIGHT_FIRST, a) LB_LIGHT_ENDS
+                     : LB_MADDUBS_U8_OUT                                                                                                   \
+                     : LB_MADDUBS_U8_IN, [end] "r"(end)                                                                                    \
+                     : LB_MADDUBS_U8_USED)
+#define LB_MADDUBS_U8_THREE(a, b, c)                                                                                                       \
+    LB_MADDUBS_U8_QUAD(LB_MADDUBS_U8_FIRST, a)                                                                                             \
+    LB_MADDUBS_U8_QUAD(LB_MADDUBS_U8_NEXT, b) LB_MADDUBS_U8_QUAD(LB_MADDUBS_U8_NEXT, c) LB_MADDUBS_U8_ENDS
+#define LB_MADDUBS_U8_TWO(a, b) LB_MADDUBS_U8_QUAD(LB_MADDUBS_U8_FIRST, a) LB_MADDUBS_U8_QUAD(LB_MADDUBS_U8_NEXT, b) LB_MADDUBS_U8_ENDS
+#define LB_MADDUBS_U8_ONE(a) LB_MADDUBS_U8_QUAD(LB_MADDUBS_U8_FIRST, a) LB_MADDUBS_U8_ENDS
 
-LB_INLINE void lb_light_tile3(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const lb_light_chunk *chunk,
-                              const lb_light_item *item, __m256i c[][2]) {
+LB_INLINE void lb_maddubs_u8_tile3(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const lb_maddubs_u8_chunk *chunk,
+                                   const lb_maddubs_u8_item *item, __m256i c[][2]) {
     uint64_t i;
-    const lb_light_item *end = item + 3 * chunk->threes;
+    const lb_maddubs_u8_item *end = item + 3 * chunk->threes;
     if (item < end)
-        LB_LIGHT_LOOP(LB_LIGHT_THREE("0", "8", "16"), "24");
+        LB_MADDUBS_U8_LOOP(LB_MADDUBS_U8_THREE("0", "8", "16"), "24");
     end = item + 2 * chunk->twos;
     if (item < end)
-        LB_LIGHT_LOOP(LB_LIGHT_TWO("0", "8"), "16");
+        LB_MADDUBS_U8_LOOP(LB_MADDUBS_U8_TWO("0", "8"), "16");
     end = item + chunk->ones;
     if (item < end)
-        LB_LIGHT_LOOP(LB_LIGHT_ONE("0"), "8");
+        LB_MADDUBS_U8_LOOP(LB_MADDUBS_U8_ONE("0"), "8");
 }
 
 /* The same where groups are few, without loops: their ends, which the processor does not always foresee, would cost a fourth. Groups of
  * each size are done in straight lines by one, two, four, as their number is made of these. */
-#define LB_LIGHT_LINE(groups, step) __asm__ volatile(groups "add $" step ", %[item]" : LB_LIGHT_OUT : LB_LIGHT_IN : LB_LIGHT_USED)
+#define LB_MADDUBS_U8_LINE(groups, step)                                                                                                   \
+    __asm__ volatile(groups "add $" step ", %[item]" : LB_MADDUBS_U8_OUT : LB_MADDUBS_U8_IN : LB_MADDUBS_U8_USED)
 
-LB_INLINE void lb_light_few3(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const lb_light_chunk *chunk,
-                             const lb_light_item *item, __m256i c[][2]) {
+LB_INLINE void lb_maddubs_u8_few3(const uint8_t *a, ptrdiff_t stride, const int8_t *panel, const lb_maddubs_u8_chunk *chunk,
+                                  const lb_maddubs_u8_item *item, __m256i c[][2]) {
     uint64_t i;
     if (chunk->threes & 1)
-        LB_LIGHT_LINE(LB_LIGHT_THREE("0", "8", "16"), "24");
+        LB_MADDUBS_U8_LINE(LB_MADDUBS_U8_THREE("0", "8", "16"), "24");
     if (chunk->threes & 2)
-        LB_LIGHT_LINE(LB_LIGHT_THREE("0", "8", "16") LB_LIGHT_THREE("24", "32", "40"), "48");
+        LB_MADDUBS_U8_LINE(LB_MADDUBS_U8_THREE("0", "8", "16") LB_MADDUBS_U8_THREE("24", "32", "40"), "48");
     for (uint32_t left = chunk->threes / 4; left; left--)
-        LB_LIGHT_LINE(LB_LIGHT_THREE("0", "8", "16") LB_LIGHT_THREE("24", "32", "40") LB_LIGHT_THREE("48", "56", "64")
-                          LB_LIGHT_THREE("72", "80", "88"),
-                      "96");
+        LB_MADDUBS_U8_LINE(LB_MADDUBS_U8_THREE("0", "8", "16") LB_MADDUBS_U8_THREE("24", "32", "40") LB_MADDUBS_U8_THREE("48", "56", "64")
+                               LB_MADDUBS_U8_THREE("72", "80", "88"),
+                           "96");
     if (chunk->twos & 1)
-        LB_LIGHT_LINE(LB_LIGHT_TWO("0", "8"), "16");
+        LB_MADDUBS_U8_LINE(LB_MADDUBS_U8_TWO("0", "8"), "16");
     if (chunk->twos & 2)
-        LB_LIGHT_LINE(LB_LIGHT_TWO("0", "8") LB_LIGHT_TWO("16", "24"), "32");
+        LB_MADDUBS_U8_LINE(LB_MADDUBS_U8_TWO("0", "8") LB_MADDUBS_U8_TWO("16", "24"), "32");
     for (uint32_t left = chunk->twos / 4; left; left--)
-        LB_LIGHT_LINE(LB_LIGHT_TWO("0", "8") LB_LIGHT_TWO("16", "24") LB_LIGHT_TWO("32", "40") LB_LIGHT_TWO("48", "56"), "64");
+        LB_MADDUBS_U8_LINE(
+            LB_MADDUBS_U8_TWO("0", "8") LB_MADDUBS_U8_TWO("16", "24") LB_MADDUBS_U8_TWO("32", "40") LB_MADDUBS_U8_TWO("48", "56"), "64");
     if (chunk->ones & 1)
-        LB_LIGHT_LINE(LB_LIGHT_ONE("0"), "8");
+        LB_MADDUBS_U8_LINE(LB_MADDUBS_U8_ONE("0"), "8");
     for (uint32_t left = chunk->ones / 2; left; left--)
-        LB_LIGHT_LINE(LB_LIGHT_ONE("0") LB_LIGHT_ONE("8"), "16");
+        LB_MADDUBS_U8_LINE(LB_MADDUBS_U8_ONE("0") LB_MADDUBS_U8_ONE("8"), "16");
 }
 
 #endif

@@ -4,7 +4,7 @@
  * a1 w1. That saturates unless the positive weights of a lane sum up to 128 at most, and the negative ones too (255 * 128 < 2^15);
  * a quad that has more is turned: its odd weights are negated, and multiplied with 255 - a, so that a lane of one sign becomes one of two,
  * and the other way round. Where that has too much as well, what is too much is cut off and becomes another quad of the same four k. Quads
- * are then put into groups (bins), whose lanes are added in int16 before one vpmaddwd. Of such a sum only its width matters, 255 * (sum of
+ * are then put into groups, whose lanes are added in int16 before one vpmaddwd. Of such a sum only its width matters, 255 * (sum of
  * |w|) < 2^16: each lane of a group starts with a number that centres it, and the column's accumulator starts with what takes that away
  * again. So a group may hold quads as long as no lane has more than 255 in sum of |w|. A quad knows its k by number, because groups take
  * quads from anywhere. */
@@ -48,15 +48,16 @@ LB_INLINE void lb_quad(__m256i *sum, const uint8_t *a, uint64_t quad, __m256i w)
 typedef struct {
     const __m256i *w;
     const uint16_t *quad;
-} lb_bin_place;
+} lb_maddubs_w_place;
 
 /* acc[row] += the products of a row with eight columns, of groups of `size` quads, of which the first may be turned. */
-LB_INLINE lb_bin_place lb_bins_groups(const int rows, const int size, const int turned, lb_bin_place at, uint32_t groups,
-                                      const uint8_t *const row[LB_BIN_ROWS], __m256i ones, __m256i acc[LB_BIN_ROWS]) {
+LB_INLINE lb_maddubs_w_place lb_maddubs_w_groups(const int rows, const int size, const int turned, lb_maddubs_w_place at, uint32_t groups,
+                                                 const uint8_t *const row[LB_MADDUBS_W_ROWS], __m256i ones,
+                                                 __m256i acc[LB_MADDUBS_W_ROWS]) {
     const __m256i *w = at.w, odd = _mm256_set1_epi16(-256);
     const uint16_t *quad = at.quad;
     for (uint32_t left = groups; left > 0; left--, w += size + 1, quad += size) {
-        __m256i sum[LB_BIN_ROWS];
+        __m256i sum[LB_MADDUBS_W_ROWS];
         LB_UNROLL
         for (int item = 0; item < size; item++) {
             const __m256i v = _mm256_load_si256(w + item);
@@ -79,22 +80,22 @@ LB_INLINE lb_bin_place lb_bins_groups(const int rows, const int size, const int 
                     : [sum] "+x"(sum[i]), [acc] "+x"(acc[i])
                     : [v] "x"(centre), [ones] "x"(ones));
     }
-    return (lb_bin_place){w, quad};
+    return (lb_maddubs_w_place){w, quad};
 }
 
-LB_INLINE void lb_bins_tile(const int rows, const uint8_t *a, ptrdiff_t stride, const void *packed, const lb_bin_panel *panel,
-                            __m256i acc[LB_BIN_ROWS]) {
+LB_INLINE void lb_maddubs_w_tile(const int rows, const uint8_t *a, ptrdiff_t stride, const void *packed, const lb_maddubs_w_panel *panel,
+                                 __m256i acc[LB_MADDUBS_W_ROWS]) {
     const __m256i *base = (const __m256i *)packed, ones = _mm256_set1_epi16(1);
-    lb_bin_place at = {base + panel->weights, (const uint16_t *)(base + panel->quads)};
-    const uint8_t *row[LB_BIN_ROWS];
+    lb_maddubs_w_place at = {base + panel->weights, (const uint16_t *)(base + panel->quads)};
+    const uint8_t *row[LB_MADDUBS_W_ROWS];
     LB_UNROLL
     for (int i = 0; i < rows; i++)
         row[i] = a + i * stride;
     LB_UNROLL
     for (int turned = 1; turned >= 0; turned--)
         LB_UNROLL
-    for (int size = LB_BIN_MOST; size > 0; size--) /* a loop of its own for each kind */
-        at = lb_bins_groups(rows, size, turned, at, panel->groups[lb_bin_kind(size, turned)], row, ones, acc);
+    for (int size = LB_MADDUBS_W_MOST; size > 0; size--) /* a loop of its own for each kind */
+        at = lb_maddubs_w_groups(rows, size, turned, at, panel->groups[lb_maddubs_w_kind(size, turned)], row, ones, acc);
 }
 
 /* A row of activations, plus 128, and zeros up to a quad. */

@@ -1,4 +1,4 @@
-/* Weights into bins (maddubs_weights_avx2.h): which quads there are, and which of them go together. */
+/* Weights into groups (maddubs_weights_avx2.h): which quads there are, and which of them go together. */
 #ifndef LB_MADDUBS_WEIGHTS_SCHEDULE_AVX2_H
 #define LB_MADDUBS_WEIGHTS_SCHEDULE_AVX2_H
 
@@ -24,8 +24,8 @@ typedef struct {
 } lb_schedule;
 
 static inline lb_schedule lb_schedule_at(void *base, int32_t k) {
-    const ptrdiff_t most = 2 * (lb_round_up(k < LB_BIN_CHUNK ? k : LB_BIN_CHUNK, 4) / 4), items = most * (ptrdiff_t)sizeof(lb_item),
-                    numbers = 4 * (most + 1);
+    const ptrdiff_t most = 2 * (lb_round_up(k < LB_MADDUBS_W_CHUNK ? k : LB_MADDUBS_W_CHUNK, 4) / 4),
+                    items = most * (ptrdiff_t)sizeof(lb_item), numbers = 4 * (most + 1);
     char *at = base;
     return (lb_schedule){(lb_item *)(void *)at, (uint32_t *)(void *)(at + items), (uint32_t *)(void *)(at + items + numbers),
                          items + 2 * numbers};
@@ -64,7 +64,7 @@ static inline int lb_too_much(__m256i w, __m256i sums) {
 /* The items of `width` columns, w[column * k + ...], and k from `first` on, up to a chunk of them; gives how many. */
 static inline uint32_t lb_items_of(const int8_t *w, int32_t k, int32_t first, int32_t width, lb_item *items) {
     uint32_t count = 0;
-    for (int32_t at = first; at < k && at < first + LB_BIN_CHUNK; at += 4) {
+    for (int32_t at = first; at < k && at < first + LB_MADDUBS_W_CHUNK; at += 4) {
         _Alignas(32) int8_t quad[32] = {0};
         for (int32_t j = 0; j < width; j++)
             memcpy(quad + 4 * j, w + (ptrdiff_t)j * k + at, (size_t)(k - at < 4 ? k - at : 4));
@@ -134,7 +134,7 @@ static inline uint32_t lb_group(const lb_schedule *s, uint32_t count) {
         s->members[members++] = head;
         __m128i room = _mm_xor_si128(_mm_load_si128((const __m128i *)(const void *)items[head].load), _mm_set1_epi8(-1));
         head = items[head].next;
-        for (uint32_t size = 1; size < LB_BIN_MOST; size++) {
+        for (uint32_t size = 1; size < LB_MADDUBS_W_MOST; size++) {
             const __m128i quarter = _mm_and_si128(_mm_srli_epi16(room, 2), _mm_set1_epi8(63));
             uint32_t *link = &head, *best = NULL; /* what leads to an item */
             int most = -1, tries = LB_TRIES;
@@ -160,19 +160,19 @@ static inline uint32_t lb_group(const lb_schedule *s, uint32_t count) {
 
 static inline int lb_kind_of(const lb_schedule *s, uint32_t group) {
     const uint32_t size = s->starts[group + 1] - s->starts[group];
-    return lb_bin_kind((int)size, (int)s->items[s->members[s->starts[group]]].turned);
+    return lb_maddubs_w_kind((int)size, (int)s->items[s->members[s->starts[group]]].turned);
 }
 
 /* One chunk of a panel, as the tiles read it: its groups, kind by kind, and the numbers of their quads. `at` counts units of 32 bytes
  * of the packed weights; gives the one behind. What takes the centring away goes onto added[8]. */
-static inline uint32_t lb_put_groups(const lb_schedule *s, uint32_t groups, char *packed, uint32_t at, lb_bin_panel *panel,
+static inline uint32_t lb_put_groups(const lb_schedule *s, uint32_t groups, char *packed, uint32_t at, lb_maddubs_w_panel *panel,
                                      int32_t *added) {
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i *out = (__m256i *)(void *)packed + at, sum = _mm256_load_si256((const __m256i *)(const void *)added);
     uint16_t *quad = (uint16_t *)(void *)(packed + 32 * ((ptrdiff_t)at + groups + s->starts[groups]));
     memset(quad, 0, (2 * (size_t)s->starts[groups] + 31) / 32 * 32);
-    *panel = (lb_bin_panel){.weights = at, .quads = at + groups + s->starts[groups]};
-    for (int kind = 2 * LB_BIN_MOST - 1; kind >= 0; kind--)
+    *panel = (lb_maddubs_w_panel){.weights = at, .quads = at + groups + s->starts[groups]};
+    for (int kind = 2 * LB_MADDUBS_W_MOST - 1; kind >= 0; kind--)
         for (uint32_t g = 0; g < groups; g++) {
             if (lb_kind_of(s, g) != kind)
                 continue;

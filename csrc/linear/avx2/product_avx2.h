@@ -12,10 +12,10 @@
 
 enum {
     LB_PLAIN_ROWS = 6,
-    LB_LONG = 1024, /* k from which on a panel of pairs does not stay in the first-level cache, and is cut into chunks */
+    LB_LONG = 1024, /* k from which on a panel of madd16 does not stay in the first-level cache, and is cut into chunks */
     LB_FAR = 4096,  /* bytes of a panel that is not worth asking for */
-    LB_NEAR_PANELS = 2,
-    LB_NEAR_NEAR = 1 << 13 /* bytes of a panel of near up to which some stay in a first-level cache together */
+    LB_MADDUBS_S8_PANELS = 2,
+    LB_MADDUBS_S8_CACHED = 1 << 13 /* bytes of a panel of maddubs_s8 up to which some stay in a first-level cache together */
 };
 
 typedef struct {
@@ -57,28 +57,28 @@ static inline void lb_put_row(const lb_rows *s, lb_method method, ptrdiff_t i, c
     uint8_t *out = s->a + i * s->stride;
     if (method == LB_PLAIN)
         lb_widen(a, k, (int16_t *)(void *)out);
-    else if (method == LB_BINS)
+    else if (method == LB_MADDUBS_W)
         lb_flip_row(a, k, out);
-    else if (method == LB_LIGHT)
-        lb_light_row(s, i, a, k);
+    else if (method == LB_MADDUBS_U8)
+        lb_maddubs_u8_row(s, i, a, k);
     else if (method == LB_NIBBLES)
         lb_halve_row(a, k, out, s->low + i * s->stride);
-    else if (method == LB_NEAR)
-        lb_near_row(s, i, a, k, x_zero);
-    else if (method == LB_ALONE)
-        lb_alone_row((lb_alone *)(void *)out, a, k, x_zero, 4 * LB_ALONE_COLUMNS, 0);
-    else if (method == LB_ALONE_LIGHT)
-        lb_alone_row((lb_alone *)(void *)out, a, k, -128, 4 * LB_ALONE_COLUMNS, 1);
+    else if (method == LB_MADDUBS_S8)
+        lb_maddubs_s8_row(s, i, a, k, x_zero);
+    else if (method == LB_GEMV)
+        lb_gemv_row((lb_gemv *)(void *)out, a, k, x_zero, 4 * LB_GEMV_COLUMNS, 0);
+    else if (method == LB_GEMV_U8)
+        lb_gemv_row((lb_gemv *)(void *)out, a, k, -128, 4 * LB_GEMV_COLUMNS, 1);
     else
         s->pairs[i] = lb_pack_row(a, k, 0, 0, (int16_t *)(void *)out);
 }
 
 /* When all rows of a block are there, before they are multiplied. */
 static inline void lb_rows_are_there(const lb_rows *s, lb_method method, ptrdiff_t rows, int32_t k, int32_t x_zero) {
-    if (method == LB_LIGHT)
-        lb_light_schedule(s, rows, k);
-    else if (method == LB_NEAR) /* once: what was cut off its rows is gone when a tile is made */
-        lb_near_fill(s, rows, k, x_zero);
+    if (method == LB_MADDUBS_U8)
+        lb_maddubs_u8_schedule(s, rows, k);
+    else if (method == LB_MADDUBS_S8) /* once: what was cut off its rows is gone when a tile is made */
+        lb_maddubs_s8_fill(s, rows, k, x_zero);
 }
 
 /* What the accumulators of eight columns begin with, and the multipliers of their results. */
@@ -92,7 +92,7 @@ typedef struct {
 static inline lb_eight lb_eight_at(const lb_product *p, ptrdiff_t n, ptrdiff_t right) {
     const ptrdiff_t width = right - n < 0 ? 0 : right - n < 8 ? right - n : 8;
     const int32_t zero =
-        p->method == LB_NEAR || p->method == LB_ALONE ? 0 : p->x_zero + (p->method == LB_PAIRS || p->method == LB_PLAIN ? 0 : 128);
+        p->method == LB_MADDUBS_S8 || p->method == LB_GEMV ? 0 : p->x_zero + (p->method == LB_MADD16 || p->method == LB_PLAIN ? 0 : 128);
     __m256i bias = _mm256_setzero_si256(), m = bias;
     if (width == 8) {
         bias = _mm256_loadu_si256((const __m256i *)(const void *)(p->bias + n));
@@ -117,7 +117,7 @@ LB_INLINE void lb_store_floats(float *out, __m256i acc, __m256 m, ptrdiff_t widt
 }
 
 /* Results of a row: 16 columns from n on. */
-LB_INLINE void lb_finish(const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[2], const lb_eight e[2]) {
+LB_INLINE void lb_epilogue(const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[2], const lb_eight e[2]) {
     const ptrdiff_t at = row * p->out_stride + n, width = e[0].width + e[1].width;
     if (p->to == LB_TO_F32) {
         lb_store_floats((float *)p->out + at, c[0], e[0].m, e[0].width);
@@ -130,8 +130,8 @@ LB_INLINE void lb_finish(const lb_product *p, ptrdiff_t row, ptrdiff_t n, const 
 }
 
 /* Results of `rows` rows: 16 columns from n on, of any kind. Bytes of full panels are made of two rows at a time. */
-static __attribute__((noinline)) void lb_finish_any(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[][2],
-                                                    const lb_eight *e) {
+static __attribute__((noinline)) void lb_epilogue_any(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[][2],
+                                                      const lb_eight *e) {
     int r = 0;
     if (p->to == LB_TO_S8 && e[1].width == 8)
         for (; r + 2 <= rows; r += 2) {
@@ -141,11 +141,11 @@ static __attribute__((noinline)) void lb_finish_any(const int rows, const lb_pro
             _mm_storeu_si128((__m128i *)(void *)(out + p->out_stride), _mm256_extracti128_si256(bytes, 1));
         }
     for (; r < rows; r++)
-        lb_finish(p, row + r, n, c[r], e);
+        lb_epilogue(p, row + r, n, c[r], e);
 }
 
 /* The same, where what most layers need is at hand: the end of a short product takes as long as its middle. */
-LB_INLINE void lb_finish16(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, __m256i c[][2], const lb_eight e[2]) {
+LB_INLINE void lb_epilogue16(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, __m256i c[][2], const lb_eight e[2]) {
     if (p->to == LB_TO_F32 && e[1].width == 8) {
         float *out = (float *)p->out + row * p->out_stride + n;
         LB_UNROLL
@@ -160,7 +160,7 @@ LB_INLINE void lb_finish16(const int rows, const lb_product *p, ptrdiff_t row, p
         LB_UNROLL
         for (int r = 0; r < rows; r++)
             copy[r][0] = c[r][0], copy[r][1] = c[r][1];
-        lb_finish_any(rows, p, row, n, (const __m256i(*)[2])copy, e);
+        lb_epilogue_any(rows, p, row, n, (const __m256i(*)[2])copy, e);
         return;
     }
     int8_t *out = (int8_t *)p->out + row * p->out_stride + n;
@@ -174,7 +174,8 @@ LB_INLINE void lb_finish16(const int rows, const lb_product *p, ptrdiff_t row, p
 }
 
 /* Results of `rows` rows: eight columns from n on. Bytes are made of two rows at a time. */
-LB_INLINE void lb_finish8(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[LB_BIN_ROWS], lb_eight e) {
+LB_INLINE void lb_epilogue8(const int rows, const lb_product *p, ptrdiff_t row, ptrdiff_t n, const __m256i c[LB_MADDUBS_W_ROWS],
+                            lb_eight e) {
     LB_UNROLL
     for (int i = 0; i < rows; i++) {
         const ptrdiff_t at = (row + i) * p->out_stride + n;
@@ -215,9 +216,9 @@ LB_INLINE lb_panel_work lb_panel_work_at(const lb_product *p, const lb_rows *s, 
     return t;
 }
 
-/* Weights come from far away where a layer has many of them: with tile i of `tiles` a part of the next panel is asked for, so that it is
- * near when its time comes. */
-LB_INLINE void lb_ask(const lb_panel_work *t, ptrdiff_t i, ptrdiff_t tiles) {
+/* Weights come from far away where a layer has many of them: with tile i of `tiles` a part of the next panel is prefetched, so that it
+ * is in a cache when its time comes. */
+LB_INLINE void lb_prefetch_next(const lb_panel_work *t, ptrdiff_t i, ptrdiff_t tiles) {
     if (!t->next)
         return;
     const char *end = t->next + t->bytes * (i + 1) / tiles;
@@ -225,7 +226,7 @@ LB_INLINE void lb_ask(const lb_panel_work *t, ptrdiff_t i, ptrdiff_t tiles) {
         _mm_prefetch(at, _MM_HINT_T1);
 }
 
-LB_INLINE void lb_pairs_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
+LB_INLINE void lb_madd16_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
     __m256i c[LB_TILE][2];
     LB_UNROLL
     for (int r = 0; r < rows; r++) {
@@ -234,12 +235,12 @@ LB_INLINE void lb_pairs_rows(const int rows, const lb_panel_work *t, ptrdiff_t i
     }
     const int16_t *a = (const int16_t *)(const void *)(t->s->a + i * t->s->stride);
     lb_steps(rows, a, t->s->stride / 2, b, lb_round_up(t->p->k, LB_STEP), c);
-    lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
+    lb_epilogue16(rows, t->p, t->first + i, t->n, c, t->e);
 }
 
 /* The same for the eight columns on the left of a panel that has no others. */
-LB_INLINE void lb_pairs_half_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
-    __m256i c[LB_BIN_ROWS];
+LB_INLINE void lb_madd16_half_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
+    __m256i c[LB_MADDUBS_W_ROWS];
     LB_UNROLL
     for (int r = 0; r < rows; r++)
         c[r] = _mm256_add_epi32(t->e[0].start, _mm256_set1_epi32(t->s->pairs[i + r]));
@@ -254,10 +255,10 @@ LB_INLINE void lb_pairs_half_rows(const int rows, const lb_panel_work *t, ptrdif
             c[r] = _mm256_add_epi32(c[r], _mm256_madd_epi16(x, y));
         }
     }
-    lb_finish8(rows, t->p, t->first + i, t->n, c, t->e[0]);
+    lb_epilogue8(rows, t->p, t->first + i, t->n, c, t->e[0]);
 }
 
-static inline void lb_pairs_panel(const lb_panel_work *t, ptrdiff_t rows, const int16_t *b) {
+static inline void lb_madd16_panel(const lb_panel_work *t, ptrdiff_t rows, const int16_t *b) {
     const lb_rows *s = t->s;
     if (t->p->k > LB_LONG && rows > LB_TILE) {
         for (ptrdiff_t i = 0; i < rows; i++) {
@@ -267,27 +268,27 @@ static inline void lb_pairs_panel(const lb_panel_work *t, ptrdiff_t rows, const 
         }
         lb_long_steps(s->acc, rows, (const int16_t *)(const void *)s->a, s->stride / 2, b, lb_round_up(t->p->k, LB_STEP));
         for (ptrdiff_t i = 0; i < rows; i++)
-            lb_finish(t->p, t->first + i, t->n, (const __m256i *)(const void *)(s->acc + i * LB_PANEL), t->e);
+            lb_epilogue(t->p, t->first + i, t->n, (const __m256i *)(const void *)(s->acc + i * LB_PANEL), t->e);
         return;
     }
     ptrdiff_t i = 0;
     if (!t->e[1].width) {
         for (; i + 6 <= rows; i += 6)
-            lb_pairs_half_rows(6, t, i, b);
+            lb_madd16_half_rows(6, t, i, b);
         for (; i < rows; i++)
-            lb_pairs_half_rows(1, t, i, b);
+            lb_madd16_half_rows(1, t, i, b);
         return;
     }
     for (; i + 4 <= rows; i += 4) {
-        lb_ask(t, i / 4, rows / 4);
-        lb_pairs_rows(4, t, i, b);
+        lb_prefetch_next(t, i / 4, rows / 4);
+        lb_madd16_rows(4, t, i, b);
     }
     if (rows - i == 3)
-        lb_pairs_rows(3, t, i, b);
+        lb_madd16_rows(3, t, i, b);
     else if (rows - i == 2)
-        lb_pairs_rows(2, t, i, b);
+        lb_madd16_rows(2, t, i, b);
     else if (rows - i == 1)
-        lb_pairs_rows(1, t, i, b);
+        lb_madd16_rows(1, t, i, b);
 }
 
 LB_INLINE void lb_plain_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const int16_t *b) {
@@ -303,7 +304,7 @@ LB_INLINE void lb_plain_rows(const int rows, const lb_panel_work *t, ptrdiff_t i
         for (int r = 0; r < rows; r++)
             lb_madd_pair(c[r], (const int16_t *)(const void *)(a + r * t->s->stride), w0, w1);
     }
-    lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
+    lb_epilogue16(rows, t->p, t->first + i, t->n, c, t->e);
 }
 
 static inline void lb_plain_panel(const lb_panel_work *t, ptrdiff_t rows, const int16_t *b) {
@@ -323,40 +324,40 @@ LB_INLINE void lb_nibbles_rows(const int rows, const lb_panel_work *t, ptrdiff_t
         c[r][0] = t->e[0].start, c[r][1] = t->e[1].start;
     const ptrdiff_t at = i * t->s->stride;
     lb_nibbles_tile(rows, t->s->a + at, t->s->low + at, t->s->stride, w, lb_round_up(t->p->k, LB_NIBBLE_STEP), c);
-    lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
+    lb_epilogue16(rows, t->p, t->first + i, t->n, c, t->e);
 }
 
-LB_INLINE void lb_near_rows(const int rows, const lb_panel_work *t, ptrdiff_t tile, const uint8_t *w) {
-    __m256i c[LB_NEAR_ROWS][2];
-    lb_near_products(rows, t->s, tile, w, c);
+LB_INLINE void lb_maddubs_s8_rows(const int rows, const lb_panel_work *t, ptrdiff_t tile, const uint8_t *w) {
+    __m256i c[LB_MADDUBS_S8_ROWS][2];
+    lb_maddubs_s8_products(rows, t->s, tile, w, c);
     LB_UNROLL
     for (int i = 0; i < rows; i++)
         c[i][0] = _mm256_add_epi32(c[i][0], t->e[0].start), c[i][1] = _mm256_add_epi32(c[i][1], t->e[1].start);
-    lb_finish16(rows, t->p, t->first + tile * LB_NEAR_ROWS, t->n, c, t->e);
+    lb_epilogue16(rows, t->p, t->first + tile * LB_MADDUBS_S8_ROWS, t->n, c, t->e);
 }
 
 /* Some panels, one behind the other: a tile of rows meets all of them while it is near. */
-static inline void lb_near_panels(const lb_panel_work t[], int panels, ptrdiff_t rows, const uint8_t *w) {
-    const ptrdiff_t tiles = (rows + LB_NEAR_ROWS - 1) / LB_NEAR_ROWS, bytes = LB_PANEL * lb_round_up(t->p->k, LB_STEP);
+static inline void lb_maddubs_s8_panels(const lb_panel_work t[], int panels, ptrdiff_t rows, const uint8_t *w) {
+    const ptrdiff_t tiles = (rows + LB_MADDUBS_S8_ROWS - 1) / LB_MADDUBS_S8_ROWS, bytes = LB_PANEL * lb_round_up(t->p->k, LB_STEP);
     for (ptrdiff_t tile = 0; tile < tiles; tile++) {
-        lb_ask(t, tile, tiles);
+        lb_prefetch_next(t, tile, tiles);
         for (int i = 0; i < panels; i++)
-            if (rows - tile * LB_NEAR_ROWS >= LB_NEAR_ROWS)
-                lb_near_rows(LB_NEAR_ROWS, t + i, tile, w + i * bytes);
-            else if (rows - tile * LB_NEAR_ROWS == 2)
-                lb_near_rows(2, t + i, tile, w + i * bytes);
+            if (rows - tile * LB_MADDUBS_S8_ROWS >= LB_MADDUBS_S8_ROWS)
+                lb_maddubs_s8_rows(LB_MADDUBS_S8_ROWS, t + i, tile, w + i * bytes);
+            else if (rows - tile * LB_MADDUBS_S8_ROWS == 2)
+                lb_maddubs_s8_rows(2, t + i, tile, w + i * bytes);
             else
-                lb_near_rows(1, t + i, tile, w + i * bytes);
+                lb_maddubs_s8_rows(1, t + i, tile, w + i * bytes);
     }
 }
 
-static inline void lb_near_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
-                                    ptrdiff_t right) {
+static inline void lb_maddubs_s8_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
+                                          ptrdiff_t right) {
     const ptrdiff_t depth = lb_round_up(p->k, LB_STEP);
     const uint8_t *own = (const uint8_t *)p->packed + lb_weights_front(p->n);
-    const int most = LB_PANEL * depth <= LB_NEAR_NEAR ? LB_NEAR_PANELS : 1;
+    const int most = LB_PANEL * depth <= LB_MADDUBS_S8_CACHED ? LB_MADDUBS_S8_PANELS : 1;
     for (ptrdiff_t n = left; n < right;) {
-        lb_panel_work t[LB_NEAR_PANELS];
+        lb_panel_work t[LB_MADDUBS_S8_PANELS];
         int panels = 0;
         const uint8_t *w = own + n * depth;
         for (; panels < most && n < right; panels++, n += LB_PANEL)
@@ -364,73 +365,73 @@ static inline void lb_near_multiply(const lb_product *p, const lb_rows *s, ptrdi
         const ptrdiff_t left_over = right - n < most * LB_PANEL ? lb_round_up(right - n, LB_PANEL) : most * LB_PANEL;
         t->bytes = depth * left_over;
         t->next = left_over > 0 ? (const char *)own + n * depth : NULL;
-        lb_near_panels(t, panels, rows, w);
+        lb_maddubs_s8_panels(t, panels, rows, w);
     }
 }
 
 /* 16 columns, or 32: one panel or two. */
-LB_INLINE void lb_alone_columns(const int panels, const int light, const lb_panel_work t[], ptrdiff_t rows, const uint8_t *w) {
+LB_INLINE void lb_gemv_columns(const int panels, const int unsigned_x, const lb_panel_work t[], ptrdiff_t rows, const uint8_t *w) {
     for (ptrdiff_t i = 0; i < rows; i++) {
-        __m256i c[LB_ALONE_MOST];
-        lb_alone_products(2 * panels, light, (const lb_alone *)(const void *)(t->s->a + i * t->s->stride), w, 4 * LB_ALONE_COLUMNS, c);
+        __m256i c[LB_GEMV_MOST];
+        lb_gemv_products(2 * panels, unsigned_x, (const lb_gemv *)(const void *)(t->s->a + i * t->s->stride), w, 4 * LB_GEMV_COLUMNS, c);
         for (int panel = 0; panel < panels; panel++) {
             const lb_panel_work *own = t + panel;
             __m256i sums[1][2] = {{_mm256_add_epi32(c[2 * panel], own->e[0].start), _mm256_add_epi32(c[2 * panel + 1], own->e[1].start)}};
-            lb_finish16(1, own->p, own->first + i, own->n, sums, own->e);
+            lb_epilogue16(1, own->p, own->first + i, own->n, sums, own->e);
         }
     }
 }
 
 /* Panels of 32 columns, of which a part of the columns may begin or end in the middle of one. */
-LB_INLINE void lb_alone_multiply(const int light, const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left,
-                                 ptrdiff_t right) {
+LB_INLINE void lb_gemv_multiply(const int unsigned_x, const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows,
+                                ptrdiff_t left, ptrdiff_t right) {
     const uint8_t *own = (const uint8_t *)p->packed + lb_weights_front(p->n);
     for (ptrdiff_t n = left, columns; n < right; n += columns) {
-        const uint8_t *w = own + n / LB_ALONE_COLUMNS * LB_ALONE_COLUMNS * lb_round_up(p->k, LB_ALONE_STEP) + n % LB_ALONE_COLUMNS * 4;
+        const uint8_t *w = own + n / LB_GEMV_COLUMNS * LB_GEMV_COLUMNS * lb_round_up(p->k, LB_GEMV_STEP) + n % LB_GEMV_COLUMNS * 4;
         lb_panel_work t[2];
-        columns = n % LB_ALONE_COLUMNS || right - n <= LB_PANEL ? LB_PANEL : LB_ALONE_COLUMNS;
+        columns = n % LB_GEMV_COLUMNS || right - n <= LB_PANEL ? LB_PANEL : LB_GEMV_COLUMNS;
         for (int i = 0; i < columns / LB_PANEL; i++)
             t[i] = lb_panel_work_at(p, s, first, n + i * LB_PANEL, right);
-        if (columns == LB_ALONE_COLUMNS)
-            lb_alone_columns(2, light, t, rows, w);
+        if (columns == LB_GEMV_COLUMNS)
+            lb_gemv_columns(2, unsigned_x, t, rows, w);
         else
-            lb_alone_columns(1, light, t, rows, w);
+            lb_gemv_columns(1, unsigned_x, t, rows, w);
     }
 }
 
-LB_INLINE void lb_bins_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const lb_bin_panel *panel) {
-    __m256i c[LB_BIN_ROWS];
+LB_INLINE void lb_maddubs_w_rows(const int rows, const lb_panel_work *t, ptrdiff_t i, const lb_maddubs_w_panel *panel) {
+    __m256i c[LB_MADDUBS_W_ROWS];
     LB_UNROLL
     for (int r = 0; r < rows; r++)
         c[r] = t->e[0].start;
-    for (ptrdiff_t chunk = 0; chunk < lb_bin_chunks(t->p->k); chunk++)
-        lb_bins_tile(rows, t->s->a + i * t->s->stride, t->s->stride, t->p->packed, panel + chunk, c);
-    lb_finish8(rows, t->p, t->first + i, t->n, c, t->e[0]);
+    for (ptrdiff_t chunk = 0; chunk < lb_maddubs_w_chunks(t->p->k); chunk++)
+        lb_maddubs_w_tile(rows, t->s->a + i * t->s->stride, t->s->stride, t->p->packed, panel + chunk, c);
+    lb_epilogue8(rows, t->p, t->first + i, t->n, c, t->e[0]);
 }
 
 /* Tiles of up to six rows, as equal as can be: a single row at the end would cost as much as three. */
-static inline void lb_bins_panel(const lb_panel_work *t, ptrdiff_t rows, const lb_bin_panel *panel) {
-    ptrdiff_t tiles = (rows + LB_BIN_ROWS - 1) / LB_BIN_ROWS;
+static inline void lb_maddubs_w_multiply_panel(const lb_panel_work *t, ptrdiff_t rows, const lb_maddubs_w_panel *panel) {
+    ptrdiff_t tiles = (rows + LB_MADDUBS_W_ROWS - 1) / LB_MADDUBS_W_ROWS;
     for (ptrdiff_t i = 0; i < rows; tiles--) {
         const ptrdiff_t some = (rows - i + tiles - 1) / tiles;
         switch (some) {
         case 1:
-            lb_bins_rows(1, t, i, panel);
+            lb_maddubs_w_rows(1, t, i, panel);
             break;
         case 2:
-            lb_bins_rows(2, t, i, panel);
+            lb_maddubs_w_rows(2, t, i, panel);
             break;
         case 3:
-            lb_bins_rows(3, t, i, panel);
+            lb_maddubs_w_rows(3, t, i, panel);
             break;
         case 4:
-            lb_bins_rows(4, t, i, panel);
+            lb_maddubs_w_rows(4, t, i, panel);
             break;
         case 5:
-            lb_bins_rows(5, t, i, panel);
+            lb_maddubs_w_rows(5, t, i, panel);
             break;
         default:
-            lb_bins_rows(6, t, i, panel);
+            lb_maddubs_w_rows(6, t, i, panel);
         }
         i += some;
     }
@@ -445,29 +446,29 @@ static inline void lb_nibbles_panel(const lb_panel_work *t, ptrdiff_t rows, cons
 }
 
 /* Rows of one chunk; sums of all but the last are kept in memory. */
-LB_INLINE void lb_light_rows(const int rows, const int halves, const lb_panel_work *t, ptrdiff_t i, const int8_t *w, ptrdiff_t chunk,
-                             const int few, const int last) {
-    __m256i c[LB_LIGHT_HALF_ROWS][2], *acc = (__m256i *)(void *)(t->s->acc + i * LB_PANEL);
+LB_INLINE void lb_maddubs_u8_rows(const int rows, const int halves, const lb_panel_work *t, ptrdiff_t i, const int8_t *w, ptrdiff_t chunk,
+                                  const int few, const int last) {
+    __m256i c[LB_MADDUBS_U8_HALF_ROWS][2], *acc = (__m256i *)(void *)(t->s->acc + i * LB_PANEL);
     LB_UNROLL
     for (int r = 0; r < rows; r++)
         LB_UNROLL
     for (int half = 0; half < halves; half++)
         c[r][half] = chunk ? _mm256_load_si256(acc + 2 * r + half) : t->e[half].start;
-    const lb_light_chunk *own = t->s->chunks + chunk;
+    const lb_maddubs_u8_chunk *own = t->s->chunks + chunk;
     if (rows == 3 && halves == 2 && few)
-        lb_light_few3(t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items, c);
+        lb_maddubs_u8_few3(t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items, c);
     else if (rows == 3 && halves == 2)
-        lb_light_tile3(t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
+        lb_maddubs_u8_tile3(t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
     else
-        lb_light_tile(rows, halves, t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
+        lb_maddubs_u8_tile(rows, halves, t->s->a + i * t->s->stride, t->s->stride, w, own, t->s->items + own->first, c);
     if (last && halves == 2)
-        lb_finish16(rows, t->p, t->first + i, t->n, c, t->e);
+        lb_epilogue16(rows, t->p, t->first + i, t->n, c, t->e);
     else if (last) {
-        __m256i only[LB_LIGHT_HALF_ROWS];
+        __m256i only[LB_MADDUBS_U8_HALF_ROWS];
         LB_UNROLL
         for (int r = 0; r < rows; r++)
             only[r] = c[r][0];
-        lb_finish8(rows, t->p, t->first + i, t->n, only, t->e[0]);
+        lb_epilogue8(rows, t->p, t->first + i, t->n, only, t->e[0]);
     } else
         LB_UNROLL
     for (int r = 0; r < rows; r++)
@@ -477,72 +478,73 @@ LB_INLINE void lb_light_rows(const int rows, const int halves, const lb_panel_wo
 }
 
 /* A single row behind threes would cost as much as two: four are two and two. */
-LB_INLINE void lb_light_chunk_rows(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w, ptrdiff_t chunk, ptrdiff_t chunks,
-                                   const int few, const int last) {
+LB_INLINE void lb_maddubs_u8_chunk_rows(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w, ptrdiff_t chunk, ptrdiff_t chunks,
+                                        const int few, const int last) {
     if (!t->e[1].width) {
         ptrdiff_t i = 0;
-        for (; i + LB_LIGHT_HALF_ROWS <= rows; i += LB_LIGHT_HALF_ROWS)
-            lb_light_rows(LB_LIGHT_HALF_ROWS, 1, t, i, w, chunk, few, last);
+        for (; i + LB_MADDUBS_U8_HALF_ROWS <= rows; i += LB_MADDUBS_U8_HALF_ROWS)
+            lb_maddubs_u8_rows(LB_MADDUBS_U8_HALF_ROWS, 1, t, i, w, chunk, few, last);
         for (; i + 2 <= rows; i += 2)
-            lb_light_rows(2, 1, t, i, w, chunk, few, last);
+            lb_maddubs_u8_rows(2, 1, t, i, w, chunk, few, last);
         if (i < rows)
-            lb_light_rows(1, 1, t, i, w, chunk, few, last);
+            lb_maddubs_u8_rows(1, 1, t, i, w, chunk, few, last);
         return;
     }
-    const ptrdiff_t all = (rows + LB_LIGHT_ROWS - 1) / LB_LIGHT_ROWS, most = rows % LB_LIGHT_ROWS == 1 ? rows - 4 : rows;
+    const ptrdiff_t all = (rows + LB_MADDUBS_U8_ROWS - 1) / LB_MADDUBS_U8_ROWS, most = rows % LB_MADDUBS_U8_ROWS == 1 ? rows - 4 : rows;
     ptrdiff_t i = 0, tile = chunk * all;
-    for (; i + LB_LIGHT_ROWS <= most; i += LB_LIGHT_ROWS, tile++) {
-        lb_ask(t, tile, chunks * all);
-        lb_light_rows(LB_LIGHT_ROWS, 2, t, i, w, chunk, few, last);
+    for (; i + LB_MADDUBS_U8_ROWS <= most; i += LB_MADDUBS_U8_ROWS, tile++) {
+        lb_prefetch_next(t, tile, chunks * all);
+        lb_maddubs_u8_rows(LB_MADDUBS_U8_ROWS, 2, t, i, w, chunk, few, last);
     }
     for (; i + 2 <= rows; i += 2)
-        lb_light_rows(2, 2, t, i, w, chunk, few, last);
+        lb_maddubs_u8_rows(2, 2, t, i, w, chunk, few, last);
     if (i < rows)
-        lb_light_rows(1, 2, t, i, w, chunk, few, last);
+        lb_maddubs_u8_rows(1, 2, t, i, w, chunk, few, last);
 }
 
-static inline void lb_light_panel(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w) {
-    const ptrdiff_t chunks = (lb_round_up(t->p->k, LB_NIBBLE_STEP) + LB_LIGHT_CHUNK - 1) / LB_LIGHT_CHUNK;
+static inline void lb_maddubs_u8_panel(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w) {
+    const ptrdiff_t chunks = (lb_round_up(t->p->k, LB_NIBBLE_STEP) + LB_MADDUBS_U8_CHUNK - 1) / LB_MADDUBS_U8_CHUNK;
     if (t->s->chunks->heavy) {
         lb_nibbles_panel(t, rows, w);
         return;
     }
-    if (lb_light_is_few(lb_round_up(t->p->k, LB_NIBBLE_STEP))) {
-        lb_light_chunk_rows(t, rows, w, 0, 1, 1, 1);
+    if (lb_maddubs_u8_is_few(lb_round_up(t->p->k, LB_NIBBLE_STEP))) {
+        lb_maddubs_u8_chunk_rows(t, rows, w, 0, 1, 1, 1);
         return;
     }
     for (ptrdiff_t chunk = 0; chunk < chunks - 1; chunk++)
-        lb_light_chunk_rows(t, rows, w, chunk, chunks, 0, 0);
-    lb_light_chunk_rows(t, rows, w, chunks - 1, chunks, 0, 1);
+        lb_maddubs_u8_chunk_rows(t, rows, w, chunk, chunks, 0, 0);
+    lb_maddubs_u8_chunk_rows(t, rows, w, chunks - 1, chunks, 0, 1);
 }
 
 /* Columns left ... right - 1 (left is a multiple of LB_PANEL) of the `rows` rows in s, which are rows first, first + 1, ... of out. */
 static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t first, ptrdiff_t rows, ptrdiff_t left, ptrdiff_t right) {
     const char *own = (const char *)p->packed + lb_weights_front(p->n);
-    const ptrdiff_t columns = p->method == LB_BINS ? LB_BIN_COLUMNS : LB_PANEL;
-    if (p->method == LB_ALONE || p->method == LB_ALONE_LIGHT) {
-        if (p->method == LB_ALONE)
-            lb_alone_multiply(0, p, s, first, rows, left, right);
+    const ptrdiff_t columns = p->method == LB_MADDUBS_W ? LB_MADDUBS_W_COLUMNS : LB_PANEL;
+    if (p->method == LB_GEMV || p->method == LB_GEMV_U8) {
+        if (p->method == LB_GEMV)
+            lb_gemv_multiply(0, p, s, first, rows, left, right);
         else
-            lb_alone_multiply(1, p, s, first, rows, left, right);
+            lb_gemv_multiply(1, p, s, first, rows, left, right);
         return;
     }
-    if (p->method == LB_NEAR) {
-        lb_near_multiply(p, s, first, rows, left, right);
+    if (p->method == LB_MADDUBS_S8) {
+        lb_maddubs_s8_multiply(p, s, first, rows, left, right);
         return;
     }
     for (ptrdiff_t n = left; n < right; n += columns) {
         lb_panel_work t = {p, s, first, n, {lb_eight_at(p, n, right)}, NULL, 0};
-        if (p->method == LB_BINS) {
-            lb_bins_panel(&t, rows, (const lb_bin_panel *)(const void *)own + n / LB_BIN_COLUMNS * lb_bin_chunks(p->k));
+        if (p->method == LB_MADDUBS_W) {
+            lb_maddubs_w_multiply_panel(
+                &t, rows, (const lb_maddubs_w_panel *)(const void *)own + n / LB_MADDUBS_W_COLUMNS * lb_maddubs_w_chunks(p->k));
             continue;
         }
         t.e[1] = lb_eight_at(p, n + 8, right);
         t.e[0].bare &= t.e[1].bare && t.e[1].width == 8 && p->to == LB_TO_S8;
-        if (p->method == LB_PAIRS) {
+        if (p->method == LB_MADD16) {
             t.bytes = 2 * LB_PANEL * lb_round_up(p->k, LB_STEP);
             t.next = n + LB_PANEL < right && t.bytes > LB_FAR ? own + (n + LB_PANEL) * 2 * lb_round_up(p->k, LB_STEP) : NULL;
-            lb_pairs_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, LB_STEP));
+            lb_madd16_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, LB_STEP));
         } else if (p->method == LB_PLAIN)
             lb_plain_panel(&t, rows, (const int16_t *)(const void *)own + n * lb_round_up(p->k, 2));
         else {
@@ -552,8 +554,8 @@ static inline void lb_multiply(const lb_product *p, const lb_rows *s, ptrdiff_t 
                 lb_nibbles_panel(&t, rows, w);
             else {
                 t.bytes = LB_PANEL * depth;
-                t.next = n + LB_PANEL < right && !lb_light_is_few(depth) ? (const char *)w + t.bytes : NULL;
-                lb_light_panel(&t, rows, w);
+                t.next = n + LB_PANEL < right && !lb_maddubs_u8_is_few(depth) ? (const char *)w + t.bytes : NULL;
+                lb_maddubs_u8_panel(&t, rows, w);
             }
         }
     }

@@ -3,22 +3,22 @@
 #define LB_DOT4_EPILOGUE_AVX2_H
 
 /* n bytes, flipped. */
-LB_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
-    const __m256i flip = _mm256_set1_epi8((char)LB_QUADS_FLIP);
+LB_INLINE void lb_dot4_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
+    const __m256i flip = _mm256_set1_epi8((char)LB_DOT4_FLIP);
     for (; n >= 32; n -= 32, from += 32, to += 32)
         _mm256_storeu_si256((__m256i *)(void *)to, _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(const void *)from), flip));
     for (; n >= 4; n -= 4, from += 4, to += 4) {
         uint32_t four;
         memcpy(&four, from, 4);
-        four ^= LB_QUADS_FLIP * 0x01010101u;
+        four ^= LB_DOT4_FLIP * 0x01010101u;
         memcpy(to, &four, 4);
     }
     for (; n > 0; n--)
-        *to++ = (uint8_t)*from++ ^ LB_QUADS_FLIP;
+        *to++ = (uint8_t)*from++ ^ LB_DOT4_FLIP;
 }
 
-static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, ptrdiff_t width, lb_quads_columns *c) {
-    const int32_t *sums = lb_quads_sums(p->packed) + n;
+static inline void lb_dot4_columns_at(const lb_dot4_product *p, ptrdiff_t n, ptrdiff_t width, lb_dot4_columns *c) {
+    const int32_t *sums = lb_dot4_sums(p->packed) + n;
     c->n = n, c->width = width, c->bare = p->lo == -128 && p->hi == 127;
     memset(c->start, 0, sizeof c->start);
     memset(c->m, 0, sizeof c->m);
@@ -30,8 +30,8 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
 }
 
 /* Results of rows row, row + 1, ..., which are two vectors wide: a panel. */
-LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to,
-                               const lb_quads_columns *c, ptrdiff_t row, const __m256i *acc) {
+LB_INLINE void lb_dot4_epilogue(const int rows, const int wide, const lb_dot4_product *p, const lb_dot4_result to, const lb_dot4_columns *c,
+                                ptrdiff_t row, const __m256i *acc) {
     const __m256 m0 = _mm256_load_ps(c->m), m1 = _mm256_load_ps(c->m + 8);
     const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
     const ptrdiff_t width = c->width;
@@ -39,13 +39,13 @@ LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_pr
     for (int i = 0; i < rows; i++) {
         const __m256i *a = acc + i * wide, *b = acc + (i + 1 < rows ? i + 1 : i) * wide;
         const ptrdiff_t at = (row + i) * p->out_stride + c->n;
-        if (to == LB_QUADS_F32) {
+        if (to == LB_DOT4_F32) {
             const __m256 y[2] = {_mm256_mul_ps(_mm256_cvtepi32_ps(a[0]), m0), _mm256_mul_ps(_mm256_cvtepi32_ps(a[1]), m1)};
             if (width == 16)
                 memcpy((float *)p->out + at, y, sizeof y);
             else
                 memcpy((float *)p->out + at, y, 4 * (size_t)width);
-        } else if (to == LB_QUADS_ROWS) {
+        } else if (to == LB_DOT4_ROWS) {
             const __m256 by = _mm256_set1_ps(p->row_multiplier[row + i]), zero = _mm256_setzero_ps();
             float bias[16] = {0};
             memcpy(bias, p->real_bias + c->n, 4 * (size_t)width);
@@ -53,7 +53,7 @@ LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_pr
             const __m256 t1 = _mm256_add_ps(zero, _mm256_mul_ps(_mm256_cvtepi32_ps(a[1]), _mm256_mul_ps(by, m1)));
             const __m256 y[2] = {_mm256_add_ps(t0, _mm256_loadu_ps(bias)), _mm256_add_ps(t1, _mm256_loadu_ps(bias + 8))};
             memcpy((float *)p->out + at, y, 4 * (size_t)width);
-        } else if (to == LB_QUADS_S16)
+        } else if (to == LB_DOT4_S16)
             lb_store_words((int16_t *)p->out + at, a[0], a[1], m0, m1, p->y_zero, p->lo, p->hi, width);
         else if (i % 2 == 0) {
             const __m256i bytes = c->bare ? lb_requantize32_bare(a, b, m0, m1, clamp.zero_point) : lb_requantize32(a, b, m0, m1, &clamp);

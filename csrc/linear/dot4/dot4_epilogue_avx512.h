@@ -3,8 +3,8 @@
 #define LB_DOT4_EPILOGUE_AVX512_H
 
 /* n bytes, flipped. */
-LB_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
-    const __m512i flip = _mm512_set1_epi8((char)LB_QUADS_FLIP);
+LB_INLINE void lb_dot4_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
+    const __m512i flip = _mm512_set1_epi8((char)LB_DOT4_FLIP);
     for (; n >= 64; n -= 64, from += 64, to += 64)
         _mm512_storeu_si512(to, _mm512_xor_si512(_mm512_loadu_si512(from), flip));
     if (n > 0) {
@@ -13,8 +13,8 @@ LB_INLINE void lb_quads_put(const int8_t *from, ptrdiff_t n, uint8_t *to) {
     }
 }
 
-static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, ptrdiff_t width, lb_quads_columns *c) {
-    const int32_t *sums = lb_quads_sums(p->packed) + n;
+static inline void lb_dot4_columns_at(const lb_dot4_product *p, ptrdiff_t n, ptrdiff_t width, lb_dot4_columns *c) {
+    const int32_t *sums = lb_dot4_sums(p->packed) + n;
     const __m512i zero = _mm512_set1_epi32(p->x_zero + 128), below = _mm512_set1_epi32(0x3F7FFFFF); /* the last number before 1 */
     c->n = n, c->width = width, c->bare = p->lo == -128 && p->hi == 127;
     for (ptrdiff_t i = 0; i < width; i += 16) {
@@ -28,7 +28,7 @@ static inline void lb_quads_columns_at(const lb_quads_product *p, ptrdiff_t n, p
 }
 
 /* Four vectors of accumulators as 64 bytes. */
-LB_INLINE __m512i lb_quads_bytes64(const int bare, const __m512i acc[4], const __m512 m[4], const lb_quads_product *p) {
+LB_INLINE __m512i lb_dot4_bytes64(const int bare, const __m512i acc[4], const __m512 m[4], const lb_dot4_product *p) {
     const __m512i zero_point = _mm512_set1_epi16((int16_t)p->y_zero);
     __m512i q[4];
     LB_UNROLL_ALL
@@ -43,8 +43,8 @@ LB_INLINE __m512i lb_quads_bytes64(const int bare, const __m512i acc[4], const _
 }
 
 /* Bytes of `wide` vectors: of one row, two or four. */
-LB_INLINE void lb_quads_finish_s8(const int bare, const int rows, const int wide, const lb_quads_product *p, const lb_quads_columns *c,
-                                  ptrdiff_t row, const __m512i *acc) {
+LB_INLINE void lb_dot4_epilogue_s8(const int bare, const int rows, const int wide, const lb_dot4_product *p, const lb_dot4_columns *c,
+                                   ptrdiff_t row, const __m512i *acc) {
     const __mmask64 some = lb_first64(c->width);
     const int whole = c->width == 16 * wide, each = 4 / wide;
     int8_t *out = (int8_t *)p->out + row * p->out_stride + c->n;
@@ -58,7 +58,7 @@ LB_INLINE void lb_quads_finish_s8(const int bare, const int rows, const int wide
         LB_UNROLL_ALL
         for (int j = 0; j < 4; j++)
             four[j] = acc[i * wide + j < rows * wide ? i * wide + j : i * wide + j % wide];
-        const __m512i bytes = lb_quads_bytes64(bare, four, m, p);
+        const __m512i bytes = lb_dot4_bytes64(bare, four, m, p);
         LB_UNROLL_ALL
         for (int j = 0; j < each; j++, out += p->out_stride) {
             if (i + j >= rows)
@@ -83,27 +83,27 @@ LB_INLINE void lb_quads_finish_s8(const int bare, const int rows, const int wide
 }
 
 /* Results of rows row, row + 1, ... */
-LB_INLINE void lb_quads_finish(const int rows, const int wide, const lb_quads_product *p, const lb_quads_result to,
-                               const lb_quads_columns *c, ptrdiff_t row, const __m512i *acc) {
-    if (to == LB_QUADS_S8) {
+LB_INLINE void lb_dot4_epilogue(const int rows, const int wide, const lb_dot4_product *p, const lb_dot4_result to, const lb_dot4_columns *c,
+                                ptrdiff_t row, const __m512i *acc) {
+    if (to == LB_DOT4_S8) {
         if (c->bare)
-            lb_quads_finish_s8(1, rows, wide, p, c, row, acc);
+            lb_dot4_epilogue_s8(1, rows, wide, p, c, row, acc);
         else
-            lb_quads_finish_s8(0, rows, wide, p, c, row, acc);
+            lb_dot4_epilogue_s8(0, rows, wide, p, c, row, acc);
         return;
     }
     LB_UNROLL_ALL
     for (int i = 0; i < rows; i++) {
-        const __m512 by = _mm512_set1_ps(to == LB_QUADS_ROWS ? p->row_multiplier[row + i] : 1.0f);
+        const __m512 by = _mm512_set1_ps(to == LB_DOT4_ROWS ? p->row_multiplier[row + i] : 1.0f);
         LB_UNROLL_ALL
         for (int j = 0; j < wide; j++) {
             const ptrdiff_t at = (row + i) * p->out_stride + c->n + 16 * j, width = c->width - 16 * j;
             const __m512i sum = acc[i * wide + j];
             const __mmask16 lanes = lb_first16(width);
             const __m512 m = _mm512_load_ps(c->m + 16 * j), real = _mm512_cvtepi32_ps(sum);
-            if (to == LB_QUADS_F32)
+            if (to == LB_DOT4_F32)
                 _mm512_mask_storeu_ps((float *)p->out + at, lanes, _mm512_mul_ps(real, m));
-            else if (to == LB_QUADS_ROWS) {
+            else if (to == LB_DOT4_ROWS) {
                 const __m512 t = _mm512_add_ps(_mm512_setzero_ps(), _mm512_mul_ps(real, _mm512_mul_ps(by, m)));
                 const __m512 bias = _mm512_maskz_loadu_ps(lanes, p->real_bias + c->n + 16 * j);
                 _mm512_mask_storeu_ps((float *)p->out + at, lanes, _mm512_add_ps(t, bias));

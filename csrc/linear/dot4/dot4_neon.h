@@ -19,8 +19,8 @@ LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
     return vreinterpretq_s8_s32(vdupq_n_s32(quad));
 }
 
-LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
-                             int32x4_t sums[][4]) {
+LB_INLINE void lb_dot4_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
+                            int32x4_t sums[][4]) {
     int32x4_t c[LB_ROWS][8]; /* columns 0 and 1, 2 and 3, ... */
     LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)

@@ -28,8 +28,8 @@ LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
             sums[i][j] = vdotq_laneq_s32(sums[i][j], v, x[i], lane);                                                                       \
     }
 
-LB_INLINE void lb_quads_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
-                             int32x4_t sums[][4]) {
+LB_INLINE void lb_dot4_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
+                            int32x4_t sums[][4]) {
     (void)lowest;
     LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)

@@ -10,7 +10,7 @@
 #include "base/requantize_avx2.h"
 #include "base/unroll.h"
 
-#define LB_QUADS_FLIP 0x80
+#define LB_DOT4_FLIP 0x80
 
 enum { LB_COLUMNS = 2 * LB_LANES, LB_CHAINS = 4 };
 
@@ -24,12 +24,12 @@ LB_INLINE lb_vec lb_quad_at(const uint8_t *a) {
 typedef struct {
     uintptr_t at;
     ptrdiff_t pace;
-} lb_quads_ahead;
+} lb_dot4_ahead;
 
 /* c[across * i + j] of `rows` rows i and `wide` vectors j += rows of a times weights: `quads` of them. Vectors of weights are `second`
  * bytes apart. Where the accumulators are few, each is `chains` of them: products need not wait for each other. */
-LB_INLINE void lb_quads_dots(const int rows, const int wide, const int across, const uint8_t *a, ptrdiff_t stride, const int8_t *w,
-                             ptrdiff_t second, ptrdiff_t quads, const lb_quads_ahead *fetch, lb_vec *c) {
+LB_INLINE void lb_dot4_dots(const int rows, const int wide, const int across, const uint8_t *a, ptrdiff_t stride, const int8_t *w,
+                            ptrdiff_t second, ptrdiff_t quads, const lb_dot4_ahead *fetch, lb_vec *c) {
     const int chains = 4 * rows * wide <= LB_APART ? 4 : 2 * rows * wide <= LB_APART ? 2 : 1;
     lb_vec s[LB_CHAINS][2 * LB_ROWS];
     uintptr_t ahead = fetch ? fetch->at : 0;
@@ -86,9 +86,9 @@ LB_INLINE void lb_quads_dots(const int rows, const int wide, const int across, c
 }
 
 /* c (rows x `wide` vectors) += rows of a times weights: `quads` of them. Where the second vector of weights is, is `second` bytes on. */
-LB_INLINE void lb_quads_steps(const int rows, const int wide, const uint8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t second,
-                              ptrdiff_t quads, lb_vec c[][2]) {
-    lb_quads_dots(rows, wide, 2, a, stride, w, second, quads, NULL, c[0]);
+LB_INLINE void lb_dot4_steps(const int rows, const int wide, const uint8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t second,
+                             ptrdiff_t quads, lb_vec c[][2]) {
+    lb_dot4_dots(rows, wide, 2, a, stride, w, second, quads, NULL, c[0]);
 }
 
 /* Some columns of linear_s8 and conv_s8: what their accumulators begin with, their multipliers, and their weights. */
@@ -99,7 +99,7 @@ typedef struct {
     ptrdiff_t n, width;
     const int8_t *w;
     ptrdiff_t second;
-    lb_quads_ahead ahead;
-} lb_quads_columns;
+    lb_dot4_ahead ahead;
+} lb_dot4_columns;
 
 #endif

@@ -117,7 +117,7 @@ def records(plan: Plan) -> tuple[tuple[Record, ...], list[Array]]:
             ),
             step.items,
             step.parts,
-            step.piece,
+            step.fused_items,
         )
         for step in plan.steps
     )

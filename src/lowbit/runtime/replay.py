@@ -197,7 +197,7 @@ def _with_views_read(graph: Graph, views: Mapping[str, Any]) -> Graph:
 
 def _planned(graph: Graph, target: Target, packed: Packed) -> _Native:
     plan = build(graph, target, packed)
-    plan = replace(plan, steps=tuple(replace(s, piece=0) for s in plan.steps))
+    plan = replace(plan, steps=tuple(replace(s, fused_items=0) for s in plan.steps))
     inputs, outputs = [v.name for v in plan.inputs], [v.name for v in plan.outputs.values()]
     contracts, starts = native.contracts(), dict[str, int]()
     for i, step in enumerate(plan.steps):
