@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-NATIVE := $(wildcard csrc/*.c csrc/*.h csrc/*.txt csrc/contracts csrc/contracts/* csrc/kernels csrc/kernels/* bindings/* CMakeLists.txt csrc/CMakeLists.txt src/lowbit/runtime/kernel_table.py)
+NATIVE := $(shell find csrc bindings -name tests -prune -o -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
 
 .PHONY: docs demo test test-csrc test-targets test-aarch64 check clean e2e bench
 
@@ -33,7 +33,7 @@ check: .venv/.dev .venv/.native
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/clang-format --dry-run -Werror csrc/*.[ch] csrc/contracts/*.h csrc/kernels/*.c bindings/*.[ch] src/lowbit/codegen/board/*.c
+	$(BIN)/clang-format --dry-run -Werror $$(find csrc bindings -name '*.[ch]') src/lowbit/codegen/board/*.c
 
 # Kernels, plans and threads alone: as they ship, and under the sanitizers. Kernels start no threads, so the thread sanitizer has nothing to
 # see in them: its build is that of plans and the pool. What SIMDe stands for is under the sanitizers itself where the CPU has it.

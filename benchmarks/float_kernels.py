@@ -18,7 +18,7 @@ import numpy as np
 
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
-from lowbit.runtime import native
+from lowbit.kernels import native
 from lowbit.runtime.session import Session
 from lowbit.types import TensorType
 

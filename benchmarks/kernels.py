@@ -6,7 +6,7 @@ Cases stand in kernels_cases.py, a list for each family. The least of many repea
 see the same machine; pin it (`taskset -c 1`) for one thread. ONNX Runtime's u8s8 products are not exact on AVX2 without VNNI: they
 saturate. The peaks need a C compiler (`cc`); without one they are left out. A call of a session costs 1-2 µs, one of ONNX Runtime 5-10:
 both are in the numbers. `of peak` is of the chain that the kernel consists of; for linear layers that is their method
-(csrc/lb_weights_avx2.h), which depends on the weights.
+(csrc/linear/avx2/weights_avx2.h), which depends on the weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-CHAINS = ("fma", "bytes", "words", "pairs", "bins", "near", "nibbles")
+CHAINS = ("fma", "bytes", "words", "madd16", "maddubs_w", "maddubs_s8", "nibbles")
 
 
 def machine() -> ctypes.CDLL | None:
@@ -40,8 +40,8 @@ def machine() -> ctypes.CDLL | None:
 
 def peaks() -> dict[str, float]:
     """GMAC/s of each chain, in registers."""
-    from lowbit.runtime import native
-    from lowbit.runtime.peak import peak
+    from lowbit.kernels import native
+    from lowbit.kernels.peak import peak
 
     found = machine()
     if found is None:
@@ -55,7 +55,7 @@ def peaks() -> dict[str, float]:
             macs = run(2000)
             best[name] = max(best[name], macs / (time.perf_counter_ns() - start))
     if native.best("peak_s8").isa != "ref":
-        best["quads"] = peak("integer")
+        best["dot4"] = peak("integer")
     return best
 
 

@@ -22,7 +22,7 @@ from lowbit.runtime.session import Session
 from lowbit.types import TensorType
 
 Way = Callable[[], object]
-METHODS = ("pairs", "bins", "nibbles", "plain", "light", "near", "alone", "alone light")  # csrc/lb_weights_avx2.h
+METHODS = ("madd16", "maddubs_w", "nibbles", "plain", "maddubs_u8", "maddubs_s8", "gemv", "gemv_u8")  # csrc/linear/avx2/weights_avx2.h
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,14 @@ def linear(m: int, n: int, k: int, kind: str, even: bool = False) -> Case:
         return {"lowbit": mine} | peers_of_linear(m, k, weights(n, k, kind), threads)
 
     def chain(_threads: int) -> str:
-        from lowbit.plan.kernels.products import QUADS, light_of, pack
-        from lowbit.runtime import native
+        from lowbit.kernels import native
+        from lowbit.plan.kernels.products import DOT4, activations_of, pack
 
         isa = native.best("linear_s8").isa
         if isa != "avx2":
-            return "quads" if isa in QUADS else ""
-        method = METHODS[int(pack(isa, weights(n, k, kind)[None], m, light_of(graph().nodes[0]))[:4].view(np.int32)[0])]
-        return "pairs" if method == "near" and even else method  # seven products of halves then, by pairs
+            return "dot4" if isa in DOT4 else ""
+        method = METHODS[int(pack(isa, weights(n, k, kind)[None], m, activations_of(graph().nodes[0]))[:4].view(np.int32)[0])]
+        return "madd16" if method == "maddubs_s8" and even else method  # Strassen then, by madd16
 
     return Case("linear", f"{m}x{n}x{k} {kind}{', even x' if even else ''}", m * n * k, make, chain)
 

@@ -142,7 +142,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 def machine(args: argparse.Namespace) -> dict[str, Any]:
     import lowbit
     from lowbit.hardware.machine import Hardware
-    from lowbit.runtime import native, sources
+    from lowbit.kernels import native, sources
 
     hw = Hardware.detect()
     versions = {name: PEERS[name].version for name in args.against}

@@ -22,7 +22,7 @@ import numpy as np
 from models_cases import Case, Sample
 from numpy.typing import NDArray
 
-from lowbit.runtime import native
+from lowbit.kernels import native
 
 Run = Callable[[Sample], NDArray[Any]]
 ALLOWED = 1.0  # dB: rounding that falls the other way here and there stays far below it, saturated sums do not

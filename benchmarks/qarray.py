@@ -38,8 +38,8 @@ def measure(threads: int, repeats: int) -> dict[str, Any]:
     import numpy as np
 
     from lowbit.hardware.machine import Hardware
+    from lowbit.kernels import native
     from lowbit.qarray import quantize_array
-    from lowbit.runtime import native
 
     def with_threads(n: int, call: Callable[[], object]) -> Callable[[], object]:
         def way() -> object:
@@ -71,7 +71,7 @@ def kernel_alone(a: Any, b: Any) -> Callable[[], object]:
     """The float32 product with b packed beforehand."""
     import numpy as np
 
-    from lowbit.runtime import native
+    from lowbit.kernels import native
 
     (m, k), n = a.shape, b.shape[1]
     sizes = np.zeros(2, np.int64)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from lowbit.runtime import native
+from lowbit.kernels import native
 from lowbit.torch import quantize_
 
 SIZE = 1024

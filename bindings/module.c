@@ -1,4 +1,4 @@
-/* lowbit._native: the kernel table for Python. A thin skin without mathematics; src/lowbit/runtime/native.py is its only user.
+/* lowbit._native: the kernel table for Python. A thin skin without mathematics; src/lowbit/kernels/native.py is its only user.
  *
  * Built for the stable ABI of Python 3.10, which has no buffer protocol, so arrays come as addresses; a plan works on addresses
  * anyway. What can be checked here is checked (index, params size, argument count, CPU); shapes and dtypes are native.py's. */
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lb_cpu.h"
-#include "lb_table.h"
+#include "base/cpu.h"
+#include "base/kernel_table.h"
 #include "module.h"
 #include "plan.h"
 #include "pool.h"

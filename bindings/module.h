@@ -5,7 +5,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "lb_table.h"
+#include "base/kernel_table.h"
 
 /* Kernel `index` if it exists, this CPU has it, and its contract takes params of `size` bytes and a tuple of `args`; else NULL with an
  * exception set. */

@@ -56,7 +56,7 @@ lb_plan *lb_plan_new(lb_plan_step *steps, int count, size_t arena_bytes, size_t 
                       .scratch_bytes = lines(scratch_bytes)};
     int split = 0;
     for (int i = count - 1; i >= 0; i--) {
-        steps[i].followers = i + 1 < count && steps[i + 1].piece ? steps[i + 1].followers + 1 : 0;
+        steps[i].followers = i + 1 < count && steps[i + 1].fused_items ? steps[i + 1].followers + 1 : 0;
         split |= steps[i].chunks > 1;
         steps[i].chunks = steps[i].chunks < MOST_PARTS ? steps[i].chunks : MOST_PARTS;
     }
@@ -153,7 +153,7 @@ static void run_items(const call *c, const lb_plan_step *step, int worker, void 
     for (int64_t item = from; item < to; item++) {
         step->call(step->params, args, (int32_t)item, (int32_t)item + 1);
         for (const lb_plan_step *f = step + 1; f <= step + step->followers; f++) {
-            const int64_t begin = item * f->piece, end = begin + f->piece < f->items ? begin + f->piece : f->items;
+            const int64_t begin = item * f->fused_items, end = begin + f->fused_items < f->items ? begin + f->fused_items : f->items;
             if (begin >= end)
                 continue; /* it reads a part of what was made */
             resolve(c, f, worker, others);
@@ -197,7 +197,7 @@ static void work(int worker, void *context) {
     int64_t before = c->times && worker == 0 ? now_ns() : 0;
     for (int s = 0; s < c->plan->count; s++) {
         const lb_plan_step *step = &c->plan->steps[s];
-        if (step->piece && !c->times)
+        if (step->fused_items && !c->times)
             continue; /* done with the step before */
         if (c->plan->threads == 1) {
             resolve(c, step, worker, args);

@@ -2,7 +2,7 @@
 #ifndef LB_PLAN_H
 #define LB_PLAN_H
 
-#include "lb_table.h"
+#include "base/kernel_table.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,9 +25,10 @@ typedef struct {
     int arg_count;
     int32_t items;
     int32_t chunks; /* 1 ... items: into how many parts the items are split at most */
-    /* Not 0: a step that is done behind each item of the one before (or of the one that this follows, too), so many of its items for each:
-     * what was made is still near. It reads nothing else that its leader makes, and its leader nothing that it writes. */
-    int32_t piece;
+    /* Not 0: an elementwise step that is fused to the one before (or to the one that that is fused to): so many of its items are done after
+     * each item of it, while what was made is in the caches. It reads nothing else that step makes, and that step nothing that it writes.
+     */
+    int32_t fused_items;
     int followers; /* how many such steps are behind this one; lb_plan_new counts them */
     lb_plan_arg args[LB_PLAN_MAX_ARGS];
 } lb_plan_step;

@@ -124,13 +124,14 @@ static int parse_arg(PyObject *tuple, lb_plan_arg *out, const plan_object *self,
     return 0;
 }
 
-/* (kernel index, params, arguments, items, chunks, piece) -> step. */
+/* (kernel index, params, arguments, items, chunks, fused items) -> step. */
 static int parse_plan_step(PyObject *tuple, lb_plan_step *out, const plan_object *self, Py_ssize_t arena) {
     int index;
     const char *params;
     Py_ssize_t size;
     PyObject *args;
-    if (!PyTuple_Check(tuple) || !PyArg_ParseTuple(tuple, "iy#Oiii", &index, &params, &size, &args, &out->items, &out->chunks, &out->piece))
+    if (!PyTuple_Check(tuple) ||
+        !PyArg_ParseTuple(tuple, "iy#Oiii", &index, &params, &size, &args, &out->items, &out->chunks, &out->fused_items))
         return -1;
     const lb_kernel *k = lb_find_kernel(index, size, args);
     if (!k)
@@ -152,10 +153,10 @@ static int parse_plan_step(PyObject *tuple, lb_plan_step *out, const plan_object
 static int check_followers(const lb_plan_step *steps, Py_ssize_t count) {
     const lb_plan_step *lead = NULL;
     for (const lb_plan_step *s = steps; s < steps + count; s++) {
-        if (!s->piece)
+        if (!s->fused_items)
             lead = s;
-        else if (s->piece < 0 || !lead || (int64_t)lead->items * s->piece < s->items) {
-            PyErr_Format(PyExc_ValueError, "step %zd follows none, by %d of %d items", (Py_ssize_t)(s - steps), s->piece, s->items);
+        else if (s->fused_items < 0 || !lead || (int64_t)lead->items * s->fused_items < s->items) {
+            PyErr_Format(PyExc_ValueError, "step %zd follows none, by %d of %d items", (Py_ssize_t)(s - steps), s->fused_items, s->items);
             return -1;
         }
     }

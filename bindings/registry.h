@@ -2,7 +2,7 @@
 #ifndef LB_REGISTRY_H
 #define LB_REGISTRY_H
 
-#include "lb_table.h"
+#include "base/kernel_table.h"
 
 int lb_registry_kernels(void);
 const lb_kernel *lb_registry_kernel(int index);

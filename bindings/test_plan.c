@@ -52,7 +52,7 @@ static lb_plan *make_plan(int threads, int chunks, int followed) {
         const int32_t more = 7 * s + 1;
         memcpy(steps[s].params, &more, sizeof more);
         steps[s].call = followed && s % 2 ? each : blur;
-        steps[s].piece = followed && s % 2;
+        steps[s].fused_items = followed && s % 2;
         steps[s].arg_count = 3;
         steps[s].items = ITEMS;
         steps[s].chunks = chunks;

@@ -1,5 +1,5 @@
 /* The contract of lowbit's kernels: for each operation one params struct and one function type. Layout and legal range of
- * every field are written in contracts/, a file for each family, and nowhere else. What all have in common:
+ * every field are written in the headers below, those of its family, and nowhere else. What all have in common:
  *
  *   real = scale * (q - zero_point), everywhere.
  *
@@ -7,10 +7,10 @@
  * state, allocates nothing and reads and writes exactly the elements that its contract names. Pointers need the alignment of
  * their element only, unless the contract asks for more. Inputs and outputs do not overlap unless the contract says "in place".
  *
- * Every implementation of a contract gives the same bits (lb_numerics.h); those of floats, contracts/float_*.h, name the error within
+ * Every implementation of a contract gives the same bits (numerics.h); those of floats, float_*.h, name the error within
  * which they agree. Different numerics is a different name.
  *
- * Where results are integers, `ref` computes reals by the functions of lb_numerics.h alone (lb_f32_mul, lb_requantize ...), not by casts
+ * Where results are integers, `ref` computes reals by the functions of numerics.h alone (lb_f32_mul, lb_requantize ...), not by casts
  * and operators, and uses no libc but memcpy and memset: generated C runs it on chips without a floating-point unit.
  *
  * Work that can be split ends its arguments with `int32_t begin, int32_t end`: the kernel does the items begin ... end - 1 (0 <= begin
@@ -26,33 +26,33 @@
 #ifndef LB_H
 #define LB_H
 
-#include "contracts/attention.h"
-#include "contracts/conv.h"
-#include "contracts/conv_wide.h"
-#include "contracts/dynamic.h"
-#include "contracts/elementwise.h"
-#include "contracts/float_elementwise.h"
-#include "contracts/float_image.h"
-#include "contracts/float_norm.h"
-#include "contracts/float_pool.h"
-#include "contracts/float_product.h"
-#include "contracts/gather.h"
-#include "contracts/float_rnn.h"
-#include "contracts/float_unary.h"
-#include "contracts/gemm.h"
-#include "contracts/int4.h"
-#include "contracts/index.h"
-#include "contracts/linear.h"
-#include "contracts/mixed.h"
-#include "contracts/movement.h"
-#include "contracts/norm.h"
-#include "contracts/peak.h"
-#include "contracts/pool.h"
-#include "contracts/quantize.h"
-#include "contracts/resize.h"
-#include "contracts/softmax.h"
-#include "contracts/rnn.h"
-#include "contracts/weights.h"
-#include "contracts/wide.h"
+#include "attention/attention.h"
+#include "conv/conv.h"
+#include "wide/conv_wide.h"
+#include "linear/dynamic.h"
+#include "elementwise/elementwise.h"
+#include "elementwise/float_elementwise.h"
+#include "conv/float_image.h"
+#include "norm/float_norm.h"
+#include "pool/float_pool.h"
+#include "linear/float_product.h"
+#include "movement/gather.h"
+#include "rnn/float_rnn.h"
+#include "elementwise/float_unary.h"
+#include "gemm/gemm.h"
+#include "int4/int4.h"
+#include "elementwise/index.h"
+#include "linear/linear.h"
+#include "elementwise/mixed.h"
+#include "movement/movement.h"
+#include "norm/norm.h"
+#include "peak/peak.h"
+#include "pool/pool.h"
+#include "quantize/quantize.h"
+#include "resize/resize.h"
+#include "softmax/softmax.h"
+#include "rnn/rnn.h"
+#include "int4/weights.h"
+#include "wide/wide.h"
 
 #endif

@@ -14,7 +14,7 @@ import numpy as np
 
 from lowbit.codegen import EmittedC
 from lowbit.codegen.targets import EXACT, WARNINGS
-from lowbit.runtime import sources
+from lowbit.kernels import sources
 from lowbit.types import Array
 
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")

@@ -16,7 +16,8 @@ import pytest
 import lowbit
 from lowbit.cli import main
 from lowbit.errors import InputError
-from lowbit.runtime import native, timing
+from lowbit.kernels import native
+from lowbit.runtime import timing
 from lowbit.runtime.timing import Timing, in_turns, least_in_turns, pinned
 
 DEMO = str(Path(lowbit.__file__).parent / "demo" / "fashion_cnn.onnx")

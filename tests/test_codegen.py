@@ -177,7 +177,7 @@ def test_only_the_kernels_that_are_used_are_there() -> None:
     assert sorted(f for f in files if f.endswith(".c")) == [
         "kernels/linear_s8__ref.c", "kernels/linear_s8_f32__ref.c", "model.c", "selftest.c", "weights.c"
     ]  # fmt: skip
-    assert "kernels/contracts/linear.h" in files and "kernels/contracts/conv.h" not in files
+    assert "kernels/lb_linear.h" in files and "kernels/lb_conv.h" not in files
 
 
 def test_nothing_of_libc_is_used_but_memory(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from lowbit.codegen.targets import TARGETS
 from lowbit.errors import FormatError, InputError, LowbitError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Value
+from lowbit.kernels import sources
 from lowbit.types import TensorType
 
 ROOT = Path(__file__).parent.parent
@@ -180,8 +181,8 @@ def test_cmake_optimizes_where_nothing_else_is_asked(arguments: tuple[str, ...],
 
 def test_the_page_lists_the_kernels_that_machines_have_of_their_own() -> None:
     there: dict[str, set[str]] = {}
-    for source in (ROOT / "csrc" / "kernels").glob("*.c"):
-        contract, _, isa = source.stem.rpartition("__")
+    for kernel in sources.kernels():
+        contract, _, isa = kernel.rpartition("__")
         if isa in OWN:
             there.setdefault(contract, set()).add(isa)
     table = (ROOT / "docs" / "output-format.md").read_text().partition("| kernels | of its own for |")[2].partition("\n\n")[0]

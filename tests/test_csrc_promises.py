@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lowbit.kernels.kernel_table import DECLARATION, kernels_of
+
 CSRC = Path(__file__).parents[1] / "csrc"
 NODE, EDGE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"'), re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
 MOVES_BYTES = {"memcpy", "memset", "memmove", "memcmp"}
@@ -17,12 +19,15 @@ MOVES_BYTES = {"memcpy", "memset", "memmove", "memcmp"}
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, str], list[tuple[str, str]]]]:
-    """Kernel file → its functions with what gcc says of each, and which calls which."""
+    """Kernel of portable C → its functions with what gcc says of each, and which calls which."""
     gcc = shutil.which("gcc")
     if gcc is None or "clang" in subprocess.run([gcc, "--version"], capture_output=True, text=True, check=True).stdout:
         pytest.skip("call graphs are told by GCC (-fcallgraph-info), which is not here")
     folder = tmp_path_factory.mktemp("calls")
-    sources = sorted(CSRC.glob("kernels/*__ref.c"))
+    sources = []
+    for (contract, isa), text in (kernel for path in sorted(CSRC.rglob("*ref.c")) for kernel in kernels_of(path).items()):
+        sources.append(folder / f"{contract}__{isa}.c")
+        sources[-1].write_text(text)
     flags = ["-std=c11", "-O1", "-ffreestanding", "-fcallgraph-info=su", "-I", str(CSRC)]
     subprocess.run([gcc, *flags, "-c", *map(str, sources)], cwd=folder, check=True, capture_output=True)
     graphs = {}
@@ -66,3 +71,17 @@ def test_kernels_call_nothing_outside_but_what_moves_bytes(calls: dict[str, tupl
         if "bytes (" not in nodes.get(g, "") and g not in MOVES_BYTES and g != "__indirect_call"
     }
     assert outside == set()
+
+
+def test_headers_stand_in_the_folders_of_families_under_names_of_their_own() -> None:
+    """Generated C has them in one folder."""
+    headers = [path for path in CSRC.rglob("*.h") if "tests" not in path.parts]
+    assert [path.name for path in headers if path.parent == CSRC] == ["lb.h"]
+    assert len({path.name for path in headers}) == len(headers)
+
+
+def test_what_kernels_of_a_file_share_gives_no_warning_where_one_of_them_stands_alone() -> None:
+    """Functions before the first declaration are inline: a compiler does not say that they are not used."""
+    texts = {str(path): path.read_text() for path in CSRC.rglob("*.c")}
+    heads = {path: DECLARATION.split(text)[0] for path, text in texts.items() if len(DECLARATION.findall(text)) > 1}
+    assert heads and [path for path, head in heads.items() if re.search(r"^static (?!inline|const)", head, re.M)] == []

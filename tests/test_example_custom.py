@@ -137,7 +137,16 @@ def test_what_is_wrong_with_a_folder_of_kernels_is_said(tmp_path: Path) -> None:
     with pytest.raises(lowbit.InputError, match=r"(?s)the C compiler refuses it.*beginning"):
         lowbit.load_kernels(folder)
     source.rename(folder / "another_s8__sse9.c")
-    with pytest.raises(lowbit.InputError, match=r"contract another_s8 has no another_s8__ref\.c"):
+    with pytest.raises(
+        lowbit.InputError, match=r"(?s)another_s8__sse9\.c is not named after an instruction set.*<name>_<isa>\.c, of ref, "
+    ):
+        lowbit.load_kernels(folder)
+    (folder / "another_s8__sse9.c").rename(folder / "another_mve.c")
+    with pytest.raises(lowbit.InputError, match="contract another_s8 has no kernel lb_another_s8__ref"):
+        lowbit.load_kernels(folder)
+    (folder / "another_mve.c").unlink()
+    source.write_text(good.replace("lb_another_s8_fn lb_another_s8__ref;", ""))
+    with pytest.raises(lowbit.InputError, match=r"another_s8__ref\.c: declares no kernel by a line"):
         lowbit.load_kernels(folder)
     header = folder / "abs_difference.h"
     header.write_text(header.read_text().replace("float a_multiplier", "double a_multiplier"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from lowbit.runtime import kernel_table as gen
+from lowbit.kernels import kernel_table as gen
 
 HEADER = """
 /* a comment with typedef void lb_no_fn(int); in it */
@@ -67,11 +69,38 @@ def test_a_contract_that_python_could_not_pack_stops_the_build(old: str, new: st
 @pytest.mark.parametrize(
     ("kernels", "message"),
     [
-        ([("twice_s8", "ref"), ("thrice_s8", "ref")], "thrice_s8__ref.c: needs a contract lb_thrice_s8_fn in lb.h"),
+        ([("twice_s8", "ref"), ("thrice_s8", "ref")], "lb_thrice_s8__ref: needs a contract lb_thrice_s8_fn in lb.h"),
         ([("twice_s8", "ref"), ("twice_s8", "sse9")], "needs .* a row 'sse9' in isas.txt"),
-        ([("twice_s8", "avx2")], "contract twice_s8 has no twice_s8__ref.c"),
+        ([("twice_s8", "ref"), ("twice_s8", "ref")], "declared twice: lb_twice_s8__ref"),
+        ([("twice_s8", "avx2")], "contract twice_s8 has no kernel lb_twice_s8__ref"),
     ],
 )
 def test_a_kernel_without_contract_isa_or_ref_stops_the_build(kernels: list[tuple[str, str]], message: str) -> None:
     with pytest.raises(gen.ContractError, match=message):
         gen.table(gen.parse_contracts(HEADER), gen.parse_isas(ISAS), kernels)
+
+
+HEAD = '#include "lb.h"\n\nstatic inline int twice(int v) {\n    return 2 * v;\n}\n\n'
+FIRST = "lb_a_s8_fn lb_a_s8__avx2;\n\nvoid lb_a_s8__avx2(void) {\n}\n"
+SECOND = "/* What the second does. */\nlb_b_s8_fn lb_b_s8__avx2;\n\nstatic int helper;\n\nvoid lb_b_s8__avx2(void) {\n}\n"
+
+
+def test_a_kernel_alone_is_the_head_of_its_file_and_what_follows_its_declaration(tmp_path: Path) -> None:
+    file = tmp_path / "more_avx2.c"
+    file.write_text(HEAD + FIRST + "\n" + SECOND)
+    assert gen.kernels_of(file) == {("a_s8", "avx2"): HEAD + FIRST, ("b_s8", "avx2"): HEAD + SECOND}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("lb_a_s8__avx2;", "lb_a_s8__avx512;", "found `lb_a_s8_fn lb_a_s8__avx512;`, needs `lb_a_s8_fn lb_a_s8__avx2;`"),
+        ("lb_a_s8_fn", "lb_c_s8_fn", "found `lb_c_s8_fn lb_a_s8__avx2;`, needs `lb_c_s8_fn lb_c_s8__avx2;`"),
+        ("lb_a_s8_fn lb_a_s8__avx2;", "", "more_avx2.c: declares no kernel"),
+    ],
+)
+def test_a_file_that_declares_no_kernel_of_its_instruction_set_stops_the_build(old: str, new: str, message: str, tmp_path: Path) -> None:
+    assert old in FIRST
+    (tmp_path / "more_avx2.c").write_text(HEAD + FIRST.replace(old, new))
+    with pytest.raises(gen.ContractError, match=message):
+        gen.kernels_of(tmp_path / "more_avx2.c")

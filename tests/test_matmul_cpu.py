@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from lowbit.dtypes import dtype
 from lowbit.errors import InputError
+from lowbit.kernels import gemm, native, threads
 from lowbit.matmul import Operand, accumulator, cpu_accumulate, cpu_product, int_matmul, matmul, side
 from lowbit.quant_params import QUANT_DTYPES, PerAxis, PerBlock, PerTensor, QuantParams
-from lowbit.runtime import gemm, native, threads
 
 NARROW = ("int8", "uint8", "int4", "uint4", "binary")
 KERNELS = [d for d in QUANT_DTYPES if d != "int32"]

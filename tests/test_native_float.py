@@ -12,8 +12,8 @@ from lowbit.errors import InputError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run
+from lowbit.kernels import native
 from lowbit.plan import physical
-from lowbit.runtime import native
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 from zoo import entry

@@ -12,11 +12,11 @@ import lowbit
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
+from lowbit.kernels import native
 from lowbit.lower import lower
 from lowbit.plan import Target, build
 from lowbit.plan.kernels.int4 import LONGEST_CHUNK, chunk_of, cut, padded
 from lowbit.quantization.recipes import recipe
-from lowbit.runtime import native
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 from zoo import entry

@@ -18,9 +18,9 @@ from lowbit.ir.bind import bind
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
+from lowbit.kernels import native
 from lowbit.lower import lower
 from lowbit.quantization.rules import CalibratedQuantRule
-from lowbit.runtime import native
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 from zoo import entry
@@ -158,13 +158,13 @@ def test_winograd_is_exact_where_it_is_proved_and_not_chosen_elsewhere(isa: str,
 @pytest.mark.parametrize(("channels", "size", "kernel"), [(3, 23, 7), (1, 10, 7), (4, 9, 7), (2, 31, 5)])
 def test_stems_of_stride_two_are_done_by_tiles_where_that_is_faster(isa: str, channels: int, size: int, kernel: int) -> None:
     g = one_layer(2, channels, size, 20, kernel, 1, 2)
-    best, quads = native.best("stem_tiles_s8", isa).isa, native.best("stem_s8", isa).isa == "avx512vnni"
+    best, quads = native.best("conv_stride2_winograd_s8", isa).isa, native.best("conv_few_channels_s8", isa).isa == "avx512vnni"
     for x in (np.random.default_rng(0).integers(-128, 128, g.inputs[0].shape), np.full(g.inputs[0].shape, 127)):
         feed = {"x": x.astype(np.int8)}
         for threads in (1, 3):
             session = Session(g, threads=threads, isa=isa)
             kernels = {r.kernel for r in session.profile(feed["x"], repeats=1).rows}
-            assert (f"stem_tiles_s8__{best}" in kernels) == (best != "ref" and kernel == 7 and not quads)
+            assert (f"conv_stride2_winograd_s8__{best}" in kernels) == (best != "ref" and kernel == 7 and not quads)
             assert same(run(g, feed), session.run(feed))
 
 
@@ -433,7 +433,7 @@ def test_a_profile_names_layers_kernels_and_speeds() -> None:
     g = network()
     profile = Session(g, threads=1).profile(inputs(g)["x"], repeats=2)
     stem = next(r for r in profile.rows if r.layer == "stem")
-    assert stem.kernel.startswith(("conv_s8__", "stem_s8__")) and stem.macs == 2 * 9 * 7 * 8 * 27 and stem.gmacs is not None
+    assert stem.kernel.startswith(("conv_s8__", "conv_few_channels_s8__")) and stem.macs == 2 * 9 * 7 * 8 * 27 and stem.gmacs is not None
     node = next(n for n in g.nodes if n.name == "stem")
     assert stem.bound == node.attrs["bound"] and stem.proof == f"|sum| ≤ {stem.bound:,} < 2^{stem.bound.bit_length()}"
     assert stem.proof in str(profile)

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 import lowbit
 from lowbit.ir.build import Builder
 from lowbit.ir.interp import run
+from lowbit.kernels import native
 from lowbit.ops.op import get_op
-from lowbit.runtime import native
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 

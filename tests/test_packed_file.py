@@ -13,8 +13,8 @@ import lowbit
 from lowbit.errors import FormatError
 from lowbit.ir.graph import PackedConstants
 from lowbit.ir.interp import run
+from lowbit.kernels import sources
 from lowbit.plan.kernels import convolutions, products
-from lowbit.runtime import sources
 from lowbit.runtime.session import Session
 
 

@@ -14,7 +14,7 @@ import lowbit
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.plan import pages
-from lowbit.plan.pages import LARGE, PAGE, Shelf, aligned
+from lowbit.plan.pages import LARGE, PAGE, HugePageArena, aligned
 from lowbit.runtime.program import Native
 from lowbit.types import Array, TensorType
 
@@ -71,9 +71,9 @@ def test_bytes_of_any_size_are_aligned_and_writable(size: int) -> None:
 
 @linux
 def test_arrays_on_a_shelf_are_equal_copies_that_share_pages_and_no_bytes() -> None:
-    rng, shelf = np.random.default_rng(0), Shelf()
+    rng, arena = np.random.default_rng(0), HugePageArena()
     arrays = [rng.integers(0, 99, (n, 3)).astype(t) for n in (1, 7, 64, 100_001) for t in (np.int8, np.int16, np.float32)]
-    put = [shelf.put(x) for x in arrays]
+    put = [arena.put(x) for x in arrays]
     for x, y in zip(arrays, put, strict=True):
         assert y.tobytes() == x.tobytes() and (y.dtype, y.shape) == (x.dtype, x.shape) and address(y) % 64 == 0
     for x, y in pairwise(put):
@@ -83,8 +83,8 @@ def test_arrays_on_a_shelf_are_equal_copies_that_share_pages_and_no_bytes() -> N
 
 @linux
 def test_a_shelf_is_less_than_a_page_larger_than_what_lies_on_it() -> None:
-    shelf = Shelf()
-    put = [shelf.put(np.ones(900_000, np.uint8)) for _ in range(7)]
+    arena = HugePageArena()
+    put = [arena.put(np.ones(900_000, np.uint8)) for _ in range(7)]
     total = sum(-(-x.nbytes // 64) * 64 for x in put)
     assert total <= resident(address(put[0])) < total + PAGE
 
@@ -92,8 +92,8 @@ def test_a_shelf_is_less_than_a_page_larger_than_what_lies_on_it() -> None:
 @linux
 def test_a_full_shelf_goes_on_in_another_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "ROOM", PAGE)
-    shelf = Shelf()
-    put = [shelf.put(np.full(1_500_000, i, np.uint8)) for i in range(5)]
+    arena = HugePageArena()
+    put = [arena.put(np.full(1_500_000, i, np.uint8)) for i in range(5)]
     assert all((x == i).all() for i, x in enumerate(put))
     assert [address(x) % PAGE for x in put] == [0, 0, 1_500_032, 0, 1_500_032]
 
@@ -106,7 +106,7 @@ def test_weights_of_a_large_network_share_huge_pages() -> None:
 
 
 def test_small_networks_have_no_shelf() -> None:
-    assert lowbit.compile(chain(200), threads=1)._packed.shelf is None
+    assert lowbit.compile(chain(200), threads=1)._packed.huge_pages is None
 
 
 @pytest.mark.parametrize("missing", ["advice", "address space"])
@@ -123,7 +123,7 @@ def test_without_huge_pages_a_session_gives_the_same_bits(monkeypatch: pytest.Mo
     else:
         monkeypatch.setattr(pages.mmap, "mmap", Refusing)
     array = np.ones(100, np.uint8)
-    assert Shelf().put(array) is array
+    assert HugePageArena().put(array) is array
     assert address(aligned(LARGE)) % 64 == 0
     assert np.array_equal(lowbit.compile(graph, threads=1)(x), expected)
 

@@ -224,7 +224,7 @@ def residual(kernel: int = 1, on_input: bool = False) -> Graph:
 @pytest.mark.parametrize(("kernel", "on_input"), [(1, False), (1, True), (3, True)])
 def test_sums_and_tables_are_done_on_pieces_of_the_layer_before_with_the_same_bits(kernel: int, on_input: bool, threads: int) -> None:
     g = residual(kernel, on_input)
-    pieces = {s.layer: s.piece for s in planned(g, Target(threads=threads)).steps}
+    pieces = {s.layer: s.fused_items for s in planned(g, Target(threads=threads)).steps}
     assert pieces["table"] == pieces["sum"] > 0 == pieces["second"] == pieces["last"]
     session = lowbit.compile(g, threads=threads)
     for seed in range(3):
@@ -243,7 +243,7 @@ def test_a_sum_never_overwrites_what_the_layer_before_still_reads() -> None:
 
 def test_code_that_is_printed_has_no_steps_that_follow() -> None:
     plan = planned(residual(), Target(isas=("ref",), scratch_in_arena=True))
-    assert not any(s.piece for s in plan.steps)
+    assert not any(s.fused_items for s in plan.steps)
 
 
 def sums(names: list[tuple[str, str, str]], shape: tuple[int, ...] = (1, 16, 40, 40)) -> Graph:
@@ -300,7 +300,7 @@ def test_threads_share_a_small_layer_with_much_behind_it_and_none_follows_where_
         y = b.add("erf", y, name="erf")
     steps = build(b.finish({"y": y}), Target(threads=2)).steps
     lead = steps[0]
-    assert lead.parts > 1 or not any(s.piece for s in steps)
+    assert lead.parts > 1 or not any(s.fused_items for s in steps)
 
 
 def test_a_follower_of_a_part_of_what_is_made_is_right() -> None:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from lowbit.ir.build import Builder
-from lowbit.plan.kernels.products import QUADS
-from lowbit.runtime import native
+from lowbit.kernels import native
+from lowbit.plan.kernels.products import DOT4
 from lowbit.types import TensorType
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +36,6 @@ def test_a_session_takes_its_packed_weights_its_arena_and_at_most_20_megabytes(t
     b.finish({"y": y}).save(path)
     command = [sys.executable, ROOT / "benchmarks" / "memory.py", path, "--here"]
     found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    bytes_alone = native.best("linear_s8").isa in QUADS  # what VNNI multiplies; elsewhere they are packed wider
+    bytes_alone = native.best("linear_s8").isa in DOT4  # what VNNI multiplies; elsewhere they are packed wider
     assert found["packed"] > (15 if bytes_alone else 20) << 20
     assert found["beyond"] < 20 << 20, found

@@ -15,11 +15,12 @@ from lowbit.errors import LowbitWarning
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import evaluate, run
+from lowbit.kernels import native
 from lowbit.plan import Packed, Target, physical
 from lowbit.plan.build import build
 from lowbit.plan.choices import Choices, signature
-from lowbit.plan.kernels.products import QUADS
-from lowbit.runtime import native, tune
+from lowbit.plan.kernels.products import DOT4
+from lowbit.runtime import tune
 from lowbit.runtime.program import Native
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
@@ -66,7 +67,7 @@ def test_every_way_gives_the_bits_of_the_interpreter(graph: Graph, threads: int)
     want = next(iter(run(graph, x).values()))
     node = next(n for n in graph.nodes if n.op in ("q_conv_nhwc", "q_linear"))
     found = questions(graph, Target(threads=threads))
-    one_way = node.op == "q_linear" and len(x["x"]) == 1 and native.best("linear_s8").isa in QUADS  # one layout, and one row is one block
+    one_way = node.op == "q_linear" and len(x["x"]) == 1 and native.best("linear_s8").isa in DOT4  # one layout, and one row is one block
     assert found or one_way
     for question, options in found.items():
         for option in options:

@@ -14,7 +14,7 @@ _PUBLIC = {
     **dict.fromkeys(["Op", "register"], "lowbit.ops.op"),
     **dict.fromkeys(["TensorType"], "lowbit.types"),
     **dict.fromkeys(["Session"], "lowbit.runtime.session"),
-    **dict.fromkeys(["load_kernels"], "lowbit.runtime.own_kernels"),
+    **dict.fromkeys(["load_kernels"], "lowbit.kernels.own_kernels"),
     **dict.fromkeys(["streaming", "Streaming"], "lowbit.frames"),
     **dict.fromkeys(["export_onnx"], "lowbit.export.onnx"),
     **dict.fromkeys(["inspect"], "lowbit.report.inspection"),
@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from lowbit.ir.graph import Graph as Graph
     from lowbit.ir.graph import Node as Node
     from lowbit.ir.graph import Value as Value
+    from lowbit.kernels.own_kernels import load_kernels as load_kernels
     from lowbit.metrics import cosine as cosine
     from lowbit.metrics import max_error as max_error
     from lowbit.metrics import mse as mse
@@ -154,6 +155,5 @@ if TYPE_CHECKING:
     from lowbit.report.evaluate import evaluate as evaluate
     from lowbit.report.inspection import inspect as inspect
     from lowbit.report.verify import verify_backends as verify_backends
-    from lowbit.runtime.own_kernels import load_kernels as load_kernels
     from lowbit.runtime.session import Session as Session
     from lowbit.types import TensorType as TensorType

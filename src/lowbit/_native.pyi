@@ -1,4 +1,4 @@
-# The C extension (bindings/module.c). Use lowbit.runtime.native, which checks what this cannot.
+# The C extension (bindings/module.c). Use lowbit.kernels.native, which checks what this cannot.
 
 def contracts() -> tuple[tuple[str, int, tuple[tuple[str, str, int, int], ...], tuple[tuple[str, str, bool], ...]], ...]: ...
 def kernels() -> tuple[tuple[str, str, bool], ...]: ...
@@ -15,7 +15,7 @@ def run(
 Spec = tuple[str, int, tuple[int, ...]]  # NumPy's kind, bytes of an item, shape
 
 class Plan:
-    """Steps (kernel, params, arguments (place, index, offset or address), items, parts, piece), run in order.
+    """Steps (kernel, params, arguments (place, index, offset or address), items, parts, fused items), run in order.
 
     They take `rows` of the first axis of inputs and outputs at a time (0: arrays as they are); the last slice ends at the end.
     """

@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from lowbit.dtypes import DType
 from lowbit.errors import QuantError, ShapeError
+from lowbit.kernels import gemm, threads
 from lowbit.numerics import F32, Ints
 from lowbit.quant_params import PerBlock, PerTensor, QuantParams, dequantize
-from lowbit.runtime import gemm, threads
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The arithmetic contract on arrays: quantize, dequantize, requantize. `csrc/lb_numerics.h` is the same page in C.
+"""The arithmetic contract on arrays: quantize, dequantize, requantize. `csrc/base/numerics.h` is the same page in C.
 
     real = scale * (q - zero_point)
 

@@ -15,7 +15,7 @@ from codegen_tools import has
 from codegen_zoo import RECIPES, check_c
 
 from lowbit.codegen.targets import EXACT, WARNINGS
-from lowbit.runtime import sources
+from lowbit.kernels import kernel_table, sources
 
 NETWORKS = ("demo", "mlp", "resnet9", "dscnn", "unet", "lstm_lm", "gru_lm", "transformer", "gpt", "vit")
 LARGE = ("mobilenetv2", "resnet18")  # millions of weights as text: with one recipe of each kind
@@ -42,7 +42,7 @@ def test_c_of_large_networks_gives_the_bits_of_the_interpreter(name: str, recipe
 def test_clang_has_no_warning_for_any_kernel(isa: str) -> None:
     if not has("clang") or machine() != "x86_64":
         pytest.skip("NOT TESTED: clang is not installed, or this is no x86")
-    files = sorted(map(str, (CSRC / "kernels").glob(f"*__{isa}.c")))
+    files = [str(path) for path in sorted(CSRC.rglob("*.c")) if kernel_table.isa_of(path) == isa]
     command = ["clang", "-fsyntax-only", f"-I{CSRC}", *WARNINGS, EXACT, *sources.isas()[isa].flags, *files]
     done = subprocess.run(command, capture_output=True, text=True)
     assert files and done.returncode == 0, done.stderr[:3000]

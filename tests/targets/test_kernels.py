@@ -10,7 +10,7 @@ import pytest
 from boards import link, run
 
 from lowbit.codegen.targets import TARGETS
-from lowbit.runtime.kernel_table import kernel_of, parse_contracts, parse_isas, table, with_includes
+from lowbit.kernels.kernel_table import isa_of, kernels_of, parse_contracts, parse_isas, table, with_includes
 
 CSRC = Path(__file__).parents[2] / "csrc"
 PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights
@@ -44,16 +44,17 @@ void test_soft(void) {
 
 def others() -> str:
     """The tests of contracts that are not in the table: nobody calls them."""
-    named = set(re.findall(r"X\(\w+, (test_\w+)\)", (CSRC / "test_list.h").read_text()))
-    here = set(re.findall(r"^void (test_\w+)\(", "".join((CSRC / t).read_text() for t in TESTS), re.M))
+    named = set(re.findall(r"X\(\w+, (test_\w+)\)", (CSRC / "tests" / "test_list.h").read_text()))
+    here = set(re.findall(r"^void (test_\w+)\(", "".join((CSRC / "tests" / t).read_text() for t in TESTS), re.M))
     assert here < named
     return OTHERS + "".join(
         f"void {t}(const lb_kernel *ref, const lb_kernel *k) {{\n    (void)ref, (void)k;\n    abort();\n}}\n" for t in sorted(named - here)
     )
 
 
-def kernels_for(isa: str) -> list[Path]:
-    return sorted((CSRC / "kernels").glob(f"*__{isa}.c"))
+def kernels_for(isa: str) -> dict[tuple[str, str], str]:
+    """The C text of each kernel."""
+    return {kernel: text for path in sorted(CSRC.rglob("*.c")) if isa_of(path) == isa for kernel, text in kernels_of(path).items()}
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"])
@@ -62,16 +63,19 @@ def test_kernels_give_the_bytes_of_ref(target: str, tmp_path: Path) -> None:
     if missing:
         pytest.skip(f"NOT TESTED: {', '.join(missing)} not installed")
     isas = TARGETS[target].isas or ()
-    own = [k for isa in isas if isa != "ref" for k in kernels_for(isa)]
-    names = PACKING | {kernel_of(k)[0] for k in own}
-    files = [CSRC / "kernels" / f"{name}__ref.c" for name in sorted(names)] + own
+    own = {kernel: text for isa in isas if isa != "ref" for kernel, text in kernels_for(isa).items()}
+    names = PACKING | {contract for contract, _ in own}
+    kernels = {(contract, isa): text for (contract, isa), text in kernels_for("ref").items() if contract in names} | own
+    files = []
+    for (contract, isa), text in kernels.items():
+        files.append(tmp_path / f"{contract}__{isa}.c")
+        files[-1].write_text(text)
     contracts = {n: c for n, c in parse_contracts(with_includes(CSRC / "lb.h")).items() if n in names}
     made = tmp_path / "lb_table.c"
-    made.write_text(table(contracts, parse_isas((CSRC / "isas.txt").read_text()), [kernel_of(f) for f in files]))
+    made.write_text(table(contracts, parse_isas((CSRC / "isas.txt").read_text()), list(kernels)))
     (tmp_path / "others.c").write_text(others())
-    sources = [*(CSRC / t for t in TESTS), CSRC / "lb_cpu.c", tmp_path / "others.c", made, *files]
+    sources = [*(CSRC / "tests" / t for t in TESTS), CSRC / "base" / "cpu.c", tmp_path / "others.c", made, *files]
     said = run(link(sources, target, tmp_path / "tests.elf", f"-I{CSRC}", "-lm"), target)
-    for k in own:
-        contract, isa = kernel_of(k)
+    for contract, isa in own:
         assert f"\n{contract:28} {isa:12} " in said, said
     assert "\nok: " in said and "not on this CPU" not in said, said[-2000:]

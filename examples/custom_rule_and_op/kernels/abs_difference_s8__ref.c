@@ -1,5 +1,5 @@
 #include "abs_difference.h"
-#include "lb_numerics.h"
+#include "base/numerics.h"
 
 lb_abs_difference_s8_fn lb_abs_difference_s8__ref;
 

@@ -20,10 +20,10 @@ from lowbit.errors import FormatError
 from lowbit.export.onnx import export_onnx
 from lowbit.hardware import Hardware
 from lowbit.ir.graph import Graph
+from lowbit.kernels import native
+from lowbit.kernels import threads as threads_of
 from lowbit.lower.integer import quantized_nodes
 from lowbit.pipeline import compile
-from lowbit.runtime import native
-from lowbit.runtime import threads as threads_of
 from lowbit.runtime.profile import Profile, Row
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import NOTICEABLE, Timing, in_turns, pinned

@@ -15,10 +15,10 @@ from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.files import check_target
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Shapes
+from lowbit.kernels import native, threads
 from lowbit.pipeline import load
 from lowbit.report.text import plain, printable
 from lowbit.report.text import size as size
-from lowbit.runtime import native, threads
 
 
 class UsageError(InputError):

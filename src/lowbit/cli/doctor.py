@@ -14,7 +14,7 @@ from typing import Any
 from lowbit import __version__
 from lowbit.cli.common import environment_error, print_json, size, table
 from lowbit.hardware import Hardware, Measurement
-from lowbit.runtime import native
+from lowbit.kernels import native
 
 HELP = "show what this machine and this installation can do, and what to prefer on it"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lowbit.codegen.boards import BOARDS, FOLDER
 from lowbit.codegen.project import Project
 from lowbit.codegen.targets import EXACT, WARNINGS
-from lowbit.runtime import sources
+from lowbit.kernels import sources
 
 
 def isa_flags(p: Project) -> dict[str, tuple[str, ...]]:

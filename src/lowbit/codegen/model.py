@@ -6,8 +6,8 @@ from lowbit.codegen.literals import WIDTH, c_type, decimal, number, ratio, real,
 from lowbit.codegen.names import comment
 from lowbit.codegen.project import Call, Port, Project
 from lowbit.ir.graph import Value
+from lowbit.kernels import native
 from lowbit.plan import Place, Slot
-from lowbit.runtime import native
 
 
 def shown(value: Value) -> str:

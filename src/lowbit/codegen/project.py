@@ -13,8 +13,8 @@ from lowbit.codegen.literals import c_type
 from lowbit.codegen.names import Names, identifier
 from lowbit.codegen.targets import CTarget
 from lowbit.ir.graph import Value
+from lowbit.kernels import native
 from lowbit.plan import Place, Plan, Slot, Step
-from lowbit.runtime import native
 from lowbit.types import Array
 
 MACROS = (  # what an input or output has, by its name

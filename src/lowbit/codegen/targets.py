@@ -8,7 +8,7 @@ from lowbit import plan
 from lowbit.errors import InputError
 
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
-NO_FLOAT = ("armdsp", "ref")  # instruction sets whose kernels round by lb_numerics.h alone
+NO_FLOAT = ("armdsp", "ref")  # instruction sets whose kernels round by base/numerics.h alone
 EXACT = "-ffp-contract=off"  # the arithmetic contract: a multiplication and an addition are two roundings
 
 

@@ -15,7 +15,7 @@ from lowbit.hardware.instructions import Instruction, best_instruction
 from lowbit.hardware.measure import Measurement, measure
 from lowbit.hardware.problems import Problem, find_problems
 from lowbit.hardware.system import Cache
-from lowbit.runtime import native
+from lowbit.kernels import native
 
 
 @dataclass(frozen=True)

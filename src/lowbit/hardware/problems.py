@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lowbit.errors import InputError
-from lowbit.runtime import threads
+from lowbit.kernels import threads
 
 if TYPE_CHECKING:
     from lowbit.hardware.machine import Hardware

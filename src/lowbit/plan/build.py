@@ -56,7 +56,7 @@ class _Builder:
         self.constant_index: dict[int, int] = {}
         self.work: list[tuple[Node, Call]] = []
         self.results: list[_Store] = []  # of the outputs, in order
-        self.leads: list[int] = []  # of each step: itself, or the step whose items it is done behind
+        self.fused_to: list[int] = []  # of each step: itself, or the step that it is fused to
 
     def run(self, target: Target, join: bool = True) -> Plan:
         for i, v in enumerate(self.graph.inputs):
@@ -82,7 +82,7 @@ class _Builder:
             self._join()
         self._outputs(target)
         self._drop_unread()
-        self._follow(target)
+        self._fuse_elementwise(target)
         self._lives(target)
         self._in_place()
         return self._plan(target)
@@ -108,7 +108,7 @@ class _Builder:
                 maker = self.work[touching[0]][1]
                 if len(touching) != 2 or maker.params.get("out_stride") != run or x not in outputs_of(maker):
                     continue
-                strided = replace(maker, params={**maker.params, "out_stride": total}, piece=0)
+                strided = replace(maker, params={**maker.params, "out_stride": total}, item_elements=0)
                 self.work[touching[0]] = self.work[touching[0]][0], strided
             offset: Any = copy.params["out_offset"]
             end, first = self._home(out)
@@ -178,23 +178,23 @@ class _Builder:
                 kept.append((node, call))
         self.work = kept[::-1]
 
-    def _follow(self, target: Target) -> None:
-        """Steps of one element at a time are done on each piece of what the step before makes, while it is in the caches."""
-        self.leads = list(range(len(self.work)))
+    def _fuse_elementwise(self, target: Target) -> None:
+        """Elementwise steps are done on each item of the step before them while it is in the caches."""
+        self.fused_to = list(range(len(self.work)))
         if target.scratch_in_arena or self.kept:  # printed code has a call for each step
             return
         for i, (_, call) in enumerate(self.work[1:], 1):
-            lead = self.work[self.leads[i - 1]][1]
+            producer = self.work[self.fused_to[i - 1]][1]
             made = [self._home(v) for v in outputs_of(self.work[i - 1][1])]
             taken = [v for v in inputs_of(call) if any(self._home(v)[0] is s and self._home(v)[1] == at for s, at in made)]
             if (
-                call.each
-                and lead.piece
-                and lead.items >= max(2, target.threads)
+                call.elementwise
+                and producer.item_elements
+                and producer.items >= max(2, target.threads)
                 and taken
-                and call.items == int(taken[0].type.size) <= lead.items * lead.piece
+                and call.items == int(taken[0].type.size) <= producer.items * producer.item_elements
             ):
-                self.leads[i] = self.leads[i - 1]
+                self.fused_to[i] = self.fused_to[i - 1]
 
     def _lives(self, target: Target) -> None:
         if target.io_in_arena:
@@ -204,7 +204,7 @@ class _Builder:
             for store in self.results:
                 if store.place is Place.ARENA:
                     store.last = len(self.work)  # and read behind the last
-        for step, (_, call) in zip(self.leads, self.work, strict=True):  # those that follow each other are one step
+        for step, (_, call) in zip(self.fused_to, self.work, strict=True):  # fused steps are one
             for arg in call.args:
                 if isinstance(arg, Value):
                     store, _ = self._home(arg)
@@ -214,27 +214,28 @@ class _Builder:
     def _in_place(self) -> None:
         """An output takes over the memory of an input that dies with it, where the kernel allows.
 
-        Both fill theirs, no call behind this one touches the input's and none before it the output's, and a leader does not read it.
+        Both fill theirs, no call after this one touches the input's and none before it the output's. The step that the call is fused to
+        does not read it.
         """
         touched: dict[int, list[int]] = {}  # the calls of each store
         for i, (_, call) in enumerate(self.work):
             for v in (a for a in call.args if isinstance(a, Value)):
                 touched.setdefault(id(self._home(v)[0]), []).append(i)
-        for i, (lead, (node, call)) in enumerate(zip(self.leads, self.work, strict=True)):
+        for i, (producer, (node, call)) in enumerate(zip(self.fused_to, self.work, strict=True)):
             target, _ = self._home(node.output)
             if (
                 target.place is not Place.ARENA
-                or target.first != lead
+                or target.first != producer
                 or target.size != nbytes(node.output)
                 or touched.get(id(target), [-1])[0] != i
             ):
                 continue
-            read = {id(self._home(v)[0]) for v in inputs_of(self.work[lead][1])} if lead != i else set()
+            read = {id(self._home(v)[0]) for v in inputs_of(self.work[producer][1])} if producer != i else set()
             for source in (v for v in (call.args[k] for k in call.in_place) if isinstance(v, Value)):
                 store, _ = self._home(source)
                 if store is target or store.place is not Place.ARENA or id(store) in read:
                     continue
-                if not nbytes(source) == store.size == target.size or store.last != lead or touched[id(store)][-1] != i:
+                if not nbytes(source) == store.size == target.size or store.last != producer or touched[id(store)][-1] != i:
                     continue
                 store.last = max(store.last, target.last)
                 touched[id(store)] += touched[id(target)]
@@ -264,7 +265,7 @@ class _Builder:
                 Step(
                     layer, node.op, kernel.contract.name, kernel.isa, call.params, args, call.items, parts, macs, whole, node.outputs,
                     bound if isinstance(bound := node.attrs.get("bound"), int) else None,
-                    0 if self.leads[i] == i else self.work[self.leads[i]][1].piece,
+                    0 if self.fused_to[i] == i else self.work[self.fused_to[i]][1].item_elements,
                 )
             )  # fmt: skip
         checks = tuple(Check(self._home(c.value)[0].index, c.size, c.where) for _, call in self.work for c in call.checks)
@@ -283,7 +284,8 @@ class _Builder:
         most = min(call.items, call.parts * target.threads)
         if target.threads == 1 or most == 1:
             return 1
-        cost = sum(c.cost for lead, (_, c) in zip(self.leads, self.work, strict=True) if lead == i)  # of what follows, too
+        fused = (c.cost for producer, (_, c) in zip(self.fused_to, self.work, strict=True) if producer == i)
+        cost = sum(fused)
         default = int(max(1, min(most, max(cost, call.cost) / WORTH)))
         return self.ctx.choose(node, "parts", sorted({1, min(most, target.threads), most, default}), default)
 

@@ -17,7 +17,7 @@ from lowbit.types import Array
 PAGE = 2 << 20
 LINE = 64
 LARGE = 2 * PAGE  # bytes of an array that has pages of its own
-ROOM = 32 * PAGE  # of a shelf's first piece; each further one has twice as much, so that few have an end that is not full
+ROOM = 32 * PAGE  # of an arena's first block; each further one has twice as much, so that few have an end that is not full
 
 
 def aligned(size: int) -> NDArray[np.uint8]:
@@ -30,24 +30,24 @@ def aligned(size: int) -> NDArray[np.uint8]:
     return block[start : start + size]
 
 
-class Shelf:
+class HugePageArena:
     """Arrays that are not large, one behind the other. Only pages that hold something are memory: less than one beyond the arrays in
-    each piece, which lasts as long as somebody holds an array in it."""
+    each block, which lasts as long as somebody holds an array in it."""
 
     def __init__(self) -> None:
         self._room = ROOM
-        self._free: NDArray[np.uint8] | None = None  # what is left of the piece at hand
+        self._free: NDArray[np.uint8] | None = None  # what is left of the block at hand
 
     def put(self, x: Array) -> Array:
-        """A copy on the shelf, at a multiple of 64 bytes; the array itself if it is large, or where the system has no such pages."""
+        """A copy in the arena, at a multiple of 64 bytes; the array itself if it is large, or where the system has no such pages."""
         if x.nbytes >= LARGE:
             return x
         need = -(-x.nbytes // LINE) * LINE
         if self._free is None or need > self._free.size:
-            piece = _huge(self._room)
-            if piece is None:
+            block = _huge(self._room)
+            if block is None:
                 return x
-            self._free, self._room = piece, 2 * self._room
+            self._free, self._room = block, 2 * self._room
         out = self._free[: x.nbytes].view(x.dtype).reshape(x.shape)
         self._free = self._free[need:]
         out[...] = x

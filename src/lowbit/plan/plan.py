@@ -50,7 +50,7 @@ class Step:
     inputs: tuple[Value, ...] = ()  # of the node, without constants
     outputs: tuple[Value, ...] = ()
     bound: int | None = None  # the largest sum of any input, where the node proves one
-    piece: int = 0  # not 0: done behind each item of the step before (or of the one that it follows), so many of its items for each
+    fused_items: int = 0  # not 0: an elementwise step fused to one before it, so many of its items after each item of that
 
     @property
     def kernel(self) -> str:

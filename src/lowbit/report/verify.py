@@ -21,12 +21,12 @@ from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, Node, Value, need_graph, need_outputs
 from lowbit.ir.interp import evaluate, run_node
 from lowbit.ir.samples import as_samples, count
+from lowbit.kernels import native
 from lowbit.lower import lower
 from lowbit.lower.integer import quantized_nodes
 from lowbit.lower.signed import signed
 from lowbit.progress import progress
 from lowbit.report.text import counted
-from lowbit.runtime import native
 from lowbit.runtime.session import Session
 from lowbit.types import Array
 

@@ -1,1 +1,1 @@
-"""Running a graph natively: the compiled kernels, and plans of calls to them."""
+"""Running a graph natively: sessions, and the plans of kernel calls that they execute."""

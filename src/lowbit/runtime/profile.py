@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
+from lowbit.kernels.peak import peak
 from lowbit.plan.plan import Step
-from lowbit.runtime.peak import peak
 from lowbit.runtime.program import Native, Part
 
 
@@ -16,7 +16,7 @@ from lowbit.runtime.program import Native, Part
 class Row:
     """One kernel call, or one node in the interpreter. `gmacs` are billions of multiply-adds a second, where there are any.
 
-    `peak` is what the session's threads can do at most (runtime/peak.py), `share` what of it the layer reaches: above 1 where a method
+    `peak` is what the session's threads can do at most (kernels/peak.py), `share` what of it the layer reaches: above 1 where a method
     saves multiplications. `bound` is the largest sum that any input can give with the layer's weights, from which the kernel was proved
     exact.
     """

@@ -10,9 +10,9 @@ from lowbit import _native
 from lowbit.errors import InputError, ShapeError
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import evaluate
+from lowbit.kernels import native
 from lowbit.plan import Packed, Place, Plan, Target, build
 from lowbit.plan.plan import Check
-from lowbit.runtime import native
 from lowbit.types import Array
 
 
@@ -117,7 +117,7 @@ def records(plan: Plan) -> tuple[tuple[Record, ...], list[Array]]:
             ),
             step.items,
             step.parts,
-            step.piece,
+            step.fused_items,
         )
         for step in plan.steps
     )

@@ -17,6 +17,8 @@ from lowbit import _native
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import OnValue, bound_to, check_inputs, run_node
+from lowbit.kernels import native
+from lowbit.kernels import threads as threads_of
 from lowbit.ops.nhwc import to_first
 from lowbit.plan import Packed, Plan, Target, build, real_weights, segments
 from lowbit.plan.build import view_offset
@@ -25,8 +27,6 @@ from lowbit.plan.layout import laid_out
 from lowbit.plan.nibbles import in_bytes
 from lowbit.plan.plan import Place
 from lowbit.plan.tables import join_tables
-from lowbit.runtime import native
-from lowbit.runtime import threads as threads_of
 from lowbit.runtime.program import Record, address, executable, records, verify
 from lowbit.types import Array
 
@@ -197,7 +197,7 @@ def _with_views_read(graph: Graph, views: Mapping[str, Any]) -> Graph:
 
 def _planned(graph: Graph, target: Target, packed: Packed) -> _Native:
     plan = build(graph, target, packed)
-    plan = replace(plan, steps=tuple(replace(s, piece=0) for s in plan.steps))
+    plan = replace(plan, steps=tuple(replace(s, fused_items=0) for s in plan.steps))
     inputs, outputs = [v.name for v in plan.inputs], [v.name for v in plan.outputs.values()]
     contracts, starts = native.contracts(), dict[str, int]()
     for i, step in enumerate(plan.steps):

@@ -19,10 +19,10 @@ from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, PackedConstants, Value, need_graph
 from lowbit.ir.interp import check_inputs
+from lowbit.kernels import native, sources
+from lowbit.kernels import threads as threads_of
 from lowbit.plan import Packed, Target, batch_symbol, physical, real_weights, rows_at_once, segments
-from lowbit.plan.pages import LARGE, Shelf
-from lowbit.runtime import native, sources
-from lowbit.runtime import threads as threads_of
+from lowbit.plan.pages import LARGE, HugePageArena
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
 from lowbit.runtime.tune import tuned
@@ -78,7 +78,7 @@ class Session:
         kept = graph.packed
         large = sum(c.data.nbytes for c in graph.constants.values()) >= LARGE  # smaller ones would mostly fill up a page
         ready = kept.arrays if kept is not None and kept.kernels == sources.digest() else None
-        self._packed = Packed(ready, Shelf() if large else None)
+        self._packed = Packed(ready, HugePageArena() if large else None)
         self._lock = Lock()
         self._symbols = graph.symbols
         self._batch = batch_symbol(graph)

@@ -26,13 +26,13 @@ from lowbit.errors import LowbitError, LowbitWarning
 from lowbit.files import cache_folder, write_whole
 from lowbit.ir.graph import Graph, Node
 from lowbit.ir.interp import last_uses
+from lowbit.kernels import native, sources
 from lowbit.plan import Packed, Target
 from lowbit.plan.build import build, kernel_calls, view_offset
 from lowbit.plan.choices import Answers, Choices, Option, signature
 from lowbit.plan.kernels import Context
 from lowbit.plan.segments import part, segments
 from lowbit.progress import progress
-from lowbit.runtime import native, sources
 from lowbit.runtime.program import Interpreted, Native, Part
 from lowbit.types import Array
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lowbit.ir.graph import Constant, Graph, Node, Value
+from lowbit.kernels import native, sources
 from lowbit.plan.choices import O
-from lowbit.plan.pages import Shelf, aligned
+from lowbit.plan.pages import HugePageArena, aligned
 from lowbit.plan.plan import Param, Target
-from lowbit.runtime import native, sources
 from lowbit.types import Array
 
 
@@ -51,8 +51,8 @@ class Call:
     checks    what must be true of the graph's inputs before anything runs
     macs      multiply-adds; None: those of the node
     parts     for each thread at most: more end together, fewer do less where the items of a part share work
-    piece     elements of the output that an item is, where items are pieces of it in order; 0 where they are not
-    each      whether item i is element i of what it reads and writes: it may be done as soon as that piece is there
+    item_elements  elements of the output that an item makes, where items are parts of it in order; 0 where they are not
+    elementwise    whether item i reads and writes element i: the call may be fused to the one that makes what it reads
     """
 
     kernel: native.Kernel
@@ -64,20 +64,20 @@ class Call:
     checks: tuple[Index, ...] = ()
     macs: int | None = None
     parts: int = SEVERAL
-    piece: int = 0
-    each: bool = False
+    item_elements: int = 0
+    elementwise: bool = False
 
 
 class Packed(dict[tuple[str, ...], Array]):
     """Constants in the kernels' layouts: by the constant's name and how it was packed.
 
-    `stored` has those of a file (`Graph.packed`), by the constant's content. What is made here goes on the shelf, if there is one.
+    `stored` has those of a file (`Graph.packed`), by the constant's content. What is made here goes on huge pages, where there are some.
     """
 
-    def __init__(self, stored: Mapping[str, Array] | None = None, shelf: Shelf | None = None) -> None:
+    def __init__(self, stored: Mapping[str, Array] | None = None, huge_pages: HugePageArena | None = None) -> None:
         super().__init__()
         self.stored = stored or {}
-        self.shelf = shelf
+        self.huge_pages = huge_pages
         self.sources: dict[tuple[str, ...], Constant] = {}
 
     def keep(self, constant: Constant, how: tuple[str, ...], make: Callable[[], Array]) -> Array:
@@ -89,8 +89,8 @@ class Packed(dict[tuple[str, ...], Array]):
         return self[key]
 
     def _placed(self, x: Array, constant: Constant) -> Array:
-        """The array on the shelf, unless it is the constant itself, which the graph keeps anyway."""
-        return x if self.shelf is None or not x.size or np.may_share_memory(x, constant.data) else self.shelf.put(x)
+        """The array on huge pages, unless it is the constant itself, which the graph keeps anyway."""
+        return x if self.huge_pages is None or not x.size or np.may_share_memory(x, constant.data) else self.huge_pages.put(x)
 
     def to_store(self) -> dict[str, Array]:
         """What a file keeps."""

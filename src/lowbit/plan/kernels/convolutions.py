@@ -1,4 +1,4 @@
-"""Convolutions of 8 bits: conv_s8, and kernels that do some of them faster: conv3x3_s8, dwconv_s8, stem_s8, stem_tiles_s8, linear_s8."""
+"""Convolutions of 8 bits: conv_s8, and kernels that do some faster: Winograd, depthwise, few channels, 1×1 as a linear layer."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Scratch, ints, lowers, short
 from lowbit.plan.kernels.products import (
+    DOT4,
     FASTER,
     MACS_PER_NS,
     PANEL,
     PLAIN,
-    QUADS,
     block_of,
     clamp,
     in_integers,
@@ -56,31 +56,31 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         way = ctx.choose(node, "way", ways, default)
         if way in TILES:
             return [conv_by_tiles(node, ctx, g, wv, w4, TILES[way])]
-        if way == "stem":
-            return [stem(node, ctx, g, wv, w4)]
-        if way == "stem by tiles":
-            return [stem_by_tiles(node, ctx, g, wv, w4)]
+        if way == "few channels":
+            return [few_channels(node, ctx, g, wv, w4)]
+        if way == "stride-2 winograd":
+            return [stride2_winograd(node, ctx, g, wv, w4)]
     kernel = ctx.kernel(f"conv_{short(x, node.output)}")
     k = kernel_h * kernel_w * depth
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
-    layout, packed_for, light = layout_of(node, ctx, kernel.isa, pixels)
-    data = ctx.once(wv, "conv", kernel.isa, layout, str(groups), make=lambda: pack(kernel.isa, rows, packed_for, light))
-    block = block_of(node, ctx, kernel.isa, pixels, k, light)
+    layout, packed_for, activations = layout_of(node, ctx, kernel.isa, pixels)
+    data = ctx.once(wv, "conv", kernel.isa, layout, str(groups), make=lambda: pack(kernel.isa, rows, packed_for, activations))
+    block = block_of(node, ctx, kernel.isa, pixels, k, activations)
     bias, multiplier = per_channel(node, ctx, out_c)
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
     scratch = window_scratch(kernel.isa, block, k, out_c, groups)
     cost = pixels * out_c * k / FASTER.get(kernel.isa, MACS_PER_NS)
     args = (ctx.argument(x), data, bias, multiplier, node.output, scratch)
-    return [Call(kernel, params, args, -(-pixels // block), cost, parts=MANY, piece=block * out_c)]
+    return [Call(kernel, params, args, -(-pixels // block), cost, parts=MANY, item_elements=block * out_c)]
 
 
 def window_scratch(isa: str, block: int, k: int, out_c: int, groups: int) -> Scratch:
-    """The memory in which windows become rows of k elements, as contracts/conv.h says."""
+    """The memory in which windows become rows of k elements, as csrc/conv/conv.h says."""
     cortex = {"ref": 0, "armdsp": 2 * k, "mve": 4 * out_c + k}
     return Scratch(cortex[isa] if isa in cortex else sizes(isa, block, k, out_c // groups)[1] + -(-k // 64) * 64)
 
 
-G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as contracts/conv.h says
+G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.int32)  # as csrc/conv/conv.h says
 H = {4: G, 2: np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]], np.int32)}
 EXACT = {4: 1 << 25, 2: 1 << 27}  # sums below which tiles of that height are exact
 TILES = {"tiles of 4": 4, "tiles of 2": 2}
@@ -144,12 +144,14 @@ def ways_of(node: Node, ctx: Context, g: dict[str, Any], w4: Array) -> tuple[str
     """How a convolution without groups may be computed: the way that the cost model takes, and all that are exact."""
     shape = (g["kernel_h"], g["kernel_w"], g["stride_h"], g["stride_w"], g["dilation_h"], g["dilation_w"])
     in_c, ways, default = w4.shape[1], ["windows"], "windows"
-    if in_c < FEW_CHANNELS and g["dilation_w"] == 1 and ctx.kernel("stem_s8").isa != "ref":
-        idle = g["batch"] * g["out_h"] < ctx.target.threads  # an item of stem_s8 is a row of the output, one of conv_s8 a block of pixels
-        ways, default = ["stem", *ways], "windows" if idle and g["kernel_w"] * in_c >= SHORT_RUN else "stem"
-        if shape[2:] == (2, 2, 1, 1) and in_c <= 4 and ctx.kernel("stem_tiles_s8").isa != "ref" and largest_kernel(g) <= 8:
-            fewer = largest_kernel(g) > 6 and ctx.kernel("stem_s8").isa not in QUADS  # four products at once beat fewer, wider ones
-            ways, default = ["stem by tiles", *ways], "stem by tiles" if fewer else default
+    if in_c < FEW_CHANNELS and g["dilation_w"] == 1 and ctx.kernel("conv_few_channels_s8").isa != "ref":
+        idle = (
+            g["batch"] * g["out_h"] < ctx.target.threads
+        )  # an item of few channels is a row of the output, one of conv_s8 a block of pixels
+        ways, default = ["few channels", *ways], "windows" if idle and g["kernel_w"] * in_c >= SHORT_RUN else "few channels"
+        if shape[2:] == (2, 2, 1, 1) and in_c <= 4 and ctx.kernel("conv_stride2_winograd_s8").isa != "ref" and largest_kernel(g) <= 8:
+            fewer = largest_kernel(g) > 6 and ctx.kernel("conv_few_channels_s8").isa not in DOT4  # four at once beat fewer
+            ways, default = ["stride-2 winograd", *ways], "stride-2 winograd" if fewer else default
     if ctx.kernel("conv3x3_s8").isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or in_c < PANEL:
         return default, ways
     largest = largest_sum(w4, ints(node, "x_zero")["x_zero"])
@@ -233,7 +235,7 @@ def pack_pairs(w4: Array) -> Array:
 
 
 RING = 16 << 10  # bytes of interleaved rows that stay in the first-level cache
-QUADS_RING = 24 << 10  # the same where the cache is of 48 KB and all of a window's rows lie in it
+DOT4_RING = 24 << 10  # the same where the cache is of 48 KB and all of a window's rows lie in it
 
 
 def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
@@ -277,7 +279,7 @@ def row_pairs(g: dict[str, Any], packed: bool) -> tuple[int, int, int]:
 def row_quads(g: dict[str, Any], channels: int) -> tuple[int, int]:
     """Pixels that it does at once where rows are taken in quads, and the bytes of its scratch."""
     position, seen = 256 * -(-g["kernel_h"] // 4) * g["stride_w"], (g["kernel_w"] - 1) * g["dilation_w"] // g["stride_w"] + 4
-    room = QUADS_RING * max(1, 64 // (-(-channels // 16) * 16))  # few channels take less
+    room = DOT4_RING * max(1, 64 // (-(-channels // 16) * 16))  # few channels take less
     parts = -(-g["out_w"] // max(16, room // position - seen)) if g["out_w"] else 1
     block = max(1, -(-g["out_w"] // (4 * parts)) * 4)
     return block, position * (block + seen)
@@ -322,16 +324,16 @@ def pack_row_quads(w: Array, stride: int, dilation: int) -> Array:
 ROWS_AT_ONCE = 12 << 10  # bytes of rows that stay in the first-level cache beside the weights
 
 
-def stem(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
-    """stem_s8, for few channels."""
-    kernel = ctx.kernel("stem_s8")
+def few_channels(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+    """conv_few_channels_s8, for few channels."""
+    kernel = ctx.kernel("conv_few_channels_s8")
     out_c, in_c = w4.shape[:2]
     bias, multiplier = per_channel(node, ctx, out_c)
-    if kernel.isa in QUADS:
-        data = ctx.once(wv, "stem by quads", size_of(w4), make=lambda: pack_run_quads(w4))
+    if kernel.isa in DOT4:
+        data = ctx.once(wv, "few channels, dot4", size_of(w4), make=lambda: pack_run_quads(w4))
         pitch = -(-((max(g["out_w"], 16) - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 64) * 64 + 64
     else:
-        data = ctx.once(wv, "stem", size_of(w4), make=lambda: pack_runs(w4))
+        data = ctx.once(wv, "few channels", size_of(w4), make=lambda: pack_runs(w4))
         pitch = 2 * (-(-((g["out_w"] - 1) * g["stride_w"] + g["kernel_w"]) * in_c // 16) * 16 + 16)
     block = max(1, min(g["out_h"], ROWS_AT_ONCE // (pitch * g["stride_h"]) - g["kernel_h"] // g["stride_h"]))
     rows = (block - 1) * g["stride_h"] + (g["kernel_h"] - 1) * g["dilation_h"] + 1
@@ -344,7 +346,7 @@ def stem(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> C
 
 
 def pack_runs(w4: Array) -> Array:
-    """Weights as stem_s8 wants them: (panels, rows, pairs of a run, 16 outputs, 2)."""
+    """Weights as conv_few_channels_s8 wants them: (panels, rows, pairs of a run, 16 outputs, 2)."""
     out_c, in_c, high, wide = w4.shape
     panels, run = -(-out_c // PANEL), wide * in_c
     full = np.zeros((panels * PANEL, high, -(-run // 2) * 2), np.int16)
@@ -353,7 +355,10 @@ def pack_runs(w4: Array) -> Array:
 
 
 def pack_run_quads(w4: Array) -> Array:
-    """Weights as stem_s8 of avx512vnni wants them: sums of each output's, then (panels, rows, fours of a run, 16 outputs, 4)."""
+    """Weights as conv_few_channels_s8 of avx512vnni wants them.
+
+    Sums of each output's, then (panels, rows, fours of a run, 16 outputs, 4).
+    """
     out_c, in_c, high, wide = w4.shape
     panels, run = -(-out_c // PANEL), wide * in_c
     full = np.zeros((panels * PANEL, high, -(-run // 4) * 4), np.int8)
@@ -371,12 +376,12 @@ def largest_kernel(g: dict[str, Any]) -> int:
     return int(max(g["kernel_h"] + g["pad_h"] % 2, g["kernel_w"] + g["pad_w"] % 2))
 
 
-def stem_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
-    """stem_tiles_s8, for few channels and strides of 2."""
-    kernel = ctx.kernel("stem_tiles_s8")
+def stride2_winograd(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+    """conv_stride2_winograd_s8, for few channels and strides of 2."""
+    kernel = ctx.kernel("conv_stride2_winograd_s8")
     out_c, in_c = w4.shape[:2]
     at = (g["pad_h"] % 2, g["pad_w"] % 2)
-    data = ctx.once(wv, "stem tiles", size_of(w4), *map(str, at), make=lambda: pack_stem_tiles(w4, *at))
+    data = ctx.once(wv, "stride-2 winograd", size_of(w4), *map(str, at), make=lambda: pack_stride2_winograd(w4, *at))
     bias, multiplier = per_channel(node, ctx, out_c)
     tiles, down = -(-g["out_w"] // 3), -(-g["out_h"] // 3)
     block = -(-tiles // -(-tiles // STEM_TILES))  # of about equal size
@@ -388,8 +393,8 @@ def stem_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     return Call(kernel, params, args, items, items * tiles * 36 * 4 * in_c * out_c / MACS_PER_NS)
 
 
-def pack_stem_tiles(w4: Array, top: int, left: int) -> Array:
-    """Weights as stem_tiles_s8 wants them: (panels, 36 points, pairs of the channels of 2x2 pixels, 16 outputs, 2)."""
+def pack_stride2_winograd(w4: Array, top: int, left: int) -> Array:
+    """Weights as conv_stride2_winograd_s8 wants them: (panels, 36 points, pairs of the channels of 2x2 pixels, 16 outputs, 2)."""
     out_c, in_c, high, wide = w4.shape
     panels = -(-out_c // PANEL)
     full = np.zeros((panels * PANEL, in_c, 8, 8), np.int32)

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowbit.ir.graph import Attr, Node, Value
 from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, ints, is_int8, lowers, short
-from lowbit.plan.kernels.products import QUADS, product_call
+from lowbit.plan.kernels.products import DOT4, product_call
 from lowbit.plan.plan import Param
 from lowbit.types import Array, TensorType
 
@@ -53,7 +53,7 @@ def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
     channels = Data(np.ascontiguousarray(scales.reshape(n)))
     attrs: dict[str, Attr] = {"x_zero": 0, "y_zero": 0, "lo": 0, "hi": 0, "to": "float32", "bound": node.attrs["bound"]}
     kernel, weights = ctx.kernel("linear_s8_rows_f32"), ctx.constant(w)
-    if kernel.isa in QUADS and bias is not None and weights is not None and ints(node, "bound")["bound"] < 2**31:
+    if kernel.isa in DOT4 and bias is not None and weights is not None and ints(node, "bound")["bound"] < 2**31:
         product = Node("q_linear", (x, w, None, None), attrs, node.name, node.outputs)
         size = (rows, int(w.shape[1]), n)
         return [product_call(product, ctx, kernel, x, size, weights, (bias, channels, ctx.argument(x_scale)))]

@@ -35,7 +35,7 @@ def quantize(node: Node, ctx: Context) -> list[Call] | None:
     n, d = size_of(x), node.output.type.dtype
     assert d.min is not None and d.max is not None
     fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1], "lo": d.min, "hi": d.max}
-    return [Call(ctx.kernel(f"quantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1, each=True)]
+    return [Call(ctx.kernel(f"quantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1, elementwise=True)]
 
 
 @lowers("dequantize_linear")
@@ -45,7 +45,7 @@ def dequantize(node: Node, ctx: Context) -> list[Call] | None:
         return None
     n = size_of(x)
     fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1]}
-    return [Call(ctx.kernel(f"dequantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1, each=True)]
+    return [Call(ctx.kernel(f"dequantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1, elementwise=True)]
 
 
 @lowers("requantize")
@@ -59,7 +59,7 @@ def requantize(node: Node, ctx: Context) -> list[Call] | None:
     n = size_of(x)
     fields: dict[str, Param] = {"multiplier": float(node.attrs["multiplier"]), **ints(node, "x_zero", "y_zero", "lo", "hi")}  # type: ignore[arg-type]
     same = (0,) if "_" not in contract else ()
-    return [Call(ctx.kernel(f"requantize_{contract}"), fields, (ctx.argument(x), node.output), n, n * 0.1, in_place=same, each=True)]
+    return [Call(ctx.kernel(f"requantize_{contract}"), fields, (ctx.argument(x), node.output), n, n * 0.1, in_place=same, elementwise=True)]
 
 
 def unsigned_bytes(node: Node, ctx: Context, x: Value) -> list[Call] | None:
@@ -72,7 +72,7 @@ def unsigned_bytes(node: Node, ctx: Context, x: Value) -> list[Call] | None:
     n, real = size_of(x), node.output.type.dtype.is_float
     data = Data(table if real else table.view(np.int8))
     kernel = ctx.kernel("table_s8_f32" if real else "table_s8")
-    return [Call(kernel, {"unused": 0}, (ctx.argument(x), data, node.output), n, n * 0.2, in_place=() if real else (0,), each=True)]
+    return [Call(kernel, {"unused": 0}, (ctx.argument(x), data, node.output), n, n * 0.2, in_place=() if real else (0,), elementwise=True)]
 
 
 def broadcast(node: Node) -> dict[str, Param] | None:
@@ -117,7 +117,7 @@ def binary(node: Node, ctx: Context, contract: str, fields: dict[str, Param]) ->
     n = size_of(node.output)
     same = tuple(i for i, v in enumerate((a, b)) if v.shape == node.output.shape)
     args = (ctx.argument(a), ctx.argument(b), node.output)
-    return [Call(ctx.kernel(contract), {**shapes, **fields}, args, n, n * 0.2, in_place=same, each=len(same) == 2)]
+    return [Call(ctx.kernel(contract), {**shapes, **fields}, args, n, n * 0.2, in_place=same, elementwise=len(same) == 2)]
 
 
 @lowers("q_add")
@@ -140,8 +140,8 @@ def table(node: Node, ctx: Context) -> list[Call] | None:
         return None
     args = (ctx.argument(x), Data(data), node.output)
     if short(node.output) != "s8":
-        return [Call(ctx.kernel(f"table_{short(x, node.output)}"), {"unused": 0}, args, n, n * 0.5, each=True)]
-    return [Call(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,), each=True)]
+        return [Call(ctx.kernel(f"table_{short(x, node.output)}"), {"unused": 0}, args, n, n * 0.5, elementwise=True)]
+    return [Call(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,), elementwise=True)]
 
 
 @lowers("cast")

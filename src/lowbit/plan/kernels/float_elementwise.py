@@ -21,7 +21,7 @@ def binary(node: Node, ctx: Context) -> list[Call] | None:
     same = tuple(i for i, v in enumerate((a, b)) if v.shape == node.output.shape)
     kernel = ctx.kernel(BINARY[node.op.removesuffix("_clip")])
     args = (ctx.argument(a), ctx.argument(b), node.output)
-    return [Call(kernel, {**shapes, **bounds(node)}, args, n, n * 0.2, in_place=same, each=len(same) == 2)]
+    return [Call(kernel, {**shapes, **bounds(node)}, args, n, n * 0.2, in_place=same, elementwise=len(same) == 2)]
 
 
 @lowers("relu", "relu6", "clip")
@@ -31,5 +31,13 @@ def clip(node: Node, ctx: Context) -> list[Call] | None:
         return None
     n = size_of(x)
     return [
-        Call(ctx.kernel("clip_f32"), {"lo": found[0], "hi": found[1]}, (ctx.argument(x), node.output), n, n * 0.1, in_place=(0,), each=True)
+        Call(
+            ctx.kernel("clip_f32"),
+            {"lo": found[0], "hi": found[1]},
+            (ctx.argument(x), node.output),
+            n,
+            n * 0.1,
+            in_place=(0,),
+            elementwise=True,
+        )
     ]

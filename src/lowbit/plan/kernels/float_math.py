@@ -29,7 +29,15 @@ def unary(node: Node, ctx: Context) -> list[Call] | None:
     n = size_of(x)
     fields: dict[str, Param] = {"alpha": float(alpha), "beta": float(beta)}
     return [
-        Call(ctx.kernel(f"{name}_f32"), fields, (ctx.argument(x), node.output), n, n * COST.get(node.op, 0.7), in_place=(0,), each=True)
+        Call(
+            ctx.kernel(f"{name}_f32"),
+            fields,
+            (ctx.argument(x), node.output),
+            n,
+            n * COST.get(node.op, 0.7),
+            in_place=(0,),
+            elementwise=True,
+        )
     ]
 
 

@@ -56,7 +56,7 @@ def table_call(ctx: Context, x: Value, entries: Array, out: Value, last: bool = 
         n,
         n * 0.2,
         in_place=(0,) if last else (),
-        each=last,
+        elementwise=last,
     )
 
 

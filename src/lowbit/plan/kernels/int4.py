@@ -1,4 +1,4 @@
-"""Linear layers and convolutions with 4-bit weights, which stay packed (csrc/contracts/int4.h)."""
+"""Linear layers and convolutions with 4-bit weights, which stay packed (csrc/int4/int4.h)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def scratch(isa: str, rows: int, k: int, segment: int) -> Scratch:
 
 
 def chunk_of(w: Array, segment: int, least: int, x_zero: int) -> int:
-    """How many k may be summed in 16 bits, for activations `least` … 127 of that zero point (csrc/contracts/int4.h)."""
+    """How many k may be summed in 16 bits, for activations `least` … 127 of that zero point (csrc/int4/int4.h)."""
     up, down = half_sums(np.maximum(w, 0), segment), half_sums(np.maximum(-w, 0), segment)
     above, below = 127 - x_zero, x_zero - least
     sides = above * up + below * down, below * up + above * down  # the largest sum of a group, and the least, negated

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
+from lowbit.kernels import native
 from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Data, Scratch, ints, is_int8, lowers, short
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
-from lowbit.runtime import native
 from lowbit.types import Array
 
 PANEL = 16  # output channels that kernels do at once
 PLAIN = ("ref", "armdsp", "mve", "neon")  # instruction sets that take weights in the order of `ref`, if not in quads
-QUADS = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take weights of linear_s8 and conv_s8 as linear_s8_quads makes them
+DOT4 = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take weights as linear_s8_pack_dot4 makes them
 ROWS_EACH = 64  # with fewer rows for each thread, quads wait for weights that are not in its own cache
 MACS_PER_NS = 60.0
 FASTER = {"avxvnni": 150.0, "avx512vnni": 300.0}  # of linear_s8 and conv_s8 by these instructions
@@ -51,24 +51,27 @@ def clamp(node: Node) -> dict[str, int]:
 @lru_cache(1024)
 def sizes(isa: str, rows: int, k: int, n: int) -> tuple[int, int, int]:
     """Bytes of packed weights (n, k) at most, of the scratch for blocks of so many rows, and of the scratch of packing."""
-    if isa in QUADS:
+    if isa in DOT4:
         return 64 + -(-n // PANEL) * PANEL * (4 + -(-k // 4) * 4), 64 * rows * (-(-k // 64) | 1), 0
     out = np.zeros(3, np.int64)
     native.having("linear_s8_sizes", isa)({"rows": rows, "k": k, "n": n}, out)
     return int(out[0]), int(out[1]), int(out[2])
 
 
-def pack(isa: str, weights: Array, rows: int, light: int = 0) -> Array:
-    """Weights (groups, n, k) in the layout of the instruction set, for products of about so many rows; light as the contract says."""
+def pack(isa: str, weights: Array, rows: int, activations: int = 0) -> Array:
+    """Weights (groups, n, k) in the layout of the instruction set, for products of about so many rows.
+
+    activations  as the contract of linear_s8_pack says
+    """
     groups, n, k = weights.shape
-    if isa in QUADS:
-        return pack_quads(weights)
+    if isa in DOT4:
+        return pack_dot4(weights)
     kernel = native.having("linear_s8_pack", isa)
     if kernel.isa == "ref":
         return np.ascontiguousarray(weights)
     size, _, work = sizes(isa, rows, k, n)
     out, scratch, used = aligned(groups * size), aligned(work), np.zeros(1, np.int64)
-    params = {"rows": rows, "k": k, "n": n, "light": int(light)}
+    params = {"rows": rows, "k": k, "n": n, "activations": int(activations)}
     for g in range(groups):
         kernel(params, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size], used, scratch)
     if groups > 1:
@@ -78,18 +81,18 @@ def pack(isa: str, weights: Array, rows: int, light: int = 0) -> Array:
     return cut
 
 
-def pack_quads(weights: Array) -> Array:
-    """Weights (groups, n, k) as linear_s8_quads makes them, for any machine."""
+def pack_dot4(weights: Array) -> Array:
+    """Weights (groups, n, k) as linear_s8_pack_dot4 makes them, for any machine."""
     groups, n, k = weights.shape
-    size = sizes(QUADS[0], 0, k, n)[0]
+    size = sizes(DOT4[0], 0, k, n)[0]
     out = aligned(groups * size)
     for g in range(groups):
-        native.having("linear_s8_quads", "ref")({"k": k, "n": n}, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size])
+        native.having("linear_s8_pack_dot4", "ref")({"k": k, "n": n}, np.ascontiguousarray(weights[g]), out[g * size : (g + 1) * size])
     return out
 
 
-def light_of(node: Node) -> int:
-    """Where most activations are, as their zero point tells; what linear_s8_pack calls light.
+def activations_of(node: Node) -> int:
+    """Where most activations are, as their zero point tells, in the numbers of linear_s8_pack.
 
     Those on both sides of their zero point are mostly near to it; in convolutions, whose rows are short or made anew for each window, that
     was not found to pay.
@@ -100,18 +103,19 @@ def light_of(node: Node) -> int:
 
 def layout_of(node: Node, ctx: Context, isa: str, rows: int) -> tuple[str, int, int]:
     """The layout of the weights by name, and what packing is told to get it: a number of rows, and where most activations are."""
-    if isa in QUADS:
-        return "quads", rows, 0
-    light = light_of(node)
-    few, many = ("few light rows" if light == 1 else "few rows"), ("rows", "light rows", "near rows")[light]
-    layouts = {few: (min(rows, FEW_ROWS - 1), light), many: (max(rows, FEW_ROWS), light)}
+    if isa in DOT4:
+        return "dot4", rows, 0
+    activations = activations_of(node)
+    few = "few rows near -128" if activations == 1 else "few rows"
+    many = ("rows", "rows near -128", "rows near zero")[activations]
+    layouts = {few: (min(rows, FEW_ROWS - 1), activations), many: (max(rows, FEW_ROWS), activations)}
     layout = ctx.choose(node, "layout", tuple(layouts), few if rows < FEW_ROWS else many)
     return (layout, *layouts[layout])
 
 
-def block_of(node: Node, ctx: Context, isa: str, rows: int, k: int, light: int) -> int:
+def block_of(node: Node, ctx: Context, isa: str, rows: int, k: int, activations: int) -> int:
     """Rows that are done at once, where a measurement may know better than the cost model."""
-    bytes_each = isa in QUADS or light == 1  # else rows are widened to words
+    bytes_each = isa in DOT4 or activations == 1  # else rows are widened to words
     block = row_block(rows, k // 2 if bytes_each else k, ctx.target.threads)
     options = sorted({4 * max(1, b // 4) for b in (block // 2, block, 3 * block // 2, 2 * block) if b < rows + 4} | {block})
     return ctx.choose(node, "rows at once", options, block)
@@ -120,7 +124,7 @@ def block_of(node: Node, ctx: Context, isa: str, rows: int, k: int, light: int) 
 def by_columns(isa: str, rows: int, n: int, threads: int) -> bool:
     """Whether threads share the columns of all rows, not the rows: each weight is read by one of them, which the fewer rows there are
     counts the more."""
-    return threads > 1 and isa in QUADS and 0 < rows < ROWS_EACH * threads and n >= 4 * PANEL * threads
+    return threads > 1 and isa in DOT4 and 0 < rows < ROWS_EACH * threads and n >= 4 * PANEL * threads
 
 
 def row_block(rows: int, words: int, threads: int) -> int:
@@ -146,15 +150,15 @@ def product_call(
     """Rows times weights by a kernel like linear_s8, whose arguments are x, the weights, those `behind` them, out and scratch."""
     threads = ctx.target.threads
     rows, k, n = size
-    layout, packed_for, light = layout_of(node, ctx, kernel.isa, rows)
-    block = rows if by_columns(kernel.isa, rows, n, threads) else block_of(node, ctx, kernel.isa, rows, k, light)
+    layout, packed_for, activations = layout_of(node, ctx, kernel.isa, rows)
+    block = rows if by_columns(kernel.isa, rows, n, threads) else block_of(node, ctx, kernel.isa, rows, k, activations)
     columns = -(-max(n, 1) // PANEL) * PANEL
     if threads > 1 and rows <= block:  # a single block of rows: the threads share its columns
-        wide = 2 * PANEL if kernel.isa in QUADS else PANEL
+        wide = 2 * PANEL if kernel.isa in DOT4 else PANEL
         columns = max(PANEL, -(-n // (wide * threads * 2)) * wide)
     w = node.inputs[1]
     assert w is not None
-    data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), packed_for, light))
+    data = ctx.once(w, "linear", kernel.isa, layout, make=lambda: pack(kernel.isa, weights.reshape(1, n, k), packed_for, activations))
     params: dict[str, Param] = {
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),
     }  # fmt: skip
@@ -162,7 +166,7 @@ def product_call(
     args = (ctx.argument(x), data, *behind, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
     # reading the weights takes as long as the products of a few rows
     cost, whole = k * n * max(rows / FASTER.get(kernel.isa, MACS_PER_NS), 1 / MACS_PER_NS), columns >= n
-    return Call(kernel, params, args, items, cost, parts=MANY if whole else SEVERAL, piece=block * n if whole else 0)
+    return Call(kernel, params, args, items, cost, parts=MANY if whole else SEVERAL, item_elements=block * n if whole else 0)
 
 
 @lowers("q_linear")

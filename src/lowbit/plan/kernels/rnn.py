@@ -12,13 +12,13 @@ import numpy as np
 
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
+from lowbit.kernels import native
 from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, Scratch, lowers, short
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.kernels.products import PLAIN
 from lowbit.plan.kernels.wide import narrowed, widened
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
-from lowbit.runtime import native
 from lowbit.types import Array, TensorType
 
 UNITS = 16  # that threads take at a time, and weights are padded to
@@ -30,7 +30,7 @@ F32 = np.float32
 
 
 def panels(rows: Array, isa: str) -> bytes:
-    """Recurrent weights of some gates (gates, hidden, hidden) as contracts/rnn.h says: in panels of eight units, plus 128, or of 16."""
+    """Recurrent weights of some gates (gates, hidden, hidden) as csrc/rnn/rnn.h says: in panels of eight units, plus 128, or of 16."""
     gates, hidden, _ = rows.shape
     units = UNITS if isa in SUMMED else UNITS // 2
     depth = -(-hidden // UNITS) * UNITS

@@ -1,4 +1,4 @@
-"""Weights that are stored in few bits and multiplied as floats (csrc/contracts/weights.h).
+"""Weights that are stored in few bits and multiplied as floats (csrc/int4/weights.h).
 
 A linear layer of `ref` multiplies four-bit weights as they are. Every other layer has its weights expanded into the arena just before
 it, in the order that its kernel wants: the kernel's own family packs the integers and the scales, each as if they were the weights.

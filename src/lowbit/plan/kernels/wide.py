@@ -155,7 +155,7 @@ def with_head(planes: int, narrow: bool, sums: Array, body: Array) -> Array:
 
 
 def pack_words(w: Array, narrow: bool) -> Array:
-    """Weights (n, k) as lb_linear_s16_avx2.h says: a head, the sums of columns, one plane of panels for 8 bits and two for 16."""
+    """Weights (n, k) as csrc/wide/linear_s16_avx2.h says: a head, the sums of columns, one plane of panels for 8 bits and two for 16."""
     n, k = w.shape
     parts = planes_of(w)
     columns, depth = -(-n // PANEL) * PANEL, -(-k // 2) * 2
@@ -178,7 +178,7 @@ def pack_groups(w: Array, narrow: bool) -> Array:
 
 
 def pack_taps(w: Array, narrow: bool) -> Array:
-    """Weights (taps, channels) as contracts/conv_wide.h says: pairs of taps, 16 channels in the order in which products are found."""
+    """Weights (taps, channels) as csrc/wide/conv_wide.h says: pairs of taps, 16 channels in the order in which products are found."""
     taps, channels = w.shape
     parts = planes_of(w)
     pairs, wide = -(-taps // 2), -(-channels // PANEL) * PANEL

@@ -1,0 +1,18 @@
+#include "conv/conv_ref.h"
+#include "base/numerics.h"
+
+lb_conv_stride2_winograd_s8_fn lb_conv_stride2_winograd_s8__ref;
+
+void lb_conv_stride2_winograd_s8__ref(const lb_conv_stride2_winograd_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                                      const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end) {
+    (void)scratch;
+    const int32_t down = (p->out_h + 2) / 3;
+    for (int32_t item = begin; item < end; item++) {
+        const int32_t top = item / down * p->out_h, first = top + item % down * 3,
+                      last = first + 3 < top + p->out_h ? first + 3 : top + p->out_h;
+        for (int32_t pixel = first * p->out_w; pixel < last * p->out_w; pixel++)
+            for (int32_t o = 0; o < p->out_c; o++)
+                out[(ptrdiff_t)pixel * p->out_stride + o] =
+                    (int8_t)lb_requantize(lb_conv_ref(p, x, w, bias[o], pixel, o), multiplier[o], p->y_zero, p->lo, p->hi);
+    }
+}

@@ -1,8 +1,0 @@
-#include "lb_quads_neondot.h"
-
-lb_conv_s8_fn lb_conv_s8__neondot;
-
-void lb_conv_s8__neondot(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                         int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_quads_conv(p, x, w, bias, multiplier, out, LB_QUADS_S8, scratch, begin, end);
-}

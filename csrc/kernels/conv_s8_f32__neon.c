@@ -1,8 +1,0 @@
-#include "lb_quads_neon.h"
-
-lb_conv_s8_f32_fn lb_conv_s8_f32__neon;
-
-void lb_conv_s8_f32__neon(const lb_conv_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                          float *out, void *scratch, int32_t begin, int32_t end) {
-    lb_quads_conv(p, x, w, bias, multiplier, out, LB_QUADS_F32, scratch, begin, end);
-}

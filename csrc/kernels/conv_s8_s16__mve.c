@@ -1,8 +1,0 @@
-#include "lb_conv_mve.h"
-
-lb_conv_s8_s16_fn lb_conv_s8_s16__mve;
-
-void lb_conv_s8_s16__mve(const lb_conv_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                         int16_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_conv_mve(p, x, w, bias, multiplier, out, LB_TO_S16, scratch, begin, end);
-}

@@ -1,7 +1,0 @@
-#include "lb_gemm_s8_pack_avx2.h"
-
-lb_gemm_s8_pack_fn lb_gemm_s8_pack__avx2;
-
-void lb_gemm_s8_pack__avx2(const lb_gemm_s8_pack_params *p, const int8_t *b, const int32_t *zero_points, void *packed) {
-    lb_pack_panels(p, b, zero_points, lb_b_pairs(packed), lb_b_panels(packed, p->n, lb_cut_of(p->k, p->segment)));
-}

@@ -1,8 +1,0 @@
-#include "lb_linear_s16_mve.h"
-
-lb_linear_s16_s8_fn lb_linear_s16_s8__mve;
-
-void lb_linear_s16_s8__mve(const lb_linear_s16_s8_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
-                           int8_t *out, int32_t begin, int32_t end) {
-    lb_linear_s16_cortex(p, x, w, bias, multiplier, out, LB_TO_S8, begin, end);
-}

@@ -1,8 +1,0 @@
-#include "lb_linear_avx2.h"
-
-lb_linear_s8_f32_fn lb_linear_s8_f32__avx2;
-
-void lb_linear_s8_f32__avx2(const lb_linear_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                            float *out, void *scratch, int32_t begin, int32_t end) {
-    lb_linear_avx2(p, x, w, bias, multiplier, out, LB_TO_F32, scratch, begin, end);
-}

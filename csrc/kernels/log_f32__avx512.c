@@ -1,7 +1,0 @@
-#include "lb_f32_avx512.h"
-
-#include "lb_unary_f32_simd.h"
-
-lb_log_f32_fn lb_log_f32__avx512;
-
-LB_UNARY_F32(log_f32, LB_V(log)(v))

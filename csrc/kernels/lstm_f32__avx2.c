@@ -1,3 +1,0 @@
-#include "lb_f32_avx2.h"
-
-#include "lb_lstm_f32_simd.h"

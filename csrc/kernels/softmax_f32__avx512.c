@@ -1,3 +1,0 @@
-#include "lb_f32_avx512.h"
-
-#include "lb_softmax_f32_simd.h"

@@ -1,0 +1,19 @@
+#include "linear/dot4/dot4_avx512vnni.h"
+
+lb_linear_s8_rows_f32_fn lb_linear_s8_rows_f32__avx512vnni;
+
+void lb_linear_s8_rows_f32__avx512vnni(const lb_linear_s8_rows_f32_params *p, const int8_t *x, const void *w, const float *bias,
+                                       const float *scales, const float *x_scales, float *out, void *scratch, int32_t begin, int32_t end) {
+    const lb_dot4_product product = {.packed = w,
+                                     .k = p->k,
+                                     .n = p->n,
+                                     .x_zero = p->x_zero,
+                                     .multiplier = scales,
+                                     .out = out,
+                                     .out_stride = p->out_stride,
+                                     .a = scratch,
+                                     .stride = lb_dot4_stride(p->k),
+                                     .row_multiplier = x_scales,
+                                     .real_bias = bias};
+    lb_dot4_blocks(&product, p, x, LB_DOT4_ROWS, scratch, begin, end);
+}

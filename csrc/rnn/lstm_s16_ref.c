@@ -1,0 +1,15 @@
+#include <stdint.h>
+
+typedef int16_t lb_hidden, lb_weight;
+typedef int64_t lb_sum;
+
+#include "rnn/lstm_ref.h"
+
+lb_lstm_s16_fn lb_lstm_s16__ref;
+
+void lb_lstm_s16__ref(const lb_lstm_s16_params *p, const float *px, const float *bias, const int16_t *r, const float *r_scale,
+                      const int16_t *table, const int16_t *h0, const float *c0, int16_t *y, int16_t *h, float *c, void *scratch,
+                      int32_t begin, int32_t end) {
+    (void)scratch;
+    lb_lstm_ref(p, (lb_rnn_input){.px = px}, bias, r, r_scale, table, h0, c0, y, h, c, begin, end);
+}

@@ -1,0 +1,56 @@
+/* What the tests of the kernels share. */
+#ifndef LB_TEST_SUPPORT_H
+#define LB_TEST_SUPPORT_H
+
+#include "lb.h"
+#include "base/kernel_table.h"
+#include "test_list.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* xorshift32: the same on every machine. */
+uint32_t random_u32(void);
+int32_t random_int(int32_t lo, int32_t hi);
+
+/* Counts a check, and says so if it fails. */
+void expect(int ok, const char *claim);
+
+/* Counts a check: all bytes are equal. Says which is not, as byte `at - skip` of the answer. */
+void expect_equal(const lb_kernel *k, const void *want, const void *got, size_t bytes, size_t skip);
+
+/* Runs both kernels into guarded buffers and compares all bytes: the answer, and that nothing else was written. The output
+ * starts `shift` bytes off alignment. args[output] is replaced. */
+void expect_same(const lb_kernel *ref, const lb_kernel *k, const void *params, void **args, int output, size_t bytes, size_t shift,
+                 int32_t items);
+
+/* Arithmetic in integers (soft.h), which no kernel of this machine uses. */
+void test_soft(void);
+
+/* One per contract, called for every kernel that this CPU can run. */
+typedef void kernel_test(const lb_kernel *ref, const lb_kernel *k);
+#define DECLARE(contract, test) kernel_test test;
+KERNEL_TESTS(DECLARE)
+#undef DECLARE
+
+/* Zero point, lo and hi of an output of `bytes`. */
+static inline void clamp_of(int32_t bytes, int32_t *zero, int32_t *lo, int32_t *hi) {
+    const int32_t half = bytes == 1 ? 128 : bytes == 2 ? 32768 : 0;
+    *lo = half ? random_int(-half, 0) : 0, *hi = half ? random_int(0, half - 1) : 0;
+    if (random_int(0, 1))
+        *lo = -half, *hi = half ? half - 1 : 0;
+    *zero = half ? random_int(*lo, *hi) : 0;
+}
+
+/* Bytes of an output. */
+static inline int32_t width(void) {
+    return 1 << random_int(0, 2);
+}
+
+static inline int32_t pick(const int32_t *from, int32_t count) {
+    return from[random_int(0, count - 1)];
+}
+
+#define PICK(list) pick(list, (int32_t)(sizeof list / sizeof *list))
+
+#endif
