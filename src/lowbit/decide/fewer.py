@@ -57,9 +57,14 @@ def _fewer_bytes(engine: Engine, most: int) -> None:
     chosen = path[: least(len(path), lambda n: maker.plain_bytes(start) - saved(options, path[:n]) <= most)]
     while maker.plain_bytes(narrowed(engine, start, chosen)) > most and len(chosen) < len(path):
         chosen = path[: len(chosen) + 1]  # single numbers, as the scale of an activation, are not in the options
-    fewer = without_spare(options, chosen, most - maker.plain_bytes(narrowed(engine, start, chosen)))
-    if maker.plain_bytes(narrowed(engine, start, fewer)) <= most:
-        chosen = fewer
+    spare = most - maker.plain_bytes(narrowed(engine, start, chosen))
+    while spare > 0:
+        fewer = without_spare(options, chosen, spare)
+        over = maker.plain_bytes(narrowed(engine, start, fewer)) - most
+        if over <= 0:
+            chosen = fewer
+            break
+        spare -= over
     candidate = narrowed(engine, start, chosen)
     four, moved = candidate.widths.fours - start.widths.fours, frozenset(m.unit for m in chosen)
     kinds = [f"4-bit weights ({len(four)})"] if four else []
@@ -102,14 +107,16 @@ def without_spare(options: Options, taken: Sequence[Move], spare: float) -> list
     >>> [m.unit for m in without_spare(o, moves(o, "now"), 3)]
     ['b']
     """
-    last = {m.unit: m.width for m in taken}
-    gone: set[str] = set()
-    for unit in sorted(last, key=lambda unit: (-options[unit][last[unit]].noise, unit)):
-        size = saved(options, [m for m in taken if m.unit == unit])
-        if size <= spare:
-            gone.add(unit)
-            spare -= size
-    return [m for m in taken if m.unit not in gone]
+    kept = list(taken)
+    while True:
+        last = {m.unit: m for m in kept}  # of each layer; the move before it, or none, takes its place
+        for m in sorted(last.values(), key=lambda m: (-options[m.unit][m.width].noise, m.unit)):
+            rest = [other for other in kept if other is not m]
+            if (size := saved(options, kept) - saved(options, rest)) <= spare:
+                kept, spare = rest, spare - size
+                break
+        else:
+            return kept
 
 
 def narrowed(engine: Engine, start: Candidate, taken: Sequence[Move]) -> Candidate:
