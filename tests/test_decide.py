@@ -348,6 +348,15 @@ def test_the_same_data_give_the_same_bytes(name: str) -> None:
     assert a.graph == b.graph and [str(s) for s in a.steps] == [str(s) for s in b.steps]
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_clock_decides_where_accuracy_is_preferred(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, _, wanted = decision_of(name)
+    clock = rng(5)
+    monkeypatch.setattr("lowbit.decide.cost.Stopwatch.times", lambda *_: Times(float(clock.uniform(0.1, 2)), 1.0))
+    _, _, found = decision_of(name)
+    assert found.graph == wanted.graph and [str(s) for s in found.steps] == [str(s) for s in wanted.steps]
+
+
 def test_workers_calibrate_and_the_bytes_are_the_same() -> None:
     graph = outlier_network()
     data = samples(graph)

@@ -217,6 +217,7 @@ class _Search(Engine):
             size = weight_bytes(made.graph)
             (ms,) = self.stopwatch.least([made.integer])
             trial = self.measure(candidate)
+            self.last = trial.quality
             score = trial.quality.pooled_db if trial.score is None else trial.score
         except Over:
             raise
