@@ -3,7 +3,8 @@
 #include <string.h>
 
 void KERNEL(const PARAMS *p, const ELEMENT *x, ELEMENT *out, int32_t begin, int32_t end) {
-    const int32_t *n = p->shape, *s = p->x_stride, *t = p->out_stride;
+    const int32_t *n = p->shape, *s = p->x_stride, *t = p->out_stride, count = n[5]; /* the last axis: not read again after a store */
+    const ptrdiff_t x_step = s[5], out_step = t[5];
     for (int32_t a = begin; a < end; a++)
         for (int32_t b = 0; b < n[1]; b++)
             for (int32_t c = 0; c < n[2]; c++)
@@ -13,11 +14,11 @@ void KERNEL(const PARAMS *p, const ELEMENT *x, ELEMENT *out, int32_t begin, int3
                         const ptrdiff_t to = (ptrdiff_t)a * t[0] + (ptrdiff_t)b * t[1] + (ptrdiff_t)c * t[2] + (ptrdiff_t)d * t[3];
                         const ELEMENT *in = x + p->x_offset + from + (ptrdiff_t)e * s[4];
                         ELEMENT *copy = out + p->out_offset + to + (ptrdiff_t)e * t[4];
-                        if (s[5] == 1 && t[5] == 1)
-                            memcpy(copy, in, sizeof *in * (size_t)n[5]);
+                        if (x_step == 1 && out_step == 1)
+                            memcpy(copy, in, sizeof *in * (size_t)count);
                         else
-                            for (ptrdiff_t i = 0; i < n[5]; i++)
-                                copy[i * t[5]] = in[i * s[5]];
+                            for (ptrdiff_t i = 0; i < count; i++)
+                                copy[i * out_step] = in[i * x_step];
                     }
 }
 

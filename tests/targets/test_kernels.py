@@ -26,7 +26,7 @@ TESTS = (
     "test_attention.c",
 )
 OTHERS = """\
-#include "test_support.h"
+#include "tests/test_support.h"
 #include <malloc.h>
 #include <stdlib.h>
 
