@@ -103,9 +103,8 @@ def test_a_learned_scale_behind_an_activation_costs_nothing(threads: int) -> Non
     x = b.input("x", TensorType((1, 8, 12, 12), "float32"))
     y = b.add("hardswish", x)
     y = b.add("add", b.add("mul", y, b.constant(np.array([1.3], np.float32))), b.constant(np.array([-0.2], np.float32)))
-    graph = b.finish({"y": b.add("sigmoid", y)})  # of which the result stays float, which is another kind of table
+    graph = b.finish({"y": b.add("sigmoid", y)})  # of which the result stays float: a table of reals
     data: list[dict[str, Array]] = [{"x": np.random.default_rng(0).normal(0, 3, (1, 8, 12, 12)).astype(np.float32)}]
     integer = lower(lowbit.quantize(graph, data, rules=[CalibratedQuantRule(".*", "int8")])).graph
-    assert ops(integer) == ["quantize_linear", "q_table", "q_mul", "q_add", "q_table"]
-    assert ops(physical(integer)) == ["quantize_linear", "q_table", "q_table"]
+    assert ops(integer) == ops(physical(integer)) == ["quantize_linear", "q_table"]
     assert np.array_equal(run(integer, data[0])["y"], Session(integer, threads=threads).run(data[0])["y"])

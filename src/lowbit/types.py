@@ -111,7 +111,9 @@ def axis_of(axis: int, shape: Shape) -> int:
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """The axis counted from the front; out of range is a ShapeError."""
+    """The axis counted from the front; out of range, or none at all, is a ShapeError."""
+    if not isinstance(axis, int | np.integer):
+        raise ShapeError(f"axis {axis!r} is given, a whole number is needed")
     if not -rank <= axis < max(rank, 1):
         raise ShapeError(f"axis {axis} is outside a tensor of rank {rank}")
     return axis + rank if axis < 0 else axis

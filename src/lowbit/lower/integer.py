@@ -122,26 +122,30 @@ def _lower_node(editor: Editor, node: Node) -> None:
 
 
 def _lower_chain(editor: Editor, node: Node) -> bool:
-    """Several functions of one 8-bit value in a row, up to a quantize: one table."""
+    """Several functions of one 8-bit value in a row: one table, of integers up to a quantize, else of reals."""
     at = _link(editor, node)
     x = None if at is None else operand(editor, node.inputs[at])
-    if not isinstance(x, Operand) or x.data is not None or x.params.dtype.bits != 8 or not isinstance(x.params.granularity, PerTensor):
+    if at is None or not isinstance(x, Operand) or x.data is not None or x.params.dtype.bits != 8 or x.params.scale.ndim:
         return False
     chain = [node]
     while (user := editor.only_user(chain[-1].output)) is not None and _link(editor, user) is not None:
         chain.append(user)
-    params = bracket_params(editor, user) if user is not None and user.op == "quantize_linear" else None
-    if len(chain) < 2 or user is None or params is None or params.dtype.bits != 8 or not isinstance(params.granularity, PerTensor):
+    if len(chain) < 2:
         return False
+    target, result = chain[-1].output, Result(chain[-1].output.type, None)
+    params = bracket_params(editor, user) if user is not None and user.op == "quantize_linear" else None
+    if user is not None and params is not None:
+        if params.dtype.bits != 8 or params.scale.ndim:
+            return False
+        target, result = user.output, Result(chain[-1].output.type, params, *params.code_range)
 
     def together(reals: Array) -> Array:
         for n in chain:
             reals = link(n.op, n.attrs, _numbers(editor, n))(reals)
         return reals
 
-    made = table_call(x, Result(chain[-1].output.type, params, *params.code_range), together)
-    assert node.inputs[at or 0] is not None
-    editor.replace(user.output, emit(editor, made, node, user.output.name, (integers(editor, node, at or 0),)), inherit=True)
+    made = emit(editor, table_call(x, result, together), node, target.name, (integers(editor, node, at),))
+    editor.replace(target, made, inherit=True)
     return True
 
 
