@@ -21,8 +21,8 @@ What `lowbit.quantize(graph, calibration)` makes by itself of every public netwo
 `python benchmarks/default.py --page docs/defaults.md` (and `--recipe w4a8`). Times are of one thread, all ways in turns in one process, the
 least of all runs in milliseconds. Data to test with is not used to quantize. ONNX Runtime's int8 is the fastest of its settings that loses
 at most 0.5 points: static by channel (u8s8, u8u8, s8s8) with the same calibration data, and dynamic. Where none does, the one with most
-points stands in brackets. *dB* are of the outputs on the test set, before a final softmax or sigmoid: pooled, of the worst tenth of the
-rows, and as `quantize` reported them. Scores without labels compare with the float network's answers.
+points stands in brackets. *dB* are of the outputs on the test set, before a final softmax or sigmoid: the mean of the rows, of their
+worst tenth, and as `quantize` reported the mean. Seconds are of one CPU. Scores without labels compare with the float network's answers.
 """
 COLUMNS = (
     "network", "score", "float", "lowbit", "ONNX Runtime", "dB", "worst tenth", "reported", "ms", "fp32", "ONNX Runtime fp32",
