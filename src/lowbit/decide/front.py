@@ -13,7 +13,7 @@ T = TypeVar("T")
 class Tried:
     """A network that was measured: what it is, and how good it is on the samples that decide.
 
-    db     of all these samples together
+    db     the mean over these samples
     worst  dB of the worst tenth
     score  by the user's metric, if there is one
     ms     of a batch on one thread; None where it was not timed

@@ -40,7 +40,6 @@ def find_repairs(
     """
     graph = candidate.graph
     taps = maker.transform(candidate).taps(graph)
-    few_bits = maker.recipe.weights in ("int4", "binary")
     found: list[Repair] = []
     for unit, noise in shares.items():
         kind, name = unit.split(" ", 1)
@@ -66,7 +65,7 @@ def find_repairs(
                 wide = Widths(taps=inputs_of(graph, taps, layers), layers=layers)
                 found.append(Repair(unit, "16-bit inputs", noise, costs.more(wide), wide))
             found += _floats(maker, candidate, unit, noise, layers, costs)
-        elif few_bits and name not in candidate.widths.eights:
+        elif maker.few_bits and name not in candidate.widths.eights:
             layers = frozenset({name})
             found.append(Repair(unit, "8-bit weights", noise, maker.weight_share(name) * costs.whole, Widths(eights=layers)))
         else:
