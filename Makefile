@@ -78,6 +78,8 @@ test-aarch64: .venv/.build-tools
 # Pages that are made from the code.
 docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_ops_doc.py
+	$(BIN)/python tools/gen_results.py
+	$(BIN)/python tools/gen_kernel_coverage.py
 
 clean:
 	rm -rf .venv build
