@@ -269,7 +269,7 @@ def quantize(
     if recipe is None and rules is not None and not quantized_nodes(made):
         text = 'nothing is quantized: your rules give no layer integers; with recipe="int8" (--recipe int8) they match before its rules'
         warnings.warn(text, LowbitWarning, stacklevel=2)
-        return replace(made, notes={**made.notes, "guard": "off (no recipe stands behind your rules)"})
+        return replace(made, notes={**made.notes, "guard": "off (no recipe comes after your rules)"})
     if not transform.taps(graph).observed:
         return made  # no range was learned: there is nothing that it would have looked at
     if not guard:
@@ -279,12 +279,12 @@ def quantize(
     elif recipe is not None:
         why = f"it does not look after recipe {recipe}"
     else:
-        why = "no recipe stands behind your rules"
+        why = "no recipe comes after your rules"
     return replace(made, notes={**made.notes, "guard": f"off ({why}): what the layers lose was not measured; lowbit compare tells"})
 
 
 def chosen_rules(recipe: str | None, rules: Iterable[QuantRule] | None) -> tuple[QuantRule, ...]:
-    """The rules that a caller means: his own, and behind them those of the recipe, if one is named or nothing else is given."""
+    """The rules that a caller means: his own, and after them those of the recipe, if one is named or nothing else is given."""
     if rules is None:
         return tuple(rules_of(DEFAULT if recipe is None else recipe))
     found = as_rules(rules)

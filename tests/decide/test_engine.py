@@ -381,7 +381,7 @@ def test_the_guard_says_when_it_is_off_and_why() -> None:
     record = calibrate(graph, data)
     said = {
         "guard=False": quantize(graph, data, guard=False),
-        "no recipe stands behind your rules": quantize(graph, data, rules=[CalibratedQuantRule(".*")]),
+        "no recipe comes after your rules": quantize(graph, data, rules=[CalibratedQuantRule(".*")]),
         "a record is given, and no data to measure with": quantize(graph, record),
         "it does not look after recipe int16": quantize(graph, data, recipe="int16"),
     }

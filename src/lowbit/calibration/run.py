@@ -151,7 +151,7 @@ def too_large(graph: Graph, sample: Sample) -> str | None:
         x = sample[v.name]
         peak = float(np.abs(x).max(initial=0)) if x.dtype.kind == "f" and _finite(x) else 0.0
         if peak > LARGE:
-            return f"input {v.name!r} reaches {peak:.3g} in this batch, too much for the layers behind it: scale it as in training"
+            return f"input {v.name!r} reaches {peak:.3g} in this batch, too much for the layers after it: scale it as in training"
     return None
 
 

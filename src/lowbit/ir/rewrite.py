@@ -41,7 +41,7 @@ class Editor(Builder):
     def _put(self, node: Node) -> None:
         key = node.output.name
         super()._put(node)
-        if key not in self._rank:  # a new node stands right behind the last of its inputs
+        if key not in self._rank:  # a new node stands right after the last of its inputs
             before = (self._producers.get(v.name) for v in node.inputs if v is not None)
             self._rank[key] = max((self._rank[k] for k in before if k is not None), default=-1)
         for o in node.outputs:

@@ -10,7 +10,7 @@ from lowbit.lower.integer import BRACKETS
 
 
 def layer_graphs(graph: Graph) -> Iterator[tuple[Node, Graph]]:
-    """Each op between integers as a graph of its own, from the integers before it to the integers behind it."""
+    """Each op between integers as a graph of its own, from the integers before it to the integers after it."""
     for last in graph.nodes:
         if last.op != "quantize_linear":
             continue

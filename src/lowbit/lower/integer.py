@@ -110,7 +110,7 @@ def _lower_node(editor: Editor, node: Node) -> None:
             _lower_split(editor, node, operands)
             return
         lower = entry.lower or _same_as(node)
-    if lower is entry.dynamic:  # the scales of its result are not known before: it is float, and a quantize behind it stays
+    if lower is entry.dynamic:  # the scales of its result are not known before: it is float, and a quantize after it stays
         target, result = node.output, Result(node.output.type, None)
     else:
         target, result = find_result(editor, node, entry.spec.fuses_clip)
@@ -199,7 +199,7 @@ def operand(editor: Editor, value: Value | None) -> Operand | RowsOperand | Floa
 
 
 def integers(editor: Editor, node: Node, index: int) -> Value:
-    """The integers behind input `index` (or the value itself where it is float)."""
+    """The integers that input `index` is dequantized from (the value itself if it is float)."""
     value = node.inputs[index]
     assert value is not None
     before = editor.producer(value)
@@ -255,7 +255,7 @@ def find_result(editor: Editor, node: Node, fuses_clip: bool) -> tuple[Value, Re
         end, user = user, editor.only_user(user.output)
     params = bracket_params(editor, user) if user is not None and user.op == "quantize_linear" else None
     if params is None or user is None:
-        return node.output, Result(node.output.type, None)  # float, and the clamp behind it stays
+        return node.output, Result(node.output.type, None)  # float, and the clamp after it stays
     lo, hi = params.code_range
     for clip in clips:
         low, high = clip_bounds(clip)
@@ -346,7 +346,7 @@ def emit(editor: Editor, call: Call, node: Node, out: str, operands: tuple[Value
 
 
 def emit_all(editor: Editor, call: Call, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> tuple[Value, ...]:
-    """The nodes of a call; constants are named after the layer. Its Refs are `operands`, or the integers behind the node's inputs."""
+    """The nodes of a call; constants are named after the layer. Its Refs are `operands`, or the integers of the node's inputs."""
 
     def arg(a: Arg) -> Value | None:
         if isinstance(a, Ref):
@@ -359,7 +359,7 @@ def emit_all(editor: Editor, call: Call, node: Node, out: str, operands: tuple[V
 
 
 def _emit_outputs(editor: Editor, node: Node, made: Outputs) -> None:
-    """The call in the node's place, and a dequantize behind each result: where it meets a quantize, the boundary is lowered later."""
+    """The call in the node's place, and a dequantize after each result: where it meets a quantize, the boundary is lowered later."""
     parts = emit_all(editor, made.call, node, node.output.name)
     for old, part, params in zip(node.outputs, parts, made.params, strict=True):
         if editor.users(old) or editor.is_output(old):

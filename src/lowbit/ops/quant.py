@@ -55,7 +55,7 @@ class QuantSpec:
     bias           position of the bias, which goes on the accumulator's grid
     output         "own": a range of its own; "same": the parameters of its inputs, which share them; Fixed: known beforehand.
                    Results that are no reals (the indices of argmax and topk) have no parameters and stay what they are
-    fuses_clip     a relu or clip behind the node is part of its clamp
+    fuses_clip     a relu or clip after the node is part of its clamp
     states         of an input that is the initial state of a recurrence: what that state is on the way
     """
 

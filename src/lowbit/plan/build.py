@@ -126,7 +126,7 @@ class _Builder:
         inputs = {id(self.homes[v.name][0]) for v in self.graph.inputs}
         given, sources = set(inputs), {id(self._home(v)[0]) for v in self.graph.outputs.values()}
         ends: dict[int, _Store] = {}
-        last: list[tuple[str, Value, _Store]] = []  # copies over inputs, behind all that read them
+        last: list[tuple[str, Value, _Store]] = []  # copies over inputs, after all that read them
         for i, (name, v) in enumerate(self.graph.outputs.items()):
             store, offset = self._home(v)
             state = self.homes[self.kept[name]][0] if name in self.kept else None
@@ -203,7 +203,7 @@ class _Builder:
                     store.first = store.last = 0  # written before the first step
             for store in self.results:
                 if store.place is Place.ARENA:
-                    store.last = len(self.work)  # and read behind the last
+                    store.last = len(self.work)  # and read after the last
         for step, (_, call) in zip(self.fused_to, self.work, strict=True):  # fused steps are one
             for arg in call.args:
                 if isinstance(arg, Value):

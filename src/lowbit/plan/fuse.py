@@ -1,4 +1,4 @@
-"""Joins what one kernel does in one pass: a product or a sum of floats, and the relu or clip behind it."""
+"""Joins what one kernel does in one pass: a product or a sum of floats, and the relu or clip after it."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ class _Widening:
         self.nodes.append(replace(node, inputs=tuple(inputs), attrs=changed, outputs=outputs))
 
     def quantize(self, node: Node) -> None:
-        """Into a byte, then into the range of four bits: the bounds of both hold 0, so one clamp behind the other is the narrower one."""
+        """Into a byte, then into the range of four bits: the bounds of both hold 0, so one clamp after the other is the narrower one."""
         d, zero = node.output.type.dtype, self.graph.constant(node.input(2))
         assert zero is not None and d.min is not None and d.max is not None
         first = wide(node.output, f"{node.output.name}:byte")

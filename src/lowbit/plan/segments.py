@@ -13,7 +13,7 @@ from lowbit.plan.plan import Target
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a graph, as a graph: its inputs come from the parts before it, its outputs (by value name) go to those behind it."""
+    """A part of a graph, as a graph: its inputs come from the parts before it, its outputs (by value name) go to those after it."""
 
     graph: Graph
     native: bool

@@ -1,4 +1,4 @@
-"""Joins functions of one byte that stand behind each other into one table."""
+"""Joins functions of one byte that stand after each other into one table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Function = tuple[Value, Array]  # what is looked up, and the entries for -128 �
 def join_tables(graph: Graph) -> Graph:
     """The same function, with one table for each chain of lookups, and of sums and products with constants, that nobody reads midway.
 
-    A learned scale and shift behind a hard swish, or x · sigmoid(x) spelled out, are one lookup instead of three. The entries are what the
+    A learned scale and shift after a hard swish, or x · sigmoid(x) spelled out, are one lookup instead of three. The entries are what the
     ops themselves give for all 256 bytes, so every result keeps its bits.
     """
     editor = Editor(graph)

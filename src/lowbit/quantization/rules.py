@@ -284,7 +284,7 @@ class WeightOnlyRule(QuantRule):
 
 @dataclass(frozen=True)
 class FloatRule(QuantRule):
-    """The layer stays float, whatever its op: nothing beside it takes it in, a relu behind a convolution neither."""
+    """The layer stays float, whatever its op: nothing beside it takes it in, a relu after a convolution neither."""
 
     @property
     def mode(self) -> Mode:

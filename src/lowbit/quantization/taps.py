@@ -52,7 +52,7 @@ class Taps:
 
 
 def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> Node | None:
-    """The relu or clip behind a node that its clamp will hold: then the value between them is never quantized."""
+    """The relu or clip after a node that its clamp will hold: then the value between them is never quantized."""
     entry = QUANTIZABLE.get(node.op)
     if entry is None or not entry.spec.fuses_clip or any(v.name == node.output.name for v in graph.outputs.values()):
         return None

@@ -65,14 +65,14 @@ class QuantizationTransform:
         return list(dict.fromkeys([*taps.observed, *fixed, *between, *sorted(inner_values(graph, decisions))]))
 
     def overruled(self, graph: Graph) -> dict[str, str]:
-        """Scales that a rule gives a layer and that are not used: the clamp behind it, which is part of it, has others by its own rule."""
+        """Scales that a rule gives a layer and that are not used: the clamp after it, which is part of it, has others by its own rule."""
         decisions, said = self.decisions(graph), {}
         for node in graph.nodes:
             own, clamp = decisions[node.output.name].params, fused_clip(graph, node, decisions)
             other = None if clamp is None else decisions[clamp.output.name].params
             if clamp is not None and own is not None and other is not None and own != other:
                 layer = node.name or node.output.name
-                said[f"scale of {layer}"] = f"not used, {own}: {clamp.where} behind it is part of it and has {other}"
+                said[f"scale of {layer}"] = f"not used, {own}: {clamp.where} after it is part of it and has {other}"
         return said
 
     def check(self, graph: Graph) -> None:
@@ -193,14 +193,14 @@ class _Apply:
             self.editor.set_inputs(now, [kept if v == read[0] else v for v in now.inputs])
 
     def may_be_integers(self, value: Value) -> bool:
-        """Whether lowering may find integers with parameters behind a value: a bracket's, or those of one that were moved."""
+        """Whether lowering may find integers with parameters for a value: those of a bracket, or of a bracket that was moved."""
         before = self.editor.producer(value)
         return before is not None and (
             before.op == "dequantize_linear" or (self.may_be_lowered(before) and QUANTIZABLE[before.op].spec.output == "same")
         )
 
     def may_hold(self, value: Value) -> bool:
-        """Whether the layer that makes the value may take a clamp behind it into its own."""
+        """Whether the layer that makes the value may take a clamp after it into its own."""
         before = self.editor.producer(value)
         return before is not None and self.may_be_lowered(before) and QUANTIZABLE[before.op].spec.fuses_clip
 
@@ -311,7 +311,7 @@ class _Apply:
         wanted = decided.activation
         assert wanted is not None
         key = (value.name, wanted)
-        if key not in self.brackets:  # another width: a second bracket behind the first
+        if key not in self.brackets:  # another width: a second bracket after the first
             first = self.brackets[value.name, tap.dtype]
             self.brackets[key] = bracket(self.editor, first, self.params_at(value, decided), rewire=False)
         return self.brackets[key]
@@ -333,7 +333,7 @@ class _Apply:
     def constant(
         self, node: Node, i: int, value: Value, data: Array, decided: QuantNode, input_scale: Array | None
     ) -> tuple[Value, QuantParams]:
-        """The constant as integers behind a dequantize: per channel or block where it is a weight, per tensor where it is data."""
+        """The constant as integers and a dequantize: per channel or block where it is a weight, per tensor where it is data."""
         spec = QUANTIZABLE[node.op].spec
         if i in spec.channel_axis and (spec.output != "same" or decided.granularity != "tensor"):
             if spec.output == "same" and decided.weight is not None and decided.weight.bits < 8:
@@ -467,7 +467,7 @@ def too_fine(own: QuantParams, needed: QuantParams, bias: Array | None, bits: in
 
 
 def bracket(editor: Editor, value: Value, params: QuantParams, *, rewire: bool = True) -> Value:
-    """quantize → dequantize behind a value. With `rewire`, every other use of it (outputs of the graph included) reads the result."""
+    """quantize → dequantize after a value. With `rewire`, every other use of it (outputs of the graph included) reads the result."""
     scale, zero = parameter_constants(editor, value.name, params)
     axis, to = params.axis(value.type.rank) or 0, params.dtype.name
     ints = editor.add("quantize_linear", value, scale, zero, out=f"{value.name}:{to}", to=to, axis=axis, block_size=0)
@@ -511,7 +511,7 @@ def quantized_bias(editor: Editor, value: Value, data: Array, grid: Array) -> Va
 
 
 def insert_q_dq(graph: Graph, record: CalibrationRecord, dtype: str = "int8") -> Graph:
-    """Quantize → Dequantize behind every tap of the record; all its users and outputs of the graph read the result."""
+    """Quantize → Dequantize after every tap of the record; all its users and outputs of the graph read the result."""
     editor = Editor(need_graph(graph, "insert_q_dq"))
     if not isinstance(record, CalibrationRecord):
         raise InputError(f"record is {shown(record)}, a CalibrationRecord is needed", hint="lowbit.calibrate(graph, data)")

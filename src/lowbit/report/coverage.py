@@ -199,7 +199,7 @@ def stored_twice(graph: Graph, quantized: Graph) -> tuple[str, ...]:
 
 
 def reading(quantized: Graph, stored: Value) -> list[Node]:
-    """The layers that read a stored constant, itself or behind its dequantize."""
+    """The layers that read a stored constant, directly or through its dequantize."""
     direct = quantized.users.get(stored.name, ())
     behind = [u for n in direct if n.op in BRACKETS for u in quantized.users.get(n.output.name, ())]
     return [*(n for n in direct if n.op not in BRACKETS), *behind]

@@ -128,7 +128,7 @@ class Verification:
     results: tuple[BackendResult, ...]
     absent: tuple[str, ...]
     quantized: bool = True  # whether there are integers in it to compare
-    floats: tuple[str, ...] = ()  # layers that compute in float, whose last bits (and those of all behind them) are each backend's own
+    floats: tuple[str, ...] = ()  # layers that compute in float, whose last bits (and those of all after them) are each backend's own
 
     @property
     def reference(self) -> str:
@@ -194,7 +194,7 @@ def islands_told(floats: tuple[str, ...], free: list[BackendResult]) -> str:
     kept = "not kept in " + ", ".join(odd[:SHOWN]) if odd else "kept"
     promise = f"{counted(len(held), 'value')} compared here: {kept}" if held else "nothing that is compared here stands there"
     return (
-        f"{named} compute in float, where the order of sums and the last bits are each backend's own. What stands behind them may differ "
+        f"{named} compute in float, where the order of sums and the last bits are each backend's own. Layers after them may differ "
         f"by that, an integer by a step; before and beside them every bit is promised ({promise})"
     )
 

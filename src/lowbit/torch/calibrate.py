@@ -72,7 +72,7 @@ def calibrate(model: nn.Module, data: Iterable[Any], *, method: str | None = Non
 def call_of(model: nn.Module, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """A batch as arguments of forward: a tuple's first ones, as many as forward has arguments for that a tensor can be.
 
-    Those are the ones without a default, and behind them the ones that are None by default (a mask): labels behind them are left out."""
+    Those are the ones without a default, and after them the ones that are None by default (a mask): labels after them are left out."""
     if isinstance(batch, Mapping):
         return (), {str(k): torch.as_tensor(v) for k, v in batch.items()}
     parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)

@@ -45,7 +45,7 @@ def find_units(graph: Graph) -> tuple[Unit, ...]:
             parent[name] = name = parent[parent[name]]
         return name
 
-    taken = {  # a clamp behind a layer, and the layer
+    taken = {  # a clamp after a layer, and the layer
         users[0].output.name: n.output.name
         for n in able.values()
         if multiplies(n)

@@ -33,7 +33,7 @@ def respelled(model: OnnxModel) -> OnnxModel:
 
 
 def _with_nbits(graph: OnnxGraph, nbits: tuple[OwnBits, ...]) -> OnnxGraph:
-    """Each MatMulNBits as the linear layer that it was, behind the dequantize of its weight, which stands where it stood."""
+    """Each MatMulNBits as the linear layer that it was, after the dequantize of its weight, which stands where it stood."""
     tensors = dict(graph.initializers)
     nodes = {n.outputs[0]: n for n in graph.nodes}
     before: dict[int, list[OnnxNode]] = {}
@@ -149,7 +149,7 @@ class _Linears:
         return (matmul, add) if bias is not None and len(bias) == 1 else None
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a constant, of integers behind a dequantize too."""
+        """The shape of a constant, also of one that is dequantized."""
         node = self.producers.get(name)
         source = node.inputs[0] if node is not None and node.op_type == "DequantizeLinear" else name
         return self.tensors[source].data.shape if source in self.tensors else None

@@ -115,7 +115,7 @@ class Quantized(nn.Module, ABC):
 
     @classmethod
     def float_type(cls) -> type[nn.Module]:
-        """The module that it is made from: the base behind Quantized."""
+        """The class of the float module: the base class after Quantized."""
         return next(b for b in cls.__mro__ if b.__module__.startswith("torch.nn"))
 
     @classmethod
@@ -270,7 +270,7 @@ class Quantized(nn.Module, ABC):
         return self
 
     def _forward(self, *args: Any, **options: Any) -> Any:
-        """What every module's forward is, behind the float module's own signature, which tracing reads."""
+        """The forward of every module, under the float module's own signature, which tracing reads."""
         if self.training or self.quant_mode in ("float", "weights"):
             return super().forward(*args, **options)
         if self.quant_mode == "calibration":
