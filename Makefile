@@ -11,7 +11,7 @@ demo: .venv/.native
 	$(BIN)/lowbit demo
 
 test: .venv/.dev .venv/.native test-csrc
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --durations=10
 
 # Real trained networks, fetched by name into LOWBIT_CACHE (default ~/.cache/lowbit), against ONNX Runtime and PyTorch.
 e2e: .venv/.dev .venv/.native
