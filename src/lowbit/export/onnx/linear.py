@@ -1,7 +1,7 @@
 """Linear layers: Gemm for matrices; MatMul, and Add for the bias, for everything else.
 
-A MatMul wants the weight as (in, out): constants that only such layers read are stored transposed, also where a DequantizeLinear stands between, which
-is the form that runtimes make one integer product of. The model's metadata say which MatMul and Add are a linear layer, so that reading
+A MatMul wants the weight as (in, out): constants that only such layers read are stored transposed, also before a DequantizeLinear. Runtimes
+turn this form into one integer product. The model's metadata say which MatMul and Add are a linear layer, so that reading
 the file gives the layer back.
 """
 
