@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -184,3 +185,35 @@ def test_what_a_running_process_has_beside_the_folder_is_left_alone(tmp_path: Pa
     write_folder(out, FILES)
     write_folder(out, OTHERS)
     assert beside.is_dir()
+
+
+def left_behind(out: Path, journal: str) -> Path:
+    """A folder beside `out` as a killed call leaves it, whose journal says so much."""
+    left = out.parent / f".{out.name}.lowbit-999999999-abcd"
+    (left / "old").mkdir(parents=True)
+    left.chmod(0o700)
+    (left / "journal").write_text(journal)
+    return left
+
+
+def test_a_journal_of_somebody_else_is_never_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "c"
+    write_folder(out, {"a.c": "one"})
+    left = left_behind(out, json.dumps([["a.c"], []]))  # followed, it takes a.c away: it is neither in old nor in new
+    other = os.getuid() + 1
+    monkeypatch.setattr(os, "getuid", lambda: other)
+    write_folder(out, {"b.c": "two", "a.c": "one"})
+    assert left.is_dir() and (out / "a.c").read_text() == "one"
+    monkeypatch.undo()
+    left.chmod(0o777)  # ours, but anybody may have written the journal
+    write_folder(out, {"a.c": "one"})
+    assert left.is_dir() and (out / "a.c").read_text() == "one"
+
+
+@pytest.mark.parametrize("journal", ["", "[]", "{", '[["../x"], []]', "[[1], []]", '[["a.c"]]', "null", "[" * 100_000])
+def test_a_damaged_journal_stops_nobody(tmp_path: Path, journal: str) -> None:
+    out = tmp_path / "c"
+    write_folder(out, {"a.c": "one"})
+    left = left_behind(out, journal)
+    write_folder(out, {"a.c": "two"})
+    assert (out / "a.c").read_text() == "two" and left.is_dir()
