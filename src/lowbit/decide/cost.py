@@ -17,7 +17,7 @@ from lowbit.runtime.beside import LARGE
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
 
-REPEATS = 5  # runs of a profile
+REPEATS = 8  # runs of a profile
 CALM, ATTEMPTS = 1.1, 3  # a machine on which the float network takes longer than so many times its best is busy: it is measured again
 
 

@@ -64,7 +64,7 @@ def better_weights(
     """
     if not samples:
         return quantized
-    both = Both.start(graph, quantized, samples, plain=undo)
+    both = Both.start(graph, quantized, samples, plain=undo and rounding)
     layers = {k: layer for layer in weighted_layers(graph, quantized) if (k := layer.node.output.name) not in leave}
     means = {} if means is None else means
     if biases:
