@@ -428,8 +428,9 @@ class Engine:
         The target is what is `wanted` for itself, or a guess of what the outputs need to be good.
         """
         start, shares, before = self.unfitted(self.best), self.shares(), self.best.repairs
-        if start.clip:  # what activations need they have by now
-            shares = {unit: noise for unit, noise in shares.items() if unit.startswith("weights ")}
+        if start.clip:  # what activations need they have by now, and layers of 8 bits are as wide as this recipe gets
+            eights = start.widths.eights
+            shares = {u: noise for u, noise in shares.items() if u.startswith("weights ") and u.removeprefix("weights ") not in eights}
         every = sum(shares.values())
         bits16 = self.goal.bits16 and not self.best.candidate.clip
         repairs = find_repairs(self.maker, start, shares, self.costs, bits16, bits16 and self.goal.slower)

@@ -30,19 +30,22 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
         for what, where, tried in make():
             engine.attempt(f"{what}, beside weights of 8 bits", where, tried)
     mend_layers(engine)
-    _until_good(engine)
-    beside, engine.beside, engine.goal = engine.beside, frozenset(), goal.of_few_bits()
+    if not engine.good:
+        engine.repair(goal.needed(engine.best.quality), engine.cap, wanted=False)
+    engine.goal = goal.of_few_bits()
+    _until_good(engine, (1.0, 1.0))
+    beside, engine.beside = engine.beside, frozenset()
     wide = engine.best.candidate.widths
     eights = wide.eights - beside | depthwise(engine.maker.source, beside - wide.floats)
     repaired = replace(engine.best.candidate, widths=replace(wide, eights=eights), rounding=True, clip=True, biases=True)
     engine.best, engine.maker.best = plain, plain.candidate
     engine.attempt("weights of few bits, clipped and rounded so that their errors cancel", "all layers", repaired)
-    _until_good(engine)
+    _until_good(engine, (EIGHTS, 1.0, 1.0))
 
 
-def _until_good(engine: Engine) -> None:
-    """Wider layers, at first so few that the network stays one of few bits; right comes before small."""
-    for engine.wide_share in (EIGHTS, 1.0, 1.0):
+def _until_good(engine: Engine, shares: tuple[float, ...]) -> None:
+    """More bits for at most these shares of the weights, one after the other: right comes before small, but for whoever prefers small."""
+    for engine.wide_share in (s for s in shares if s <= EIGHTS or not engine.goal.small):
         if engine.good:
             break
         engine.repair(engine.goal.needed(engine.best.quality), engine.cap, wanted=False)
