@@ -19,7 +19,7 @@ from lowbit.decide.ranges import ClippedRecord
 from lowbit.decide.rounding import better_weights
 from lowbit.decide.samples import Sample
 from lowbit.decide.smooth import solid
-from lowbit.decide.weights import weighted_layers
+from lowbit.decide.weights import all_weights, weighted_layers
 from lowbit.decide.widths import Widths, rule_for
 from lowbit.errors import LowbitWarning
 from lowbit.ir.graph import SCALED, Constant, Graph, freeze
@@ -198,7 +198,7 @@ class CandidateMaker:
                 units[f"tap {root}"] = (*units.get(f"tap {root}", ()), real)
         for layer in weighted_layers(graph, quantized):
             if layer.node.output.name in graph.producers:
-                units[f"weights {layer.node.output.name}"] = (layer.weight.output.name,)
+                units[f"weights {layer.node.output.name}"] = all_weights(quantized, layer.node)
         return units
 
 

@@ -40,7 +40,7 @@ from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import EIGHTS, Repair, enough, few_weights, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, split
 from lowbit.decide.scores import BadScore
-from lowbit.decide.sensitivity import noise_shares
+from lowbit.decide.sensitivity import noise_shares, shares_by_workers
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
 from lowbit.decide.widths import Widths, by_rows, multiplies
 from lowbit.errors import LowbitError
@@ -338,6 +338,12 @@ class Engine:
         """The noise of each unit of a candidate, alone (see `sensitivity`)."""
         samples = self.data.decide[: 1 if len(self.data.fit) < self.data.fit.given else self.maker.effort.shares]
         total = dict.fromkeys(units, 0.0)
+        if self.maker.executor is not None and units:
+            points = self.ruler.points
+            for part in shares_by_workers(self.maker.executor, candidate.graph, quantized, samples, units, points):
+                self.deadline.check()
+                total.update((unit, total[unit] + noise / len(samples)) for unit, noise in part.items())
+            return total
         steps = iter(progress(range(len(units) * len(samples)), "where the noise comes from"))
 
         def each(_: str) -> None:
