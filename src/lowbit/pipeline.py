@@ -26,6 +26,7 @@ from lowbit.limits import Limits as LoadLimits
 from lowbit.limits import within
 from lowbit.lower import lower
 from lowbit.lower.integer import quantized_nodes
+from lowbit.passes.widen_halves import widen_halves
 from lowbit.quant_params import quant_dtype
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
@@ -170,6 +171,7 @@ def calibrate(
     from lowbit.calibration.run import calibrate as run_calibration
 
     need_float(graph, "calibrate")
+    graph = widen_halves(graph)
     need_executor(executor)
     flag("ignore_nonfinite", ignore_nonfinite)
     transform = QuantizationTransform(chosen_rules(recipe, rules))
@@ -224,6 +226,7 @@ def quantize(
              and every network that was measured with the front of them
     """
     need_float(graph, "quantize")
+    graph = widen_halves(graph)
     need_executor(executor)
     for name, value in (("strict", strict), ("guard", guard), ("wide", wide)):
         flag(name, value)

@@ -408,3 +408,14 @@ def _float(because: str) -> QuantNode:
 def makes_a_mask() -> QuantNode:
     """The decision about arithmetic whose results only go into masks of attention: hidden scores are no numbers for integers."""
     return _float("it makes a mask")
+
+
+def not_float32(node: Node) -> str | None:
+    """The dtype of floats other than float32 that the node reads or gives; None where there are none."""
+    types = (v.type.dtype for v in (*node.inputs, *node.outputs) if v is not None)
+    return next((t.name for t in types if t.is_float and t.name != "float32"), None)
+
+
+def other_floats(kind: str) -> QuantNode:
+    """The decision about layers whose numbers are no float32: integers stand for float32 only."""
+    return _float(f"its numbers are {kind}, float32 is needed")

@@ -27,7 +27,7 @@ from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quant
 from lowbit.quantization.chains import inner_values, read_by_link
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, rounded_for, weight_params, widened
 from lowbit.quantization.reach import reach_of
-from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask
+from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask, not_float32, other_floats
 from lowbit.quantization.taps import Tap, Taps, find_taps, fused_clip
 from lowbit.ranges import params_from_data
 from lowbit.types import Array
@@ -42,6 +42,7 @@ class QuantizationTransform:
     def decisions(self, graph: Graph) -> dict[str, QuantNode]:
         """What is decided for each node, by the name of its first output."""
         found = {n.output.name: self.matcher.decide(n) for n in graph.nodes}
+        found |= {k: other_floats(kind) for k, d in found.items() if d.mode != "float" and (kind := not_float32(graph.producers[k]))}
         return {**found, **{name: makes_a_mask() for name in mask_makers(graph) if found[name].mode == "static"}}
 
     def taps(self, graph: Graph) -> Taps:
@@ -467,13 +468,14 @@ def too_fine(own: QuantParams, needed: QuantParams, bias: Array | None, bits: in
 
 
 def bracket(editor: Editor, value: Value, params: QuantParams, *, rewire: bool = True) -> Value:
-    """quantize → dequantize after a value. With `rewire`, every other use of it (outputs of the graph included) reads the result."""
+    """quantize → dequantize after a value. With `rewire`, every other use of it reads the result: so do outputs of the graph, unless the
+    value is an input. An input that is handed on comes back as it was."""
     scale, zero = parameter_constants(editor, value.name, params)
     axis, to = params.axis(value.type.rank) or 0, params.dtype.name
     ints = editor.add("quantize_linear", value, scale, zero, out=f"{value.name}:{to}", to=to, axis=axis, block_size=0)
     real = editor.add("dequantize_linear", ints, scale, zero, out=f"{value.name}:real", axis=axis, block_size=0)
     if rewire:
-        editor.replace(value, real)
+        editor.replace(value, real, outputs=editor.producer(value) is not None)
     return real
 
 

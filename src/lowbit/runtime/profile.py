@@ -68,15 +68,16 @@ class Profile:
 
 
 def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profile:
-    """The times of the steps in the fastest of some runs.
+    """The times of the steps: of one thread the least of each in some runs, of several those of the fastest run.
 
-    Not the least time of each step: a thread that was held up finds the next steps done by the others, in no time at all.
+    There it is not the least of each step: a thread that was held up finds the next steps done by the others, in no time at all.
     """
     rows: list[Row] = []
     for part in parts:
         if isinstance(part, Native):
             runs = [part.run(env, True) for _ in range(max(1, repeats))]
-            times = min((r for r in runs if r is not None), key=sum)
+            measured = [r for r in runs if r is not None]
+            times = [min(step) for step in zip(*measured, strict=True)] if part.threads == 1 else min(measured, key=sum)
             rows += [row(s, t / 1e6, part.threads, part.slices) for s, t in zip(part.plan.steps, times, strict=True)]
         else:
             start = perf_counter_ns()

@@ -174,7 +174,7 @@ class Session:
         replace(self.graph, packed=PackedConstants(sources.digest(), self._packed.to_store())).save(path)
 
     def profile(self, *arrays: Array, repeats: int = 20) -> Profile:
-        """How long each kernel takes, in the fastest of some runs."""
+        """How long each kernel takes: the least of some runs on one thread, the fastest run on several."""
         checked = check_inputs(self.graph, self._named(arrays))
         return profiled(self._for_shapes(checked).parts, dict(checked), whole("repeats", repeats, 1))
 
