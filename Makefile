@@ -78,6 +78,7 @@ test-aarch64: .venv/.build-tools
 # Pages that are made from the code.
 docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_ops_doc.py
+	$(BIN)/python tools/gen_founding_doc.py
 
 clean:
 	rm -rf .venv build

@@ -32,7 +32,8 @@ _PUBLIC = {
     **dict.fromkeys(["load_rules", "save_rules"], "lowbit.quantization.rules_file"),
     **dict.fromkeys(["search"], "lowbit.decide.search.walk"),
     **dict.fromkeys(["SearchResult"], "lowbit.decide.search.result"),
-    **dict.fromkeys(["QuantizationTransform", "insert_q_dq"], "lowbit.quantization.transform"),
+    **dict.fromkeys(["QuantizationTransform"], "lowbit.quantization.transform"),
+    **dict.fromkeys(["insert_q_dq"], "lowbit.quantization.insert"),
     **dict.fromkeys(
         [
             "Observer",
@@ -136,6 +137,7 @@ if TYPE_CHECKING:
     from lowbit.quant_params import PerBlock as PerBlock
     from lowbit.quant_params import PerTensor as PerTensor
     from lowbit.quant_params import QuantParams as QuantParams
+    from lowbit.quantization.insert import insert_q_dq as insert_q_dq
     from lowbit.quantization.rules import CalibratedQuantRule as CalibratedQuantRule
     from lowbit.quantization.rules import DynamicQuantRule as DynamicQuantRule
     from lowbit.quantization.rules import FloatRule as FloatRule
@@ -146,7 +148,6 @@ if TYPE_CHECKING:
     from lowbit.quantization.rules_file import load_rules as load_rules
     from lowbit.quantization.rules_file import save_rules as save_rules
     from lowbit.quantization.transform import QuantizationTransform as QuantizationTransform
-    from lowbit.quantization.transform import insert_q_dq as insert_q_dq
     from lowbit.ranges import params_from_data as params_from_data
     from lowbit.ranges import params_from_range as params_from_range
     from lowbit.report.compare import Report as Report

@@ -18,7 +18,7 @@ import numpy as np
 from lowbit.arguments import flag, shown
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType, dtype
-from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError
+from lowbit.errors import InputError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import KEEPS_FLOAT, STAYS_FLOAT, Graph, Node, Value, need_graph
 from lowbit.ir.masks import hides, mask_makers, masked_scores
 from lowbit.ir.rewrite import Editor
@@ -508,21 +508,6 @@ def quantized_bias(editor: Editor, value: Value, data: Array, grid: Array) -> Va
     scale = editor.constant(grid, name=f"{name}:scale")
     stored = editor.constant(ints.astype(np.int32), name=name)
     return editor.add("dequantize_linear", stored, scale, None, out=f"{name}:real", axis=0, block_size=0)
-
-
-def insert_q_dq(graph: Graph, record: CalibrationRecord, dtype: str = "int8") -> Graph:
-    """Quantize → Dequantize behind every tap of the record; all its users and outputs of the graph read the result."""
-    editor = Editor(need_graph(graph, "insert_q_dq"))
-    if not isinstance(record, CalibrationRecord):
-        raise InputError(f"record is {shown(record)}, a CalibrationRecord is needed", hint="lowbit.calibrate(graph, data)")
-    for name in record:
-        value = graph.values.get(name)
-        if value is None:
-            raise CalibrationError(f"the record has a tap {name!r}, the graph has no such value", where=graph.name)
-        params = record.params(name, dtype)
-        check_axis(value, params)
-        bracket(editor, value, params)
-    return editor.done()
 
 
 def check_axis(value: Value, params: QuantParams) -> None:
