@@ -22,6 +22,7 @@ _PUBLIC = {
     **dict.fromkeys(["evaluate", "Evaluation"], "lowbit.report.evaluate"),
     **dict.fromkeys(["verify_backends"], "lowbit.report.verify"),
     **dict.fromkeys(["QArray", "array", "quantize_array", "load_array", "save_array"], "lowbit.qarray"),
+    **dict.fromkeys(["empty", "full", "quantize_int8", "quantize_uint8", "zeros"], "lowbit.qarray"),
     **dict.fromkeys(["QuantParams", "PerTensor", "PerAxis", "PerBlock"], "lowbit.quant_params"),
     **dict.fromkeys(["Hardware"], "lowbit.hardware"),
     **dict.fromkeys(["CalibrationEntry", "CalibrationRecord"], "lowbit.calibration.record"),
@@ -130,9 +131,14 @@ if TYPE_CHECKING:
     from lowbit.pipeline import quantize as quantize
     from lowbit.qarray import QArray as QArray
     from lowbit.qarray import array as array
+    from lowbit.qarray import empty as empty
+    from lowbit.qarray import full as full
     from lowbit.qarray import load_array as load_array
     from lowbit.qarray import quantize_array as quantize_array
+    from lowbit.qarray import quantize_int8 as quantize_int8
+    from lowbit.qarray import quantize_uint8 as quantize_uint8
     from lowbit.qarray import save_array as save_array
+    from lowbit.qarray import zeros as zeros
     from lowbit.quant_params import PerAxis as PerAxis
     from lowbit.quant_params import PerBlock as PerBlock
     from lowbit.quant_params import PerTensor as PerTensor

@@ -15,6 +15,7 @@ except ImportError as e:  # the extra is not installed
 
 from lowbit.torch.calibrate import calibrate
 from lowbit.torch.convert import convert
+from lowbit.torch.create import empty, full, zeros
 from lowbit.torch.files import load_safetensors, save_safetensors
 from lowbit.torch.modules import GRU, LSTM, Conv1d, Conv2d, ConvTranspose2d, Embedding, Linear, MultiheadAttention
 from lowbit.torch.qat import prepare_qat
@@ -34,6 +35,8 @@ __all__ = [
     "calibrate",
     "convert",
     "dequantize_",
+    "empty",
+    "full",
     "load_safetensors",
     "prepare_qat",
     "quantize",
@@ -42,4 +45,5 @@ __all__ = [
     "quantize_uint8",
     "restore_",
     "save_safetensors",
+    "zeros",
 ]
