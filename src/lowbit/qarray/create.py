@@ -1,4 +1,4 @@
-"""Quantized arrays without data, and the two usual dtypes by name, for NumPy arrays and torch tensors alike."""
+"""Quantized arrays without data, and the two usual dtypes by name."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from lowbit.ranges import params_from_data
 LARGEST = 2**40  # elements: beyond what any machine holds, and before NumPy's own errors
 
 
-def quantize_int8(x: Any, scale: ArrayLike | None = None, zero_point: ArrayLike | None = None, **options: Any) -> Any:
-    """`x` as int8 by scale and zero point, or by the range of `x` without them: a QArray, of a torch tensor a QTensor.
+def quantize_int8(x: Any, scale: ArrayLike | None = None, zero_point: ArrayLike | None = None, **options: Any) -> QArray:
+    """`x` as int8 by scale and zero point, or by the range of `x` without them.
 
     >>> quantize_int8([1.0, -1.0], 0.5, 10).ints.tolist()
     [12, 8]
@@ -28,8 +28,8 @@ def quantize_int8(x: Any, scale: ArrayLike | None = None, zero_point: ArrayLike 
     return _quantized(x, "int8", scale, zero_point, options)
 
 
-def quantize_uint8(x: Any, scale: ArrayLike | None = None, zero_point: ArrayLike | None = None, **options: Any) -> Any:
-    """`x` as uint8 by scale and zero point, or by the range of `x` without them: a QArray, of a torch tensor a QTensor.
+def quantize_uint8(x: Any, scale: ArrayLike | None = None, zero_point: ArrayLike | None = None, **options: Any) -> QArray:
+    """`x` as uint8 by scale and zero point, or by the range of `x` without them.
 
     >>> quantize_uint8([1.0, -1.0], 0.5, 128).ints.tolist()
     [130, 126]
@@ -37,13 +37,9 @@ def quantize_uint8(x: Any, scale: ArrayLike | None = None, zero_point: ArrayLike
     return _quantized(x, "uint8", scale, zero_point, options)
 
 
-def _quantized(x: Any, dtype: str, scale: Any, zero_point: Any, options: dict[str, Any]) -> Any:
+def _quantized(x: Any, dtype: str, scale: Any, zero_point: Any, options: dict[str, Any]) -> QArray:
     if "dtype" in options:
         raise InputError(f"quantize_{dtype} has its dtype", hint=f"lowbit.quantize_array(x, {options['dtype']!r})")
-    if type(x).__module__.partition(".")[0] == "torch" or hasattr(x, "__tensor_flatten__"):
-        from lowbit.torch.qtensor import quantize as quantize_tensor
-
-        return quantize_tensor(x, dtype, scale=scale, zero_point=zero_point, **options)
     return quantize_array(x, dtype, scale=scale, zero_point=zero_point, **options)
 
 

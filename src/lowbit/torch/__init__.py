@@ -21,6 +21,7 @@ from lowbit.torch.modules import GRU, LSTM, Conv1d, Conv2d, ConvTranspose2d, Emb
 from lowbit.torch.qat import prepare_qat
 from lowbit.torch.qtensor import QTensor, quantize, quantize_int8, quantize_uint8
 from lowbit.torch.swap import dequantize_, quantize_, restore_
+from lowbit.torch.weights import dequantize_weights, quantize_weights
 
 __all__ = [
     "GRU",
@@ -35,6 +36,7 @@ __all__ = [
     "calibrate",
     "convert",
     "dequantize_",
+    "dequantize_weights",
     "empty",
     "full",
     "load_safetensors",
@@ -43,6 +45,7 @@ __all__ = [
     "quantize_",
     "quantize_int8",
     "quantize_uint8",
+    "quantize_weights",
     "restore_",
     "save_safetensors",
     "zeros",
