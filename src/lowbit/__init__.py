@@ -30,6 +30,8 @@ _PUBLIC = {
         ["QuantRule", "CalibratedQuantRule", "StaticQuantRule", "DynamicQuantRule", "WeightOnlyRule", "FloatRule", "RuleMatcher"],
         "lowbit.quantization.rules",
     ),
+    **dict.fromkeys(["CustomQuantNode"], "lowbit.quantization.own_node"),
+    **dict.fromkeys(["QuantNode"], "lowbit.quantization.rules"),
     **dict.fromkeys(["load_rules", "save_rules"], "lowbit.quantization.rules_file"),
     **dict.fromkeys(["search"], "lowbit.decide.search.walk"),
     **dict.fromkeys(["SearchResult"], "lowbit.decide.search.result"),
@@ -144,9 +146,11 @@ if TYPE_CHECKING:
     from lowbit.quant_params import PerTensor as PerTensor
     from lowbit.quant_params import QuantParams as QuantParams
     from lowbit.quantization.insert import insert_q_dq as insert_q_dq
+    from lowbit.quantization.own_node import CustomQuantNode as CustomQuantNode
     from lowbit.quantization.rules import CalibratedQuantRule as CalibratedQuantRule
     from lowbit.quantization.rules import DynamicQuantRule as DynamicQuantRule
     from lowbit.quantization.rules import FloatRule as FloatRule
+    from lowbit.quantization.rules import QuantNode as QuantNode
     from lowbit.quantization.rules import QuantRule as QuantRule
     from lowbit.quantization.rules import RuleMatcher as RuleMatcher
     from lowbit.quantization.rules import StaticQuantRule as StaticQuantRule

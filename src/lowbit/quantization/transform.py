@@ -25,6 +25,7 @@ from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
 from lowbit.quantization.chains import inner_values, read_by_link
+from lowbit.quantization.own_node import with_own_nodes
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, rounded_for, weight_params, widened
 from lowbit.quantization.reach import reach_of
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask
@@ -45,7 +46,8 @@ class QuantizationTransform:
         return {**found, **{name: makes_a_mask() for name in mask_makers(graph) if found[name].mode == "static"}}
 
     def taps(self, graph: Graph) -> Taps:
-        return find_taps(graph, self.decisions(graph))
+        decisions = self.decisions(graph)
+        return find_taps(with_own_nodes(graph, decisions), decisions)
 
     def every_tap(self, graph: Graph) -> list[str]:
         """What calibration must look at so that any of the layers may stay float: every tap, and what would be one then.
@@ -102,7 +104,8 @@ class QuantizationTransform:
         for name, text in remarks.items():
             warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
         decisions = self.decisions(graph) if weights is None else learned(self.decisions(graph))
-        made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({}), weights or {}).run()
+        own = with_own_nodes(graph, decisions)
+        made = _Apply(own, decisions, find_taps(own, decisions), record or CalibrationRecord({}), weights or {}).run()
         return replace(made, notes={**made.notes, **{name: noted(d) for name, d in decisions.items()}, **remarks})
 
     def parameters(self, graph: Graph, record: CalibrationRecord | None = None) -> Parameters:
