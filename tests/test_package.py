@@ -55,6 +55,7 @@ ALLOWED = {
     ("qarray", "matmul"): "`@` runs an integer kernel",
     ("calibration", "runtime"): "taps are observed while kernels run",
     ("quantization", "calibration"): "brackets take their parameters from the calibration record",
+    ("quantization", "plan"): "a decision of the user's own brings its kernel",
     ("report", "lower"): "tells what each layer became, and runs the integers",
     ("report", "runtime"): "verifies the sessions",
     ("export", "lower"): "a recurrence is written by its integers, and the file is compared with them",
