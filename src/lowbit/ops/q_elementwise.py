@@ -224,7 +224,7 @@ def quantizes_by_table(op: Op) -> None:
             hint=f"lowbit.ops.quant.quantizes({op.name!r}, QuantSpec(inputs=…), lower)",
         )
 
-    def lower(operands: Operands, result: Result, **attrs: Any) -> Call:
+    def lower(operands: Operands, result: Result, **attrs: Any) -> OpCall:
         x = operands[0]
         assert isinstance(x, Operand)
         return table_call(x, result, lambda reals: of_one_value(op, reals, attrs))
