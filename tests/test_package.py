@@ -60,7 +60,6 @@ ALLOWED = {
     ("export", "lower"): "a recurrence is written by its integers, and the file is compared with them",
     ("export", "frontends"): "a file says which nodes spell one op by the digest that the reader checks",
     ("runtime", "plan"): "a session executes plans",
-    ("runtime", "hardware"): "what was measured is remembered for a CPU",
     ("codegen", "plan"): "prints plans",
     ("codegen", "runtime"): "the self test's outputs come from the native session",
     ("hardware", "matmul"): "measures the integer kernels as users call them",

@@ -9,7 +9,17 @@ import pytest
 from boards import link, run
 
 from lowbit.codegen.targets import TARGETS
-from lowbit.kernels.kernel_table import CONTRACTS, contract_headers, contracts_header, contracts_of, isa_of, kernels_of, parse_isas, table, test_table
+from lowbit.kernels.kernel_table import (
+    CONTRACTS,
+    contract_headers,
+    contracts_header,
+    contracts_of,
+    isa_of,
+    kernels_of,
+    parse_isas,
+    table,
+    test_table,
+)
 
 CSRC = Path(__file__).parents[2] / "csrc"
 PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights
@@ -65,7 +75,14 @@ def test_kernels_give_the_bytes_of_ref(target: str, tmp_path: Path) -> None:
     made.write_text(table(contracts, parse_isas((CSRC / "isas.txt").read_text()), list(kernels)))
     (tmp_path / "others.c").write_text(OTHERS)
     (tmp_path / "test_table.c").write_text(test_table((CSRC / "tests" / t).read_text() for t in TESTS))
-    sources = [*(CSRC / "tests" / t for t in TESTS), CSRC / "base" / "cpu.c", tmp_path / "others.c", tmp_path / "test_table.c", made, *files]
+    sources = [
+        *(CSRC / "tests" / t for t in TESTS),
+        CSRC / "base" / "cpu.c",
+        tmp_path / "others.c",
+        tmp_path / "test_table.c",
+        made,
+        *files,
+    ]
     said = run(link(sources, target, tmp_path / "tests.elf", f"-I{CSRC}", f"-I{tmp_path}", "-lm"), target)
     for contract, isa in own:
         assert f"\n{contract:28} {isa:12} " in said, said

@@ -40,8 +40,11 @@ def _text(path: str) -> str:
 @cache
 def _defined() -> dict[str, str]:
     """Params struct or function type → the header that defines it."""
-    headers = {path: text for path, text in sources.headers().items() if kernel_table.CONTRACT.search(text)}
-    return {f"lb_{name}_{part}": path for path, text in headers.items() for name in kernel_table.CONTRACT.findall(text) for part in ("params", "fn")}
+    found = {}
+    for path, text in sources.headers().items():
+        for name in kernel_table.CONTRACT.findall(text):
+            found[f"lb_{name}_params"] = found[f"lb_{name}_fn"] = path
+    return found
 
 
 FLOATS = frozenset(["float", "double", "immintrin", "arm_neon", "arm_mve"])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from lowbit.ir.graph import Value
-from lowbit.plan.choices import Choices
 from lowbit.types import Array
 
 ALIGNMENT = 64
@@ -96,7 +95,6 @@ class Target:
     alignment         of buffers in the arena
     scratch_in_arena  scratch is a buffer of its step, not memory of its own; one thread only
     io_in_arena       inputs and outputs are buffers of the arena too: what is read before the end makes room for other values
-    choices           what was measured to be faster than what the cost model takes
     """
 
     isa: str | None = None
@@ -105,4 +103,3 @@ class Target:
     alignment: int = ALIGNMENT
     scratch_in_arena: bool = False
     io_in_arena: bool = False
-    choices: Choices = field(default_factory=Choices, compare=False)
