@@ -50,6 +50,19 @@ typedef struct {
 
 typedef void lb_mul_s8_fn(const lb_mul_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end);
 
+/* out = the larger of a and b, of equal scales and zero points; min_s8: the smaller. */
+typedef struct {
+    int32_t shape[4];
+    int32_t a_stride[4];
+    int32_t b_stride[4];
+} lb_max_s8_params;
+
+typedef void lb_max_s8_fn(const lb_max_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end);
+
+typedef lb_max_s8_params lb_min_s8_params;
+
+typedef void lb_min_s8_fn(const lb_min_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end);
+
 /* out = table[x + 128], 256 entries. In place. */
 typedef struct {
     int32_t unused; /* 0: a struct has at least one field */
