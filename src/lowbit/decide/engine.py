@@ -25,6 +25,7 @@ from lowbit.blas import one_thread
 from lowbit.calibration.observers import make_observer
 from lowbit.decide.batches import Data
 from lowbit.decide.brackets import Pair
+from lowbit.decide.broken_layers import repair_broken_layers
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
 from lowbit.decide.decision import Decision as Decision
@@ -35,7 +36,6 @@ from lowbit.decide.fewer import keep_to_limits
 from lowbit.decide.front import Tried
 from lowbit.decide.goal import CHEAP, FASTER, Goal, Step
 from lowbit.decide.limits import Deadline, Limits, Needs, Over
-from lowbit.decide.mend import mend_layers
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import Repair, enough, few_weights, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, split
@@ -131,7 +131,7 @@ class Engine:
                 for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
                     self.attempt(what, where, tried)
                 self.by_rows()
-                mend_layers(self)
+                repair_broken_layers(self)
                 self.costly_repairs()
                 self.take_back()
             self.float_for_speed()

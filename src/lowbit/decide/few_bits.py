@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lowbit.decide.mend import mend_layers
+from lowbit.decide.broken_layers import repair_broken_layers
 from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths
 
@@ -25,7 +25,7 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
     engine.best = engine.measure(replace(plain.candidate, widths=Widths(eights=engine.beside)))
     for what, where, tried in engine.clipping(everywhere)():
         engine.attempt(f"{what}, beside weights of 8 bits", where, tried)
-    mend_layers(engine)
+    repair_broken_layers(engine)
     if not engine.good:
         engine.repair(goal.needed(engine.best.quality), engine.cap, wanted=False)
     beside, engine.beside, engine.goal = engine.beside, frozenset(), goal.of_few_bits()

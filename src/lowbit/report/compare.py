@@ -34,7 +34,7 @@ from lowbit.report.inspection import node_macs
 from lowbit.report.scores import LabelQueue, ScorePair, TopCount, as_labels, need_metric, scored
 from lowbit.report.tally import Tally
 from lowbit.report.text import counted, decibels, plain
-from lowbit.runtime.beside import beside
+from lowbit.runtime.network_times import time_networks
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import NOTICEABLE
 from lowbit.types import Array
@@ -327,7 +327,7 @@ class _Walk:
                     same / total if total else 1.0,
                 )
             )
-        in_float, made = beside((self.graph, self.found.lowered.graph), self.first or {})
+        in_float, made = time_networks((self.graph, self.found.lowered.graph), self.first or {})
         return Report(
             self.graph.name,
             tuple(rows),

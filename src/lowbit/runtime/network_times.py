@@ -21,7 +21,7 @@ class Run(NamedTuple):
     backend: str
 
 
-def beside(graphs: Sequence[Graph], inputs: Mapping[str, Array]) -> tuple[Run, ...]:
+def time_networks(graphs: Sequence[Graph], inputs: Mapping[str, Array]) -> tuple[Run, ...]:
     """A run of each network on the same inputs, measured in turns for a fraction of a second. The graphs are lowered or float."""
     together = max((g.parameter_bytes for g in graphs), default=0) <= LARGE
     found: list[Run] = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lowbit.decide.engine import Engine
 
 
-def mend_layers(engine: Engine) -> None:
+def repair_broken_layers(engine: Engine) -> None:
     """Gives broken layers float or 16 bits, whichever costs less: first those whose inputs are not broken, then those after them."""
     tried: set[str] = set()
     sample = engine.data.decide[:1]
