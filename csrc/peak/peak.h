@@ -2,6 +2,8 @@
 #ifndef LB_PEAK_H
 #define LB_PEAK_H
 
+#include "base/numerics.h"
+
 #include <stdint.h>
 
 /* ---- peak_s16: products of the integer kernels ------------------------------------------------------------------------------------------
@@ -29,6 +31,6 @@ typedef struct {
     int32_t rounds; /* >= 0 */
 } lb_peak_f32_params;
 
-typedef void lb_peak_f32_fn(const lb_peak_f32_params *p, const float *x, const float *w, float *out);
+typedef void lb_peak_f32_fn(const lb_peak_f32_params *p, const lb_f32 *x, const lb_f32 *w, lb_f32 *out);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef LB_SOFTMAX_H
 #define LB_SOFTMAX_H
 
+#include "base/numerics.h"
+
 #include <stdint.h>
 
 /* ---- softmax_int: along the middle axis of x (outer, n, inner) -------------------------------------------------------------------------
@@ -20,8 +22,8 @@ typedef struct {
     int32_t y_zero;
     int32_t lo;
     int32_t hi;
-    float multiplier; /* finite, > 0 */
-    float y_scale;    /* finite, > 0 */
+    lb_f32 multiplier; /* finite, > 0 */
+    lb_f32 y_scale;    /* finite, > 0 */
 } lb_softmax_int_params;
 
 typedef void lb_softmax_int_fn(const lb_softmax_int_params *p, const void *x, const int32_t *table, void *out, int32_t begin, int32_t end);

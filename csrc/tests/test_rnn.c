@@ -213,27 +213,27 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
     }
 }
 
-void test_lstm_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_s8) {
     test(ref, k, 4, 0, 0);
 }
 
-void test_lstm_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_s16) {
     test(ref, k, 4, 0, 1);
 }
 
-void test_lstm_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_rows_s8) {
     test(ref, k, 4, 1, 0);
 }
 
-void test_gru_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_s8) {
     test(ref, k, 3, 0, 0);
 }
 
-void test_gru_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_s16) {
     test(ref, k, 3, 0, 1);
 }
 
-void test_gru_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_rows_s8) {
     test(ref, k, 3, 1, 0);
 }
 
@@ -286,12 +286,12 @@ static void test_from_x(const lb_kernel *k, int32_t gates) {
     }
 }
 
-void test_lstm_x_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_x_s8) {
     (void)ref;
     test_from_x(k, 4);
 }
 
-void test_gru_x_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_x_s8) {
     (void)ref;
     test_from_x(k, 3);
 }

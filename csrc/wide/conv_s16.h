@@ -48,10 +48,10 @@ static inline int64_t lb_run_s16(const lb_conv_s16_params *p, const int16_t *x, 
 }
 
 /* A sum as element `at` of the output. */
-static inline void lb_conv_s16_put(const lb_conv_s16_params *p, int64_t acc, float multiplier, void *out, ptrdiff_t at) {
-    const float fl = p->sum_bytes == 4 ? lb_f32_from_s32((int32_t)acc) : lb_f32_from_s64(acc), v = lb_f32_mul(fl, multiplier);
+static inline void lb_conv_s16_put(const lb_conv_s16_params *p, int64_t acc, lb_f32 multiplier, void *out, ptrdiff_t at) {
+    const lb_f32 fl = p->sum_bytes == 4 ? lb_f32_from_s32((int32_t)acc) : lb_f32_from_s64(acc), v = lb_f32_mul(fl, multiplier);
     if (p->out_bytes == 4)
-        ((float *)out)[at] = v;
+        ((lb_f32 *)out)[at] = v;
     else if (p->out_bytes == 2)
         ((int16_t *)out)[at] = (int16_t)lb_round_clamp(v, p->y_zero, p->lo, p->hi);
     else

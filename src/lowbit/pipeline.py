@@ -26,6 +26,7 @@ from lowbit.limits import Limits as LoadLimits
 from lowbit.limits import within
 from lowbit.lower import lower
 from lowbit.lower.integer import quantized_nodes
+from lowbit.passes.widen_halves import widen_halves
 from lowbit.quant_params import quant_dtype
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
@@ -170,6 +171,7 @@ def calibrate(
     from lowbit.calibration.run import calibrate as run_calibration
 
     need_float(graph, "calibrate")
+    graph = widen_halves(graph)
     need_executor(executor)
     flag("ignore_nonfinite", ignore_nonfinite)
     transform = QuantizationTransform(chosen_rules(recipe, rules))
@@ -224,6 +226,7 @@ def quantize(
              and every network that was measured with the front of them
     """
     need_float(graph, "quantize")
+    graph = widen_halves(graph)
     need_executor(executor)
     for name, value in (("strict", strict), ("guard", guard), ("wide", wide)):
         flag(name, value)
@@ -396,7 +399,7 @@ def _on_other_rows(graph: Graph, found: Decision, told: Labelled, max_drop: floa
     return replace(found, score=made.top1, float_score=in_float.top1, score_name="top-1", scored=told.said, unmet="; ".join(unmet))
 
 
-def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False, trust_packed: bool = False) -> Session:
+def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None, trust_packed: bool = False) -> Session:
     """The graph, ready to run: `session(x)` for one array in and one out, `session.run({name: array})` in general.
 
     What stands between Q/DQ brackets runs on integers, by the arithmetic of docs/arithmetic.md.
@@ -404,15 +407,12 @@ def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None,
     threads  how many may work at once; all of the process's CPUs if not given. The result does not depend on it
     isa      no better instruction set than this one ("ref": portable C), as LOWBIT_ISA for all sessions of a process; integers do not
              depend on it either, float sums may in their last bits
-    tune     measures for each layer the ways to compute it on this machine and takes those by which the network is not slower; remembered
-             in the user's cache (LOWBIT_CACHE, or ~/.cache/lowbit), so that it takes its seconds once for each network and shape
     trust_packed  uses the packed weights of a file that `session.save` wrote. Kernels follow them without checks: only for your own files
     """
     need_graph(graph, "compile")
-    for name, value in (("tune", tune), ("trust_packed", trust_packed)):
-        flag(name, value)
+    flag("trust_packed", trust_packed)
     ready = replace(lower(graph).graph, packed=graph.packed if trust_packed else None)
-    return Session(ready, threads=threads, isa=isa, tune=tune)
+    return Session(ready, threads=threads, isa=isa)
 
 
 def emit_c(

@@ -41,7 +41,6 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers (0)")
     p.add_argument("--threads", type=whole(1), default=None, metavar="N", help="how many may work at once (all CPUs of the process)")
     p.add_argument("--isa", choices=native.isas(), default=None, help="no better instruction set than this one")
-    p.add_argument("--tune", action="store_true", help="measure the ways to compute each layer first, and take the fastest")
     p.add_argument("--against", choices=["ort"], help="the same networks in ONNX Runtime; .lowbit files are written as ONNX for it")
     p.add_argument("--rounds", type=whole(1), default=ROUNDS, metavar="N", help=f"in which each network runs for a while ({ROUNDS})")
     p.add_argument("--layers", action="store_true", help="the time of every layer; for several networks, beside the first one's")
@@ -147,7 +146,7 @@ def subject(name: str, graph: Graph, args: argparse.Namespace, threads: int, wor
     rng = np.random.default_rng(args.seed)
     random = tuple(v.name for v in graph.inputs if v.name not in feeds)
     feeds |= {v.name: random_array(v.name, v.type, rng) for v in graph.inputs if v.name in random}
-    session = compile(graph, threads=threads, isa=args.isa, tune=args.tune)
+    session = compile(graph, threads=threads, isa=args.isa)
     made = session.run(feeds)  # compiles for these shapes; what is wrong with the inputs is said here
     need_outputs(name, made)
     return Subject(name, session, feeds, random, in_ort(name, graph, feeds, threads, work) if args.against else {})

@@ -17,7 +17,7 @@ from lowbit.runtime.network_times import LARGE
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
 
-REPEATS = 5  # runs of a profile
+REPEATS = 8  # runs of a profile
 CALM, ATTEMPTS = 1.1, 3  # a float network that takes longer than this many times its best shows a busy machine: it is measured again
 
 

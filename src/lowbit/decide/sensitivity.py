@@ -6,11 +6,13 @@ rounded in place, and only the nodes after it run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 
 import numpy as np
 
+from lowbit.calibration.spread import spread
 from lowbit.decide.brackets import Bracket, Pair
 from lowbit.decide.points import Point, noise_of_rows, rows_of
 from lowbit.decide.quality import Sample
@@ -21,6 +23,7 @@ from lowbit.runtime.nodes import NodeRunner
 from lowbit.runtime.replay import Replay
 from lowbit.types import Array
 
+PARTS = 8  # of the units, for workers
 Unit = tuple[str, ...]  # brackets that round together, by the name of their dequantized value
 
 
@@ -51,6 +54,20 @@ def noise_shares(
         else:
             found[name] += _layer(replay, pair, graph.producers[what], units[name], runner, points, truth)
     return found
+
+
+def shares_by_workers(
+    executor: Executor, graph: Graph, quantized: Graph, samples: Sequence[Sample], units: Mapping[str, Unit], points: Sequence[Point]
+) -> Iterator[dict[str, float]]:
+    """`noise_shares` of some units and one sample after another: the workers share the units. A unit's noise is the same beside others."""
+    names = list(units)
+    tasks = ((sample, {n: units[n] for n in names[i::PARTS]}, tuple(points)) for sample in samples for i in range(min(PARTS, len(names))))
+    return spread(executor, (graph, quantized), _bound_shares, tasks)
+
+
+def _bound_shares(graph: Graph, quantized: Graph, sample: Sample, units: Mapping[str, Unit], points: Sequence[Point]) -> dict[str, float]:
+    """A worker's task."""
+    return noise_shares(Pair.bound(graph, quantized, sample), sample, units, points)
 
 
 def heard(quantized: Graph, brackets: Mapping[str, Bracket], nodes: Iterable[Node]) -> dict[str, Unit]:

@@ -62,6 +62,12 @@ def weighted_layers(graph: Graph, quantized: Graph) -> Iterator[Layer]:
         yield Layer(node, weight, bias if b_source is not None else None, source, b_source, data, input_scale)
 
 
+def all_weights(quantized: Graph, node: Node) -> tuple[str, ...]:
+    """The dequantized weights that a node reads: a recurrence has those of its inputs and those of its state."""
+    found = (_stored(quantized, node.input(i)) for i in QUANTIZABLE[node.op].spec.channel_axis)
+    return tuple(n.output.name for n in found if n is not None)
+
+
 def _stored(graph: Graph, value: Value | None) -> Node | None:
     """The dequantize of a constant that only one node reads."""
     node = graph.producers.get(value.name) if value is not None else None

@@ -108,7 +108,8 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: fro
             choices[key] = {"mode": "float"}
             continue
         if key in widths.rows:
-            choices[key] = {"mode": "dynamic", **({"weight": "int4"} if key in widths.fours else {})}
+            bits = "int4" if key in widths.fours else "int8" if key in widths.eights else None
+            choices[key] = {"mode": "dynamic", **({"weight": bits} if bits else {})}
             continue
         reads = {v.name for v in node.inputs if v is not None}
         wide = key in widths.layers or (not multiplies(node) and bool(reads & raised))

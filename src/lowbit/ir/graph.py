@@ -213,7 +213,10 @@ def layer_names(nodes: Iterable[Node]) -> list[str]:
 def need_graph(value: object, call: str) -> Graph:
     """The value, if it is a graph; an InputError with what to write instead where it is a path, a module or something else."""
     if not isinstance(value, Graph):
-        raise InputError(f"{type(value).__name__} given, a Graph is needed", hint=f"lowbit.{call}(lowbit.load(...), …)")
+        in_torch = {"calibrate": "lowbit.torch.calibrate(model, data)", "quantize": "lowbit.torch.quantize_(model, data=batches)"}
+        module = in_torch.get(call) if hasattr(value, "named_modules") else None
+        hint = f"lowbit.{call}(lowbit.load(...), …)"
+        raise InputError(f"{type(value).__name__} given, a Graph is needed", hint=f"{hint}, or {module}" if module else hint)
     return value
 
 

@@ -21,11 +21,11 @@ from lowbit.ops.q_elementwise import data_of_link, link, requantize_call, table_
 from lowbit.ops.quant import (
     QUANTIZABLE,
     Arg,
-    Call,
     Const,
     DynamicOperands,
     FloatOperand,
     NotLowered,
+    OpCall,
     Operand,
     Operands,
     Outputs,
@@ -175,7 +175,7 @@ def _weights_only(spec: QuantSpec, operands: DynamicOperands) -> Operand | None:
     return next(iter(found.values())) if found and all(isinstance(o, FloatOperand | None) for o in others) else None
 
 
-def _same_as(node: Node) -> Callable[..., Call]:
+def _same_as(node: Node) -> Callable[..., OpCall]:
     return lambda operands, result, **_: _same(node, operands, result)
 
 
@@ -272,7 +272,7 @@ def clip_bounds(node: Node) -> tuple[float | None, float | None]:
     return bounds(**node.attrs)
 
 
-def _same(node: Node, operands: Operands, result: Result) -> Call:
+def _same(node: Node, operands: Operands, result: Result) -> OpCall:
     """The same op on integers. Inputs with other parameters than the result are requantized first, constants at once.
 
     If the result stays float but all inputs have the same parameters, the integers are moved and dequantized afterwards.
@@ -298,15 +298,15 @@ def _same(node: Node, operands: Operands, result: Result) -> Call:
         else:
             args.append(requantize_call(Ref(i), sides[i], target))
     attrs = node.attrs if entry.integer_attrs is None else entry.integer_attrs(params, **node.attrs)
-    call = Call(node.op, tuple(args), attrs)
+    call = OpCall(node.op, tuple(args), attrs)
     return call if result.params is not None or not result.type.dtype.is_float else dequantize_call(call, params)
 
 
-def dequantize_call(arg: Arg, params: QuantParams) -> Call:
+def dequantize_call(arg: Arg, params: QuantParams) -> OpCall:
     """The reals of integers."""
     scale = Const(np.asarray(params.scale), "scale")
     zero = Const(params.zero_point.astype(params.dtype.numpy), "zero", params.dtype.name)
-    return Call("dequantize_linear", (arg, scale, zero), {"axis": 0, "block_size": 0})
+    return OpCall("dequantize_linear", (arg, scale, zero), {"axis": 0, "block_size": 0})
 
 
 def _lower_split(editor: Editor, node: Node, operands: DynamicOperands) -> None:
@@ -340,12 +340,12 @@ def _with_output(node: Node, output: Value) -> Node:
     return Node(node.op, node.inputs, node.attrs, node.name, (output,))
 
 
-def emit(editor: Editor, call: Call, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> Value:
+def emit(editor: Editor, call: OpCall, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> Value:
     """The result of `emit_all` if there is exactly one."""
     return emit_all(editor, call, node, out, operands)[0]
 
 
-def emit_all(editor: Editor, call: Call, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> tuple[Value, ...]:
+def emit_all(editor: Editor, call: OpCall, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> tuple[Value, ...]:
     """The nodes of a call; constants are named after the layer. Its Refs are `operands`, or the integers of the node's inputs."""
 
     def arg(a: Arg) -> Value | None:

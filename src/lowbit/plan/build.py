@@ -9,7 +9,8 @@ from typing import Any
 
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.plan.bounds import check_bounds
-from lowbit.plan.kernels import KERNELS, VIEWS, Call, Context, Data, Packed, Scratch
+from lowbit.plan.kernels import KERNELS, VIEWS, Context, Data, KernelCall, Packed, Scratch
+from lowbit.plan.kernels.call import Calls
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.memory import Buffer, fullest, least, place
 from lowbit.plan.plan import Check, Place, Plan, Slot, Step, Target
@@ -24,9 +25,13 @@ def view_offset(node: Node) -> int | None:
     return view(node) if view is not None and len(node.outputs) == 1 and node.inputs[0] is not None else None
 
 
-def kernel_calls(node: Node, ctx: Context) -> list[Call] | None:
-    lowering = KERNELS.get(node.op)
-    return lowering(node, ctx) if lowering is not None and all(o.type.is_static for o in node.outputs) else None
+def kernel_calls(node: Node, ctx: Context) -> list[KernelCall] | None:
+    """The kernel calls that stand for a node; None where it has no kernels."""
+    name = node.output.name
+    if name not in ctx.calls:
+        planner = KERNELS.get(node.op)
+        ctx.calls[name] = planner(node, ctx) if planner is not None and all(o.type.is_static for o in node.outputs) else None
+    return ctx.calls[name]
 
 
 @dataclass
@@ -54,7 +59,7 @@ class _Builder:
         self.homes: dict[str, tuple[_Store, int]] = {}  # value name → store, offset
         self.constants: list[Array] = []
         self.constant_index: dict[int, int] = {}
-        self.work: list[tuple[Node, Call]] = []
+        self.work: list[tuple[Node, KernelCall]] = []
         self.results: list[_Store] = []  # of the outputs, in order
         self.fused_to: list[int] = []  # of each step: itself, or the step that it is fused to
 
@@ -280,14 +285,13 @@ class _Builder:
         )  # fmt: skip
 
     def _parts(self, i: int, target: Target) -> int:
-        node, call = self.work[i]
+        call = self.work[i][1]
         most = min(call.items, call.parts * target.threads)
         if target.threads == 1 or most == 1:
             return 1
         fused = (c.cost for producer, (_, c) in zip(self.fused_to, self.work, strict=True) if producer == i)
         cost = sum(fused)
-        default = int(max(1, min(most, max(cost, call.cost) / WORTH)))
-        return self.ctx.choose(node, "parts", sorted({1, min(most, target.threads), most, default}), default)
+        return int(max(1, min(most, max(cost, call.cost) / WORTH)))
 
     def _slot(self, arg: Value | Data | Scratch, where: _Where, at: tuple[int, int] = (-1, 0)) -> Slot:
         if isinstance(arg, Scratch):
@@ -314,11 +318,11 @@ class _Builder:
         return Slot(Place.CONSTANT, self.constant_index[id(data)], 0, data.nbytes)
 
 
-def inputs_of(call: Call) -> list[Value]:
+def inputs_of(call: KernelCall) -> list[Value]:
     return [v for v, arg in zip(call.args, call.kernel.contract.args, strict=True) if isinstance(v, Value) and arg.is_input]
 
 
-def outputs_of(call: Call) -> list[Value]:
+def outputs_of(call: KernelCall) -> list[Value]:
     return [v for v, arg in zip(call.args, call.kernel.contract.args, strict=True) if isinstance(v, Value) and not arg.is_input]
 
 
@@ -333,13 +337,16 @@ def _macs(node: Node) -> int:
     return int(macs(*(v.type if v is not None else None for v in node.inputs), **node.attrs)) if macs is not None else 0
 
 
-def build(graph: Graph, target: Target, packed: Packed | None = None, states: Mapping[str, str] | None = None) -> Plan:
+def build(
+    graph: Graph, target: Target, packed: Packed | None = None, states: Mapping[str, str] | None = None, calls: Calls | None = None
+) -> Plan:
     """The plan of a graph without symbols whose nodes all have kernels.
 
     packed  keeps packed weights between plans
     states  inputs that are outputs of the call before (input name → output name): the output is written over the input
+    calls   kernel calls of nodes that are known already (`segments`)
     """
-    context = Context(graph, target, packed if packed is not None else Packed())
+    context = Context(graph, target, packed if packed is not None else Packed(), calls if calls is not None else {})
     plan = _Builder(graph, context, states or {}).run(target)
     if target.scratch_in_arena and any(node.op == "concat" for node in graph.nodes):  # a concat's buffer lives longer
         copied = _Builder(graph, context, states or {}).run(target, join=False)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
 from lowbit.ir.graph import Value
-from lowbit.plan.choices import Choices
 from lowbit.types import Array
 
 ALIGNMENT = 64
@@ -96,7 +95,6 @@ class Target:
     alignment         of buffers in the arena
     scratch_in_arena  scratch is a buffer of its step, not memory of its own; one thread only
     io_in_arena       inputs and outputs are buffers of the arena too: inputs make room after their last reader
-    choices           ways that were measured to be faster than the cost model's
     """
 
     isa: str | None = None
@@ -105,4 +103,3 @@ class Target:
     alignment: int = ALIGNMENT
     scratch_in_arena: bool = False
     io_in_arena: bool = False
-    choices: Choices = field(default_factory=Choices, compare=False)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lowbit.ir.graph import Graph, Node
 from lowbit.plan.build import kernel_calls, view_offset
 from lowbit.plan.kernels import Context, Packed
+from lowbit.plan.kernels.call import Calls
 from lowbit.plan.kernels.movement import CONTRACTS
 from lowbit.plan.plan import Target
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a graph, as a graph: its inputs come from the parts before it, its outputs (by value name) go to those after it."""
+    """A part of a graph, as a graph: its inputs come from the parts before it, its outputs (by value name) go to those after it.
+
+    `calls` are the kernel calls of its nodes, and of others.
+    """
 
     graph: Graph
     native: bool
+    calls: Calls = field(default_factory=dict)
 
 
 def segments(graph: Graph, target: Target, packed: Packed | None = None) -> tuple[Segment, ...]:
@@ -34,12 +39,12 @@ def segments(graph: Graph, target: Target, packed: Packed | None = None) -> tupl
     wanted = {v.name for v in graph.outputs.values()}
     if not parts and all(v.type.dtype.numpy.itemsize in CONTRACTS for v in graph.outputs.values()):
         return (Segment(replace(graph, outputs={v.name: v for v in graph.outputs.values()}), True),)  # copies, in one call like the rest
-    return tuple(Segment(part(graph, nodes, wanted), at % 2 == 0) for at, nodes in sorted(parts.items()))
+    return tuple(Segment(part(graph, nodes, wanted), at % 2 == 0, ctx.calls) for at, nodes in sorted(parts.items()))
 
 
-def unsupported(graph: Graph, target: Target) -> tuple[Node, ...]:
-    """The nodes that have neither a kernel nor are views."""
-    ctx = Context(graph, target)
+def unsupported(graph: Graph, target: Target, calls: Calls) -> tuple[Node, ...]:
+    """The nodes that have neither a kernel nor are views. The kernel calls of the others are put into `calls`."""
+    ctx = Context(graph, target, calls=calls)
     return tuple(n for n in graph.nodes if not _is_view(n) and kernel_calls(n, ctx) is None)
 
 

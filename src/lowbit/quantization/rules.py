@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from lowbit.arguments import shown
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import DTypeError, InputError, QuantError
-from lowbit.ir.graph import Graph, Node
+from lowbit.ir.graph import Graph, Node, need_graph
 from lowbit.numerics import as_array
 from lowbit.ops.op import OPS
 from lowbit.ops.quant import QUANTIZABLE, QuantSpec
@@ -31,6 +31,7 @@ Mode = Literal["static", "dynamic", "weights", "float"]
 LINEAR = ("symmetric", "symmetric_restricted", "asymmetric")  # schemes whose steps are equal: what integer arithmetic needs
 WeightGranularity = Literal["tensor", "channel"] | int  # an int is a block size along the contraction
 
+FLOAT = "float32"  # as a rule's dtype: nothing changes
 ACTIVATIONS = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
 WEIGHTS = (*ACTIVATIONS, "binary")
 
@@ -59,6 +60,11 @@ class QuantNode:
     free: bool = False  # float because no rule or integer form applies, not because a rule says so: neighbouring integer ops may absorb it
 
     @property
+    def own(self) -> bool:
+        """Whether it brings its own integer arithmetic (lowbit.CustomQuantNode) and is to be used as it is."""
+        return False
+
+    @property
     def result(self) -> DType | None:
         """The dtype in which the result is kept."""
         return self.output or self.activation
@@ -74,6 +80,11 @@ class QuantRule:
     because      the reason that reports print
     output       dtype of a static layer's result, if it differs from the dtype of its input
     values       only the nodes that make one of these values: for layers that share a name, a relu that is called twice
+
+    dtype="float32" keeps the layers float, as a FloatRule does.
+
+    >>> CalibratedQuantRule("^head", "float32").mode, CalibratedQuantRule("^head").mode
+    ('float', 'static')
     """
 
     pattern: str
@@ -88,7 +99,10 @@ class QuantRule:
 
     def __post_init__(self) -> None:
         where = f"{type(self).__name__}({self.pattern!r})"
-        object.__setattr__(self, "dtype", quant_dtype(self.dtype).name)
+        object.__setattr__(self, "dtype", FLOAT if self.dtype == FLOAT else quant_dtype(self.dtype).name)
+        if self.dtype == FLOAT and self.weights is not None:
+            hint = f'dtype="int8", or WeightOnlyRule({self.pattern!r}, {self.weights!r})'
+            raise QuantError(f'weights={self.weights!r} beside dtype="float32", which keeps the layer float', where=where, hint=hint)
         if self.weights is not None:
             object.__setattr__(self, "weights", quant_dtype(self.weights).name)
         if not isinstance(self.pattern, str):
@@ -137,7 +151,7 @@ class QuantRule:
 
     @property
     def mode(self) -> Mode:
-        return "static"
+        return "float" if self.dtype == FLOAT else "static"
 
     def create_quant_node(self, node: Node) -> QuantNode:
         """The decision for a node that matches."""
@@ -182,7 +196,9 @@ class StaticQuantRule(QuantRule):
         self.get_quant_params()
         _ = self._weight_scales
 
-    def get_quant_params(self) -> QuantParams:
+    def get_quant_params(self) -> QuantParams | None:
+        if self.dtype == FLOAT:
+            return None
         scale, offset = self._numbers("scale", self.scale), self._numbers("offset", self.offset)
         for name, numbers in (("scale", scale), ("offset", offset)):
             if numbers.size != 1:
@@ -234,7 +250,7 @@ class DynamicQuantRule(QuantRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dtype != "int8":
+        if self.dtype not in ("int8", FLOAT):
             where = f"DynamicQuantRule({self.pattern!r})"
             raise DTypeError(
                 f"activations are quantized at run time to int8, not {self.dtype}", where=where, hint='dtype="int8"; weights= is free'
@@ -242,7 +258,7 @@ class DynamicQuantRule(QuantRule):
 
     @property
     def mode(self) -> Mode:
-        return "dynamic"
+        return "float" if self.dtype == FLOAT else "dynamic"
 
 
 @dataclass(frozen=True)
@@ -270,7 +286,7 @@ class WeightOnlyRule(QuantRule):
 
     @property
     def mode(self) -> Mode:
-        return "weights"
+        return "float" if self.dtype == FLOAT else "weights"
 
     def create_quant_node(self, node: Node) -> QuantNode:
         decided = super().create_quant_node(node)
@@ -304,13 +320,23 @@ class RuleMatcher:
         """The decision of the first rule that matches; float if none matches or the op has no such form."""
         if not isinstance(node, Node):
             raise InputError(f"{shown(node)} given, a Node is needed", hint='graph.node("layer1.0.conv2")')
-        entry = QUANTIZABLE.get(node.op)
-        if entry is None:
-            return _float(f"{node.op} has no integer form")
         rule = self.rule_for(node)
+        entry = QUANTIZABLE.get(node.op)
+        if entry is None and (rule is None or type(rule).create_quant_node is QuantRule.create_quant_node):
+            return _float(f"{node.op} has no integer form")
         if rule is None:
             return _float("no rule matches")
         decided = rule.create_quant_node(node)
+        if not isinstance(decided, QuantNode):
+            raise QuantError(
+                f"create_quant_node gave {shown(decided)}, a QuantNode is needed",
+                where=f"{type(rule).__name__}({rule.pattern!r}) on {node.where}",
+                hint="super().create_quant_node(node), changed by dataclasses.replace, or a lowbit.CustomQuantNode",
+            )
+        if decided.own:
+            return decided
+        if entry is None:
+            return _float(f"{node.op} has no integer form")
         chosen_types = (("activations", decided.activation, ACTIVATIONS), ("weights", decided.weight, WEIGHTS))
         for what, chosen, legal in (*chosen_types, ("results", decided.output, ACTIVATIONS)):
             if chosen is not None and chosen.name not in legal:
@@ -324,6 +350,18 @@ class RuleMatcher:
             why = unfit or f"{node.op} has no form for activations quantized at run time"
             decided = replace(decided, mode="weights", because=f"{decided.because}; {why}, so only its weights are integers")
         return in_blocks(node, decided, entry.spec)
+
+    def get_quantizable_nodes(self, graph: Graph) -> list[Node]:
+        """The nodes of a graph that the rules quantize, in its order.
+
+        >>> from lowbit.ir.build import Builder
+        >>> from lowbit.types import TensorType
+        >>> b = Builder()
+        >>> y = b.add("relu", b.add("reshape", b.input("x", TensorType((2, 2), "float32")), shape=(4,)), name="act")
+        >>> [n.name for n in RuleMatcher([CalibratedQuantRule("^act")]).get_quantizable_nodes(b.finish({"y": y}))]
+        ['act']
+        """
+        return [n for n in need_graph(graph, "RuleMatcher(rules).get_quantizable_nodes").nodes if self.decide(n).mode != "float"]
 
     def explain(self, node: Node) -> str:
         """The reason for this node's decision, in a sentence."""
@@ -408,3 +446,14 @@ def _float(because: str) -> QuantNode:
 def makes_a_mask() -> QuantNode:
     """The decision (float) about arithmetic that only makes attention masks: -inf has no integer."""
     return _float("it makes a mask")
+
+
+def not_float32(node: Node) -> str | None:
+    """The dtype of floats other than float32 that the node reads or gives; None where there are none."""
+    types = (v.type.dtype for v in (*node.inputs, *node.outputs) if v is not None)
+    return next((t.name for t in types if t.is_float and t.name != "float32"), None)
+
+
+def other_floats(kind: str) -> QuantNode:
+    """The decision about layers whose numbers are no float32: integers stand for float32 only."""
+    return _float(f"its numbers are {kind}, float32 is needed")

@@ -18,16 +18,17 @@ import numpy as np
 from lowbit.arguments import flag, shown
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType, dtype
-from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError
+from lowbit.errors import InputError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import KEEPS_FLOAT, STAYS_FLOAT, Graph, Node, Value, need_graph
 from lowbit.ir.masks import hides, mask_makers, masked_scores
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
 from lowbit.quantization.chains import inner_values, read_by_link
+from lowbit.quantization.own_node import with_own_nodes
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, rounded_for, weight_params, widened
 from lowbit.quantization.reach import reach_of
-from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask
+from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask, not_float32, other_floats
 from lowbit.quantization.taps import Tap, Taps, find_taps, fused_clip
 from lowbit.ranges import params_from_data
 from lowbit.types import Array
@@ -42,10 +43,12 @@ class QuantizationTransform:
     def decisions(self, graph: Graph) -> dict[str, QuantNode]:
         """The decision for each node, by the name of its first output."""
         found = {n.output.name: self.matcher.decide(n) for n in graph.nodes}
+        found |= {k: other_floats(kind) for k, d in found.items() if d.mode != "float" and (kind := not_float32(graph.producers[k]))}
         return {**found, **{name: makes_a_mask() for name in mask_makers(graph) if found[name].mode == "static"}}
 
     def taps(self, graph: Graph) -> Taps:
-        return find_taps(graph, self.decisions(graph))
+        decisions = self.decisions(graph)
+        return find_taps(with_own_nodes(graph, decisions), decisions)
 
     def every_tap(self, graph: Graph) -> list[str]:
         """The values that calibration must observe so that any layer may stay float: every tap, and values that become taps then.
@@ -102,7 +105,8 @@ class QuantizationTransform:
         for name, text in remarks.items():
             warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
         decisions = self.decisions(graph) if weights is None else learned(self.decisions(graph))
-        made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({}), weights or {}).run()
+        own = with_own_nodes(graph, decisions)
+        made = _Apply(own, decisions, find_taps(own, decisions), record or CalibrationRecord({}), weights or {}).run()
         return replace(made, notes={**made.notes, **{name: noted(d) for name, d in decisions.items()}, **remarks})
 
     def parameters(self, graph: Graph, record: CalibrationRecord | None = None) -> Parameters:
@@ -467,13 +471,14 @@ def too_fine(own: QuantParams, needed: QuantParams, bias: Array | None, bits: in
 
 
 def bracket(editor: Editor, value: Value, params: QuantParams, *, rewire: bool = True) -> Value:
-    """quantize → dequantize after a value. With `rewire`, every other use of it (outputs of the graph included) reads the result."""
+    """quantize → dequantize after a value. With `rewire`, every other use of it reads the result: so do outputs of the graph, unless the
+    value is an input. An input that is handed on comes back as it was."""
     scale, zero = parameter_constants(editor, value.name, params)
     axis, to = params.axis(value.type.rank) or 0, params.dtype.name
     ints = editor.add("quantize_linear", value, scale, zero, out=f"{value.name}:{to}", to=to, axis=axis, block_size=0)
     real = editor.add("dequantize_linear", ints, scale, zero, out=f"{value.name}:real", axis=axis, block_size=0)
     if rewire:
-        editor.replace(value, real)
+        editor.replace(value, real, outputs=editor.producer(value) is not None)
     return real
 
 
@@ -508,21 +513,6 @@ def quantized_bias(editor: Editor, value: Value, data: Array, grid: Array) -> Va
     scale = editor.constant(grid, name=f"{name}:scale")
     stored = editor.constant(ints.astype(np.int32), name=name)
     return editor.add("dequantize_linear", stored, scale, None, out=f"{name}:real", axis=0, block_size=0)
-
-
-def insert_q_dq(graph: Graph, record: CalibrationRecord, dtype: str = "int8") -> Graph:
-    """Quantize → Dequantize after every tap of the record; all its users and outputs of the graph read the result."""
-    editor = Editor(need_graph(graph, "insert_q_dq"))
-    if not isinstance(record, CalibrationRecord):
-        raise InputError(f"record is {shown(record)}, a CalibrationRecord is needed", hint="lowbit.calibrate(graph, data)")
-    for name in record:
-        value = graph.values.get(name)
-        if value is None:
-            raise CalibrationError(f"the record has a tap {name!r}, the graph has no such value", where=graph.name)
-        params = record.params(name, dtype)
-        check_axis(value, params)
-        bracket(editor, value, params)
-    return editor.done()
 
 
 def check_axis(value: Value, params: QuantParams) -> None:

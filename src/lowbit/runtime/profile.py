@@ -67,15 +67,16 @@ class Profile:
 
 
 def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profile:
-    """The times of the steps in the fastest of some runs.
+    """The times of the steps: with one thread the shortest of each step in some runs, with several those of the fastest run.
 
-    The shortest time of each single step would mislead: if a thread is delayed, the others do its next steps, which then take no time.
+    With several threads the shortest time of each step would mislead: if a thread is delayed, the others do its next steps.
     """
     rows: list[Row] = []
     for part in parts:
         if isinstance(part, Native):
             runs = [part.run(env, True) for _ in range(max(1, repeats))]
-            times = min((r for r in runs if r is not None), key=sum)
+            measured = [r for r in runs if r is not None]
+            times = [min(step) for step in zip(*measured, strict=True)] if part.threads == 1 else min(measured, key=sum)
             rows += [row(s, t / 1e6, part.threads, part.slices) for s, t in zip(part.plan.steps, times, strict=True)]
         else:
             start = perf_counter_ns()

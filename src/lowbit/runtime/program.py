@@ -12,6 +12,7 @@ from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import evaluate
 from lowbit.kernels import native
 from lowbit.plan import Packed, Place, Plan, Target, build
+from lowbit.plan.kernels.call import Calls
 from lowbit.plan.plan import Check
 from lowbit.types import Array
 
@@ -33,9 +34,9 @@ class Native:
 
     native = True
 
-    def __init__(self, graph: Graph, target: Target, packed: Packed, batch: int | None = None) -> None:
+    def __init__(self, graph: Graph, target: Target, packed: Packed, batch: int | None = None, calls: Calls | None = None) -> None:
         """`batch`: the size of the first axis of inputs and outputs. The graph computes one slice of it; slices may overlap."""
-        self.plan = build(graph, target, packed)
+        self.plan = build(graph, target, packed, calls=calls)
         self.threads = target.threads
         made = executable(self.plan, target.threads, batch)
         self._on, self._run = made.on, made.run

@@ -24,7 +24,6 @@ from lowbit.plan import Packed, Target, batch_symbol, physical, real_weights, ro
 from lowbit.plan.pages import LARGE, HugePageArena
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
-from lowbit.runtime.tune import tuned
 from lowbit.types import Array, shape_text
 
 CACHED_SHAPES = 16
@@ -59,9 +58,7 @@ class _Program:
 class Session:
     """Runs one graph. May be called from several threads at once."""
 
-    def __init__(
-        self, graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False, stored: bool = False
-    ) -> None:
+    def __init__(self, graph: Graph, *, threads: int | None = None, isa: str | None = None, stored: bool = False) -> None:
         """`stored`: weights stored in few bits stay packed between runs, as in generated C."""
         if threads is not None and (
             isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= threads_of.MOST
@@ -72,7 +69,6 @@ class Session:
         self.graph = need_graph(graph, "compile")
         self._real = graph = graph if stored else real_weights(graph)
         self.target = Target(isa, count)
-        self._tune = tune
         self._programs: dict[tuple[int, ...], _Program] = {}
         kept = graph.packed
         large = sum(c.data.nbytes for c in graph.constants.values()) >= LARGE  # smaller ones would not fill a page
@@ -87,7 +83,7 @@ class Session:
         self._made = frozenset(self._outputs)
         self._direct: Native | None = None  # of the program that ran last
         if not self._symbols:
-            self._programs[()] = self._compile(graph, tune)
+            self._programs[()] = self._compile(graph)
             self._direct = self._programs[()].direct
 
     @property
@@ -173,7 +169,7 @@ class Session:
         replace(self.graph, packed=PackedConstants(sources.digest(), self._packed.to_store())).save(path)
 
     def profile(self, *arrays: Array, repeats: int = 20) -> Profile:
-        """How long each kernel takes, in the fastest of some runs."""
+        """How long each kernel takes: the least of some runs on one thread, the fastest run on several."""
         checked = check_inputs(self.graph, self._named(arrays))
         return profiled(self._for_shapes(checked).parts, dict(checked), whole("repeats", repeats, 1))
 
@@ -209,23 +205,21 @@ class Session:
         """The program for symbols of these sizes: for the whole batch, or for slices of it that fit the caches if the whole does not."""
         graph = bind(self._real, binding)
         if self._batch is None:
-            return self._compile(graph, self._tune)
-        whole = self._compile(graph, False, Packed() if self._tune else self._packed)  # slices are not worth tuning
+            return self._compile(graph)
+        whole = self._compile(graph)
         only = whole.parts[0] if len(whole.parts) == 1 else None
         batch = rows = binding[self._batch]
         if isinstance(only, Native):
             rows = rows_at_once(batch, only.plan.arena_bytes, only.plan.constant_bytes, self.target.threads)
         if rows == batch:
-            return self._compile(graph, True) if self._tune else whole
-        slices = self._compile(bind(self._real, {**binding, self._batch: rows}), self._tune, batch=batch)
+            return whole
+        slices = self._compile(bind(self._real, {**binding, self._batch: rows}), batch)
         return replace(slices, outputs=whole.outputs)
 
-    def _compile(self, graph: Graph, tune: bool, packed: Packed | None = None, batch: int | None = None) -> _Program:
+    def _compile(self, graph: Graph, batch: int | None = None) -> _Program:
         ready = physical(graph)
-        packed = self._packed if packed is None else packed
-        target = tuned(ready, self.target) if tune else self.target
-        parts = segments(ready, target, packed)
-        made = tuple(Native(s.graph, target, packed, batch) if s.native else Interpreted(s.graph) for s in parts)
+        parts = segments(ready, self.target, self._packed)
+        made = tuple(Native(s.graph, self.target, self._packed, batch, s.calls) if s.native else Interpreted(s.graph) for s in parts)
         values = tuple(v.name for v in ready.outputs.values())
         constants = {name: ready.constants[name].data for name in values if name in ready.constants}
         only = made[0] if len(made) == 1 else None

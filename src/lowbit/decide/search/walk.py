@@ -51,6 +51,7 @@ from lowbit.decide.widths import Widths
 from lowbit.errors import InputError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.lower import lower
+from lowbit.passes.widen_halves import widen_halves
 from lowbit.progress import progress
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import FloatRule, QuantRule
@@ -108,6 +109,7 @@ def search(
     on_trial  is called with each measured network
     """
     need_float(graph, "search")
+    graph = widen_halves(graph)
     need_executor(executor)
     if metric is not None and not callable(metric):
         raise InputError(f"metric={shown(metric)} cannot be called", hint="metric=lambda session: accuracy(session), higher is better")
