@@ -43,8 +43,10 @@ def repair_broken_layers(engine: Engine) -> None:
         if trial is None:
             continue
         after = layer_decibels(engine.maker.made(changed), sample)
-        mended = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
-        kept = engine.better(trial) or (mended and trial.quality.worst_db >= min(engine.best.quality.worst_db, engine.goal.enough) - 1)
+        fewer_broken = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
+        kept = engine.better(trial) or (
+            fewer_broken and trial.quality.worst_db >= min(engine.best.quality.worst_db, engine.goal.enough) - 1
+        )
         kept = kept and (engine.is_good(trial) or not engine.good)
         if kept and not math.isinf(engine.cap):
             kept = engine.times(trial).ratio <= max(engine.cap, engine.times(engine.best).ratio)

@@ -3,7 +3,7 @@
     plain rules       the recipe as it is, with the ranges that were seen
     free repairs      ranges by least squared error, biases that take up the mean error, channels scaled between layers, weights rounded
                       so that their errors cancel: they cost no time when the network runs
-    broken layers     a layer below LAYER dB is mended, whatever the outputs show
+    broken layers     a layer below LAYER dB is repaired, whatever the outputs show
     costly repairs    float for a few operations, 16 bits, float: in the order of noise taken away for each millisecond
     float for speed   layers that take longer in integers than in float, conversions included, stay float
     limits            what is too slow or too large becomes narrower again, and weights get four bits (`fewer`)
