@@ -116,6 +116,16 @@ KERNEL_TEST(mul_s8) {
     }
 }
 
+static void test_extremum(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 300; round++) {
+        lb_max_s8_params p;
+        const int32_t n = two_operands(round, p.shape, p.a_stride, p.b_stride);
+        expect_two(ref, k, &p, round, n, is_dense(p.shape, p.a_stride), is_dense(p.shape, p.b_stride));
+    }
+}
+TESTED_BY(max_s8, test_extremum)
+TESTED_BY(min_s8, test_extremum)
+
 /* Tables of any entries, and such as stay the same at one end or both, from any entry on. */
 KERNEL_TEST(table_s8) {
     for (int32_t i = 0; i < 40 * COUNT(lengths); i++) {

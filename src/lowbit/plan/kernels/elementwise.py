@@ -120,7 +120,7 @@ def binary(node: Node, ctx: Context, contract: str, fields: dict[str, Param]) ->
     contract = f"{contract}_{short(a, b, node.output)}"
     if (
         shapes is None
-        or contract not in ("add_s8", "add_s16", "mul_s8")
+        or contract not in ("add_s8", "add_s16", "mul_s8", "max_s8", "min_s8")
         or not all(np.isfinite(v) for v in fields.values() if isinstance(v, float))
     ):
         return None
@@ -135,6 +135,15 @@ def add(node: Node, ctx: Context) -> list[KernelCall] | None:
     zeros, (mx, my) = ints(node, "x_zero", "y_zero", "z_zero"), (float(node.attrs[n]) for n in ("mx", "my"))  # type: ignore[arg-type]
     offset = float(sum_offset(**zeros, mx=mx, my=my))
     return binary(node, ctx, "add", {"a_multiplier": mx, "b_multiplier": my, "offset": offset, **ints(node, "lo", "hi")})
+
+
+@kernels_for("maximum", "minimum", first=True)
+def extremum(node: Node, ctx: Context) -> list[KernelCall] | None:
+    """The larger or the smaller of two int8 tensors; where one of them is a number, a table is faster (in_other_ops.py)."""
+    a, b = node.inputs
+    if not is_int8(a, b, node.output) or any(v is not None and ctx.constant(v) is not None and v.type.size == 1 for v in (a, b)):
+        return None
+    return binary(node, ctx, {"maximum": "max", "minimum": "min"}[node.op], {})
 
 
 @kernels_for("q_table")
