@@ -91,9 +91,9 @@ def test_a_layer_whose_range_is_known_beforehand_may_stay_float_all_the_same() -
 def test_the_users_scale_of_a_layer_holds_where_the_guard_would_smooth_it() -> None:
     graph = outlier_network()
     data = samples(graph)
-    assert any(key.startswith("scaled") or "channels" in text for key, text in quantize(graph, data, prefer="accuracy").notes.items())
+    assert any(key.startswith("scaled") or "channels" in text for key, text in quantize(graph, data).notes.items())
     own = StaticQuantRule("^act$", "int8", scale=4.0, offset=-128)
-    found = quantize(graph, data, rules=[own], recipe="int8", prefer="accuracy")
+    found = quantize(graph, data, rules=[own], recipe="int8")
     assert params_of(found, "a") == QuantParams("int8", 4.0, -128)
     weights = graph.constants["w1"].data
     stored = found.constants["w1:int8"].data * found.constants["w1:int8:scale"].data.reshape(-1, 1)
