@@ -1,4 +1,4 @@
-"""lowbit bench MODEL ...: how long networks take here, in turns in one process; each layer's time; ONNX Runtime beside them."""
+"""lowbit bench MODEL ...: times networks in turns in one process, layer by layer on request, also against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lowbit.types import Array
 
 HELP = "measure how long networks take here, one or several in turns; layer by layer, and beside ONNX Runtime"
 ROUNDS = 10
-BUSY = 1.5  # times the least: medians beyond it were held up
+BUSY = 1.5  # times the least: a larger median was disturbed
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Subject:
-    """One network with its inputs, in lowbit and, if asked for, in other engines by their names (their outputs' distance beside it)."""
+    """One network with its inputs, in lowbit and on request in other engines, by name (with the distance of their outputs)."""
 
     name: str
     session: Session
@@ -94,7 +94,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def need_different(models: Sequence[str]) -> None:
-    """An error where one file is named twice, by whatever paths."""
+    """Raises if one file is named twice, by whatever paths."""
     for i, name in enumerate(models):
         for before in models[:i]:
             if name == before or (os.path.exists(name) and os.path.exists(before) and os.path.samefile(name, before)):
@@ -103,7 +103,7 @@ def need_different(models: Sequence[str]) -> None:
 
 
 def labels(models: Sequence[str]) -> dict[str, str]:
-    """Short names: the file's, with as many folders before it as tell it from the others.
+    """Short names: the file's name, with as many folders as make it unique.
 
     >>> labels(["m/a.onnx", "m/int8/b.onnx", "m/int4/b.onnx"])
     {'m/a.onnx': 'a.onnx', 'm/int8/b.onnx': 'int8/b.onnx', 'm/int4/b.onnx': 'int4/b.onnx'}
@@ -120,7 +120,7 @@ def labels(models: Sequence[str]) -> dict[str, str]:
 
 
 def load_all(args: argparse.Namespace) -> dict[str, Graph]:
-    """The networks by file name. A size of --shapes is for those that have it: what was quantized for one batch has no `batch` left."""
+    """The networks by file name. --shapes applies to networks with the symbol: one quantized for a fixed batch has no `batch`."""
 
     def load(name: str, shapes: list[str]) -> Graph:
         own = argparse.Namespace(**vars(args) | {"model": name, "shapes": shapes})
@@ -153,7 +153,7 @@ def subject(name: str, graph: Graph, args: argparse.Namespace, threads: int, wor
 
 
 def need_outputs(name: str, made: Mapping[str, Array]) -> None:
-    """An error where nothing is computed: a batch of no samples takes no time, and that says nothing."""
+    """Raises if nothing is computed: a batch without samples has no meaningful time."""
     if any(y.size for y in made.values()):
         return
     empty = ", ".join(f"{n}: {y.dtype}{list(y.shape)}" for n, y in made.items())

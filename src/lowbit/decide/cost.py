@@ -13,7 +13,7 @@ from lowbit.decide.samples import Sample
 from lowbit.decide.widths import Widths, multiplies
 from lowbit.ir.graph import Graph, Node
 from lowbit.ops.quant import is_clamp
-from lowbit.runtime.beside import LARGE
+from lowbit.runtime.network_times import LARGE
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
 

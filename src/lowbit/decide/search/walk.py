@@ -58,7 +58,7 @@ from lowbit.quantization.rules import FloatRule, QuantRule
 from lowbit.quantization.taps import Taps
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.report.text import decibels as said_db
-from lowbit.runtime.beside import LARGE
+from lowbit.runtime.network_times import LARGE
 from lowbit.runtime.session import Session
 
 COSTS = ("time", "bytes")

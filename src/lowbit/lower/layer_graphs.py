@@ -1,4 +1,4 @@
-"""Each layer of a Q/DQ graph alone, from integers to integers: what two programs must agree on when they are fed with the same."""
+"""Each layer of a Q/DQ graph as a graph of its own, from integers to integers: backends must agree on it for equal inputs."""
 
 from __future__ import annotations
 

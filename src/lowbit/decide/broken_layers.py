@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lowbit.decide.engine import Engine
 
 
-def mend_layers(engine: Engine) -> None:
+def repair_broken_layers(engine: Engine) -> None:
     """Gives broken layers float or 16 bits, whichever costs less: first those whose inputs are not broken, then those after them."""
     tried: set[str] = set()
     sample = engine.data.decide[:1]
@@ -43,8 +43,10 @@ def mend_layers(engine: Engine) -> None:
         if trial is None:
             continue
         after = layer_decibels(engine.maker.made(changed), sample)
-        mended = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
-        kept = engine.better(trial) or (mended and trial.quality.worst_db >= min(engine.best.quality.worst_db, engine.goal.enough) - 1)
+        fewer_broken = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
+        kept = engine.better(trial) or (
+            fewer_broken and trial.quality.worst_db >= min(engine.best.quality.worst_db, engine.goal.enough) - 1
+        )
         kept = kept and (engine.is_good(trial) or not engine.good)
         if kept and not math.isinf(engine.cap):
             kept = engine.times(trial).ratio <= max(engine.cap, engine.times(engine.best).ratio)
