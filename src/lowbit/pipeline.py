@@ -20,7 +20,7 @@ from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
 from lowbit.ir.graph import Graph, need_graph
-from lowbit.ir.samples import as_samples, says_something, warn_of_zeros
+from lowbit.ir.samples import all_alike, as_samples, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.limits import Limits as LoadLimits
 from lowbit.limits import within
@@ -378,6 +378,11 @@ def decided(
         found = _on_other_rows(graph, found, told, max_drop)
     if not any(says_something(graph, sample) for sample in samples):
         warn_of_zeros(2)
+        found = replace(found, unmet="; ".join(filter(None, [found.unmet, "every batch is zero, which tells nothing of other data"])))
+    elif all_alike(samples):
+        text = "all batches are the same, those to calibrate and those to measure with: what other data would lose cannot be seen"
+        warnings.warn(text, LowbitWarning, stacklevel=2)
+        found = replace(found, measured_on="batches that are all the same")
     if len(samples) == 1:
         text = "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen; data in several helps"
         warnings.warn(text, LowbitWarning, stacklevel=2)

@@ -18,6 +18,7 @@ from lowbit.decide.points import find_points, noise_of_rows
 from lowbit.decide.quality import Quality, Quantized, Ruler, decibels, layer_decibels
 from lowbit.decide.samples import HELD_BACK, split
 from lowbit.decide.sensitivity import noise_shares, shares_by_workers
+from lowbit.decide.smooth import channel_peaks, seams, smoothed
 from lowbit.errors import InputError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
@@ -203,3 +204,13 @@ def test_workers_find_the_noise_of_single_roundings_that_one_process_finds() -> 
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         parts = list(shares_by_workers(executor, graph, quantized, data[5:6], units, points))
     assert len(parts) > 1 and {k: v for part in parts for k, v in part.items()} == alone
+
+
+def test_layers_whose_channels_were_scaled_are_measured_at_their_own_scale() -> None:
+    graph = outlier_network()
+    data = samples(graph)
+    found = seams(graph)
+    graphs = [graph, smoothed(graph, channel_peaks(graph, data, found), found, 0.5)]
+    maker = CandidateMaker(graph, Joined(split(data).fit, 1), RULES[0], None)
+    plain, scaled = (layer_decibels(maker.made(Candidate(g, "mse")), data[:1]) for g in graphs)
+    assert found and set(plain) == set(scaled) and min(scaled.values()) > 10

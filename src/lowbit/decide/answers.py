@@ -58,7 +58,7 @@ def compared(point: Point, pairs: Sequence[tuple[Array, Array]]) -> Answers:
     if point.kind == "yes or no":
         want, got = (np.concatenate([np.asarray(pair[k], np.float64).reshape(-1) for pair in pairs]) for k in range(2))
         return _yes_or_no(want, got)
-    found = [_margins(classes_last(point, want), classes_last(point, got)) for want, got in pairs]
+    found = [_margins(*(classes_last(point, np.asarray(x, np.float64)) for x in pair)) for pair in pairs]
     same, margin, off = (np.concatenate([f[k] for f in found]) for k in range(3))
     return Answers(int(same.sum()), same.size, _turned(margin, off, same) / max(1, same.size))
 

@@ -144,7 +144,7 @@ class CandidateMaker:
                     rounding=candidate.rounding, clip=candidate.clip, biases=candidate.biases, undo=self.few_bits, leave=self.own,
                     means=self._means.setdefault(id(candidate.graph), {}),
                 )  # fmt: skip
-            self._made[key] = Quantized(quantized, candidate.graph)
+            self._made[key] = Quantized(quantized, self.source)
         return self._made[key]
 
     def _near(self, candidate: Candidate) -> Quantized | None:

@@ -90,6 +90,12 @@ class Quality:
     def few(self) -> bool:
         return len(self.noise) < FEW
 
+    @property
+    def db_error(self) -> float | None:
+        """How far `db` may be from that of many rows of the same kind: two standard errors of the mean. None of a single row."""
+        rows = [min(decibels(n), MOST) for n in self.noise]
+        return 2 * float(np.std(rows, ddof=1)) / len(rows) ** 0.5 if len(rows) > 1 else None
+
 
 def _mean_db(noise: Sequence[float]) -> float:
     return float(np.mean([min(decibels(n), MOST) for n in noise])) if noise else float("inf")

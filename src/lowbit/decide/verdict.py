@@ -26,7 +26,8 @@ def quality_text(found: Decision) -> str:
     score = score_text(found)
     same = "" if q.agreement is None else f"{100 * q.agreement:.4g} % of {q.answers.count:,} answers as in float, "
     rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
-    few = f" (only {rows}: other data may differ)" if q.few else f" on {rows}"
+    sure = "" if q.db_error is None or not any(q.noise) else f" tell the dB to ±{q.db_error:.1f}"
+    few = f" (only {rows}{sure}: other data may differ)" if q.few else f" on {rows}"
     return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{few}"
 
 
