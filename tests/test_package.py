@@ -44,6 +44,7 @@ LAYERS = [
     {"pipeline"},
     {"mixed"},  # walks the road for many networks, and keeps the best
     {"torch"},  # walks the road for a module, and writes what it found into it
+    {"recommend"},  # measures what the road gives, and says what to choose
     {"cli", "demo"},
     {"__main__"},
 ]

@@ -51,6 +51,8 @@ _PUBLIC = {
     ),
     **dict.fromkeys(["calibrate_from_samples"], "lowbit.calibration"),
     **dict.fromkeys(["auto_quantize", "optimal_params", "estimate_memory_savings"], "lowbit.auto"),
+    **dict.fromkeys(["QuantizationSystem", "Workload", "auto_tune"], "lowbit.recommend"),
+    **dict.fromkeys(["bench_ops"], "lowbit.recommend.ops"),
     **dict.fromkeys(["params_from_range", "params_from_data"], "lowbit.ranges"),
     **dict.fromkeys(["sqnr_db", "max_error", "cosine", "mse"], "lowbit.metrics"),
     **dict.fromkeys(["Limits"], "lowbit.limits"),
@@ -162,6 +164,10 @@ if TYPE_CHECKING:
     from lowbit.quantization.transform import QuantizationTransform as QuantizationTransform
     from lowbit.ranges import params_from_data as params_from_data
     from lowbit.ranges import params_from_range as params_from_range
+    from lowbit.recommend import QuantizationSystem as QuantizationSystem
+    from lowbit.recommend import Workload as Workload
+    from lowbit.recommend import auto_tune as auto_tune
+    from lowbit.recommend.ops import bench_ops as bench_ops
     from lowbit.report.compare import Report as Report
     from lowbit.report.compare import compare as compare
     from lowbit.report.evaluate import Evaluation as Evaluation

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.cli.bench_ops import add_ops_arguments, main_ops, need_no_ops
 from lowbit.cli.common import UsageError, binding_arguments, load_beside, load_model, print_json, say, table, whole
 from lowbit.cli.run import random_array, read_inputs
 from lowbit.errors import FormatError
@@ -35,7 +36,7 @@ BUSY = 1.5  # times the least: a larger median was disturbed
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("models", nargs="+", metavar="MODEL", help=".onnx or .lowbit files: the float network and what was made of it, say")
+    p.add_argument("models", nargs="*", metavar="MODEL", help=".onnx or .lowbit files: the float network and what was made of it, say")
     binding_arguments(p)
     p.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=".npy or .npz; random numbers where none is given")
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers (0)")
@@ -44,6 +45,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--against", choices=["ort"], help="the same networks in ONNX Runtime; .lowbit files are written as ONNX for it")
     p.add_argument("--rounds", type=whole(1), default=ROUNDS, metavar="N", help=f"in which each network runs for a while ({ROUNDS})")
     p.add_argument("--layers", action="store_true", help="the time of every layer; for several networks, beside the first one's")
+    add_ops_arguments(p)
     p.set_defaults(no_simplify=False)
 
 
@@ -70,6 +72,12 @@ class Subject:
 
 
 def main(args: argparse.Namespace) -> None:
+    if args.ops is not None:
+        main_ops(args)
+        return
+    if not args.models:
+        raise UsageError("no network is named", where="lowbit bench", hint="lowbit bench MODEL.onnx, or lowbit bench --ops")
+    need_no_ops(args)
     if args.against and importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("ONNX Runtime is not installed", where="--against ort", hint="pip install onnxruntime")
     need_different(args.models)
