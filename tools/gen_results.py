@@ -55,8 +55,8 @@ def table() -> str:
             lines.append(f"| {title} | {r['lowbit int8']} | {other} | [{cpu}](docs/{file}) |")
     page = rows("tiny.md", "## Memory")
     for name, title in CHIPS.items():
-        ram, arena = page[name]["RAM"], page[name]["MLPerf's arena"]
-        lines.append(f"| {title} | {ram} bytes of RAM | arena of MLPerf Tiny's reference: {arena} | [Cortex-M](docs/tiny.md) |")
+        ram, arena = page[name]["RAM"], page[name]["TFLM's arena"]
+        lines.append(f"| {title} | {ram} bytes of RAM | TensorFlow Lite Micro: {arena} | [Cortex-M](docs/tiny.md) |")
     return "\n".join(lines) + "\n"
 
 
