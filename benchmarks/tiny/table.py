@@ -31,7 +31,8 @@ transformer of their size, all int8. Weights are seeded, not trained: memory doe
 
 RAM is the whole arena, inputs and outputs included (`--io-in-arena --channels-last`). **Bound**: no arena can be smaller than what is alive
 at the fullest step: inputs and outputs of one kernel call, and whatever else is read later, without scratch memory of kernels. TFLM: the
-bytes that TensorFlow Lite Micro uses of its arena for the same network; they were measured apart, not by this command. `armdsp` kernels have scratch memory, and so have `mve` ones: their arenas stand
+bytes that TensorFlow Lite Micro uses of its arena for the same network; they were measured apart, not by this command.
+`armdsp` kernels have scratch memory, and so have `mve` ones: their arenas stand
 beside. Flash is constants, code and what it takes of libgcc, by arm-none-eabi-gcc -O2 for the Cortex-M4.
 
 | network | RAM | bound | RAM / bound | RAM, armdsp | RAM, mve | TFLM's arena | flash | weights | stack |
