@@ -123,10 +123,11 @@ def _read(
         raise InputError(f"{kind.__name__} cannot be loaded", hint=hint)
     if is_lowbit:
         return bind_shapes(load_file(place), given), True
+    from lowbit.export.onnx.proof import spelled
     from lowbit.frontends.onnx import import_model, onnx_model
 
     model = onnx_model(place)
-    return import_model(model, given, constants), model.own is not None and model.own.intact
+    return import_model(model, given, constants, spelled), model.own is not None and model.own.intact
 
 
 def _is_onnx(source: Any) -> bool:
