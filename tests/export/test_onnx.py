@@ -431,7 +431,7 @@ def test_metadata_never_change_what_a_file_means() -> None:
     (entry,) = [p for p in honest.metadata_props if p.key == "lowbit"]
     tables = json.loads(entry.value)
     assert [g["op"] for g in tables["groups"]] == ["swish"] and [n.op for n in lowbit.load(honest).nodes] == ["sub", "swish"]
-    lies: list[dict[str, Any]] = [
+    lies: list[dict[str, object]] = [
         {"op": "neg", "attrs": {}},
         {"attrs": {"alpha": 2.0}},
         {"op": "slice"},

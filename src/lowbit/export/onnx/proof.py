@@ -50,7 +50,7 @@ def _alone(graph: Graph, node: Node) -> Graph:
             known = graph.constants.get(v.name)
             made[v.name] = b.input(v.name, v.type) if known is None else b.constant(known.data, name=v.name, dtype=v.type.dtype)
     inputs = [None if v is None else made[v.name] for v in node.inputs]
-    results = b.add_node(node.op, *inputs, name="proof", **node.attrs)
+    results = b.add_node(node.op, *inputs, name="proof", **dict[str, Any](node.attrs))
     shared = [v for name, v in made.items() if name in graph.constants and _readers(graph, name) > 1]
     return b.finish({f"proof/{i}": v for i, v in enumerate([*results, *shared])})
 
