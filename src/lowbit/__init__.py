@@ -49,7 +49,7 @@ _PUBLIC = {
         ],
         "lowbit.calibration.observers",
     ),
-    **dict.fromkeys(["calibrate_from_samples"], "lowbit.calibration"),
+    **dict.fromkeys(["calibrate_from_samples", "register_method"], "lowbit.calibration"),
     **dict.fromkeys(["auto_quantize", "optimal_params", "estimate_memory_savings"], "lowbit.auto"),
     **dict.fromkeys(["QuantizationSystem", "Workload", "auto_tune"], "lowbit.recommend"),
     **dict.fromkeys(["bench_ops"], "lowbit.recommend.ops"),
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from lowbit.auto import estimate_memory_savings as estimate_memory_savings
     from lowbit.auto import optimal_params as optimal_params
     from lowbit.calibration import calibrate_from_samples as calibrate_from_samples
+    from lowbit.calibration import register_method as register_method
     from lowbit.calibration.observers import AdaptiveObserver as AdaptiveObserver
     from lowbit.calibration.observers import EntropyObserver as EntropyObserver
     from lowbit.calibration.observers import MinMaxObserver as MinMaxObserver

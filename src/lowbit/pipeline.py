@@ -156,7 +156,7 @@ def calibrate(
     graph: Graph,
     data: Iterable[Any],
     *,
-    method: str = "minmax",
+    method: str | Callable[[Any], Any] = "minmax",
     recipe: str | None = None,
     rules: Iterable[QuantRule] | None = None,
     executor: Executor | None = None,
@@ -165,7 +165,7 @@ def calibrate(
     """Ranges of every value that the rules (or the recipe) will quantize, learned from `data`: an iterable of {input name: array}.
 
     recipe    a named list of rules (int8 if neither it nor rules are given); rules= beside it match before its own
-    method    minmax, moving-average, percentile, entropy, mse or adaptive
+    method    minmax, moving-average, percentile, entropy, mse or adaptive; or a function of your own: fn(values) gives (lo, hi)
     executor  spreads samples over processes or machines; the record is the same, bit for bit, on CPUs of one kind
     ignore_nonfinite  leaves NaN and infinities out instead of refusing them
     """
@@ -187,7 +187,7 @@ def quantize(
     *,
     recipe: str | None = None,
     rules: Iterable[QuantRule] | None = None,
-    method: str = "minmax",
+    method: str | Callable[[Any], Any] = "minmax",
     executor: Executor | None = None,
     strict: bool = False,
     prefer: Prefer = "balanced",
@@ -329,7 +329,7 @@ def decided(
     *,
     recipe: str = "int8",
     rules: Iterable[QuantRule] = (),
-    method: str = "minmax",
+    method: str | Callable[[Any], Any] = "minmax",
     goal: Goal | None = None,
     labels: Any = None,
     metric: Callable[[Session], Any] | None = None,
@@ -343,6 +343,7 @@ def decided(
 
     `rules` match before those of the recipe; the layers that they decide are left as they say.
     """
+    from lowbit.calibration.own_method import register_method
     from lowbit.calibration.run import finite_inputs
     from lowbit.decide.engine import decide
     from lowbit.decide.labelled import MAX_DROP, decide_and_report
@@ -369,8 +370,9 @@ def decided(
     if classes is not None:
         deciding, told = decide_and_report(graph, samples, classes)
         measure, drop = deciding.score, deciding.max_drop
+    named_method = register_method(method) if callable(method) else method
     found = decide(
-        graph, samples, rule, goal=goal, method=method, on_step=on_step, executor=executor, first=first, metric=measure,
+        graph, samples, rule, goal=goal, method=named_method, on_step=on_step, executor=executor, first=first, metric=measure,
         max_drop=drop if max_drop is None else max_drop, limits=limits,
     )  # fmt: skip
     if metric is not None:
