@@ -79,6 +79,7 @@ test-aarch64: .venv/.build-tools
 docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_ops_doc.py
 	$(BIN)/python tools/gen_founding_doc.py
+	$(BIN)/python tools/gen_dtypes_doc.py
 
 clean:
 	rm -rf .venv build
