@@ -37,7 +37,7 @@ def integer_inputs(graph: Graph, only: frozenset[str]) -> tuple[Graph, dict[str,
         if v.name not in only or v.name in outputs or len(how) != 1 or len([n for n in users if n.op == "quantize_linear"]) != len(users):
             continue
         ((kind, params),) = how
-        if params is None:
+        if params is None or kind.dtype.bits < 8:  # codes of four bits have no C type: such an input stays real
             continue
         found[v.name] = params
         whole = Value(v.name, kind)
@@ -56,7 +56,7 @@ def integer_outputs(graph: Graph, only: frozenset[str]) -> tuple[Graph, dict[str
         if name not in only or node is None or node.op != "dequantize_linear" or node.inputs[0] is None:
             continue
         params = _params(graph, node)
-        if params is not None and node.inputs[0].name not in graph.constants:
+        if params is not None and node.inputs[0].name not in graph.constants and node.inputs[0].type.dtype.bits >= 8:
             outputs[name], found[name] = node.inputs[0], params
     return prune(replace(graph, outputs=outputs)), found
 
