@@ -13,12 +13,13 @@ import lowbit
 from lowbit.decide.cost import Stopwatch, Times
 from lowbit.decide.decision import Decision
 from lowbit.decide.goal import reaches
+from lowbit.decide.points import find_points
 from lowbit.decide.quality import _summed
 from lowbit.decide.search.given import Given
 from lowbit.decide.verdict import size_text
 from lowbit.decide.widths import Widths
 from lowbit.ir.build import Builder
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import Graph, Value
 from lowbit.lower.integer import quantized_nodes
 from lowbit.types import Array, TensorType
 
@@ -95,3 +96,16 @@ def test_warnings_point_at_the_caller() -> None:
         warnings.simplefilter("always")
         lowbit.quantize(two_layers(), batches(1))
     assert found and all(w.filename == __file__ for w in found), [w.filename for w in found]
+
+
+def test_numbers_beside_classes_are_no_answers() -> None:
+    """A face detector's boxes are no classes, whichever of their numbers is the largest."""
+    b = Builder("detector")
+    x = b.input("x", TensorType((4, 16), "float32"))
+
+    def layer(n: int, seed: int) -> Value:
+        return b.add("linear", x, b.constant(f32(rng(seed).standard_normal((n, 16)))))
+
+    boxes, faces = layer(4, 1), b.add("softmax", layer(2, 2), axis=1)
+    assert [p.kind for p in find_points(b.finish({"boxes": boxes, "faces": faces}))] == ["numbers", "classes"]
+    assert [p.kind for p in find_points(b.finish({"logits": boxes}))] == ["scores"]
