@@ -7,9 +7,16 @@ import pytest
 from passes_laws import check, f32, net_of, ops
 
 import lowbit
+from lowbit.decide.batches import Joined
+from lowbit.decide.brackets import Pair
+from lowbit.decide.candidates import Candidate, CandidateMaker
+from lowbit.decide.points import find_points
+from lowbit.decide.samples import split
+from lowbit.decide.sensitivity import noise_shares
 from lowbit.dims import symbol
 from lowbit.passes.crop_pads import crop_pads
 from lowbit.passes.group_einsum import group_einsum
+from lowbit.quantization.rules import CalibratedQuantRule
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 3, 4), (symbol("n"), 5, 3, 4), (7, 3, 4), (1, 1, 3, 4)])
@@ -53,3 +60,18 @@ def test_a_shift_and_a_layer_of_groups_run_natively_in_float_and_integers():
     assert [s.backend for s in sessions] == ["native", "native"] and any(k.endswith(":int8") for k in q.constants)
     made, want = (s.run(data[0])["y0"] for s in reversed(sessions))
     assert np.abs(made - want).max() < 0.05 * np.abs(want).max()
+
+
+def test_layers_of_groups_are_decided_about_like_others():
+    def network(n, x):
+        h = n("reshape", n("relu", n("einsum", x, f32(8, 16, 8), equation="btgi,gih->btgh")), shape=(1, 20, 64))
+        both = n("reshape", n("add", h, n("linear", h, f32(64, 64))), shape=(1, 20, 8, 8))
+        return n("einsum", both, f32(8, 8, 8), equation="btgi,gih->btgh")
+
+    g = lowbit.passes.simplify(net_of(network, (1, 20, 8, 16)))
+    data = [{"x0": f32(1, 20, 8, 16)} for _ in range(12)]
+    maker = CandidateMaker(g, Joined(split(data).fit, 1), CalibratedQuantRule(".*", "int8"), None)
+    candidate = Candidate(g, "mse")
+    pair, units = Pair.bound(g, maker.make(candidate), data[5]), maker.units(candidate)
+    shares = noise_shares(pair, data[5], units, find_points(g))
+    assert len([u for u in units if u.startswith("weights ")]) == 3 and all(0 < s < 0.01 for s in shares.values())

@@ -32,16 +32,7 @@ def _fold(editor: Editor, node: Node) -> None:
         return
     stem = node.name or node.output.name
     turned = np.ascontiguousarray(weight.transpose(0, 2, 1).reshape(groups * outputs, inputs, 1))
-    flat = editor.add("reshape", x, shape=(product(x.shape[:-2]), groups * inputs, 1), name=stem)
-    made = editor.add(
-        "conv",
-        flat,
-        editor.constant(turned, name=f"{stem}.weight"),
-        None,
-        name=stem,
-        groups=groups,
-        stride=(1,),
-        pads=(0, 0),
-        dilation=(1,),
-    )
+    flat = editor.add("reshape", x, shape=(product(x.shape[:-2]), groups * inputs, 1), out=f"{node.output.name}:flat")
+    stored, layer = editor.constant(turned, name=f"{stem}.weight"), {"name": node.name, "out": f"{node.output.name}:groups"}
+    made = editor.add("conv", flat, stored, None, groups=groups, stride=(1,), pads=(0, 0), dilation=(1,), **layer)
     editor.become(node, "reshape", made, shape=node.output.shape)
