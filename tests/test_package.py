@@ -15,7 +15,7 @@ SRC = Path(lowbit.__file__).parent
 
 # A module may import from its own layer's rows above and below only where listed: numbers ← ops ← ir ← stages ← pipeline ← cli.
 LAYERS = [
-    {"errors", "arguments", "files", "progress", "blas"},
+    {"errors", "arguments", "files", "progress", "blas", "limits"},
     {"dtypes", "dims"},
     {"assumptions"},
     {"types", "numerics", "packing"},
@@ -62,7 +62,6 @@ ALLOWED = {
     ("export", "lower"): "a recurrence is written by its integers, and the file is compared with them",
     ("export", "frontends"): "a file says which nodes spell one op by the digest that the reader checks",
     ("runtime", "plan"): "a session executes plans",
-    ("runtime", "hardware"): "what was measured is remembered for a CPU",
     ("codegen", "plan"): "prints plans",
     ("codegen", "runtime"): "the self test's outputs come from the native session",
     ("hardware", "matmul"): "measures the integer kernels as users call them",

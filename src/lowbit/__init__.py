@@ -55,6 +55,7 @@ _PUBLIC = {
     **dict.fromkeys(["bench_ops"], "lowbit.recommend.ops"),
     **dict.fromkeys(["params_from_range", "params_from_data"], "lowbit.ranges"),
     **dict.fromkeys(["sqnr_db", "max_error", "cosine", "mse"], "lowbit.metrics"),
+    **dict.fromkeys(["Limits"], "lowbit.limits"),
     **dict.fromkeys(
         [
             "LowbitError",
@@ -123,6 +124,7 @@ if TYPE_CHECKING:
     from lowbit.ir.graph import Node as Node
     from lowbit.ir.graph import Value as Value
     from lowbit.kernels.own_kernels import load_kernels as load_kernels
+    from lowbit.limits import Limits as Limits
     from lowbit.metrics import cosine as cosine
     from lowbit.metrics import max_error as max_error
     from lowbit.metrics import mse as mse

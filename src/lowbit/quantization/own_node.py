@@ -39,9 +39,8 @@ from lowbit.ir.graph import Graph, Node
 from lowbit.ir.rewrite import Editor
 from lowbit.kernels.own_kernels import load_kernels
 from lowbit.ops.op import OPS, Op, get_op, register
-from lowbit.ops.quant import QUANTIZABLE, Arg, Call, Const, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
-from lowbit.plan.kernels import KERNELS, Context, lowers
-from lowbit.plan.kernels import Call as KernelCall
+from lowbit.ops.quant import QUANTIZABLE, Arg, Const, NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.plan.kernels import KERNELS, Context, KernelCall, kernels_for
 from lowbit.quantization.rules import QuantNode
 from lowbit.types import Array, TensorType
 
@@ -125,11 +124,11 @@ def _make_known(cls: type[CustomQuantNode], op: str, name: str) -> None:
     base = get_op(op)
     register(Op(name, base.infer, base.real, base.macs, doc=_mark(cls)), Op(f"q_{name}", _infer(cls), _real(cls), doc=_mark(cls)))
     quantizes(name, cls.spec, _lower(cls, name))
-    lowers(f"q_{name}")(_kernel_call(cls, contract))
+    kernels_for(f"q_{name}")(_kernel_call(cls, contract))
 
 
-def _lower(cls: type[CustomQuantNode], name: str) -> Callable[..., Call]:
-    def lower(operands: Operands, result: Result, **attrs: Any) -> Call:
+def _lower(cls: type[CustomQuantNode], name: str) -> Callable[..., OpCall]:
+    def lower(operands: Operands, result: Result, **attrs: Any) -> OpCall:
         x = operands[0]
         if not isinstance(x, Operand) or result.params is None:
             raise NotLowered("its result stays float")
@@ -140,7 +139,7 @@ def _lower(cls: type[CustomQuantNode], name: str) -> Callable[..., Call]:
             raise QuantError(f"its lower gave {found or 'nothing'}, {', '.join(sorted(wanted)) or 'nothing'} needed", where=cls.__name__)
         args: list[Arg] = [Ref(0), *(Const(np.ascontiguousarray(made[a], NUMPY[t]), a) for a, t in cls.arrays.items())]
         numbers = {f: float(np.float32(made[f])) if t == "float" else int(made[f]) for f, t in cls.fields.items()}
-        return Call(f"q_{name}", tuple(args), numbers | {"y_zero": result.per_tensor()[1]} | result.clamp)
+        return OpCall(f"q_{name}", tuple(args), numbers | {"y_zero": result.per_tensor()[1]} | result.clamp)
 
     return lower
 

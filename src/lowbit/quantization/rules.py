@@ -38,7 +38,7 @@ WEIGHTS = (*ACTIVATIONS, "binary")
 
 @dataclass(frozen=True)
 class QuantNode:
-    """What was decided for one node.
+    """The decision for one node.
 
     static   activations and weights are integers, parameters known beforehand
     dynamic  weights are integers, activations get their scale at run time
@@ -54,10 +54,10 @@ class QuantNode:
     weight_scheme: Scheme
     because: str
     params: QuantParams | None = None  # of the output, where the user gave them
-    output: DType | None = None  # of the result, where it is another one than that of the operands
+    output: DType | None = None  # of the result, if it differs from that of the operands
     weight_scale: tuple[float, ...] | None = None  # of the weights, where the user gave them: one for all, or one for each channel
     offsets: bool = False  # whether each block of weights has an offset beside its scale
-    free: bool = False  # float for want of a rule or a form, not because a rule says so: integers beside it may still take it in
+    free: bool = False  # float because no rule or integer form applies, not because a rule says so: neighbouring integer ops may absorb it
 
     @property
     def own(self) -> bool:
@@ -78,7 +78,7 @@ class QuantRule:
     granularity  "channel" (default), "tensor", or a block size along the contraction
     ops          only these ops (default: all that can be quantized)
     because      the reason that reports print
-    output       dtype in which a static layer's result is kept, where it is another one than that of what it reads
+    output       dtype of a static layer's result, if it differs from the dtype of its input
     values       only the nodes that make one of these values: for layers that share a name, a relu that is called twice
 
     dtype="float32" keeps the layers float, as a FloatRule does.
@@ -141,12 +141,12 @@ class QuantRule:
             ) from e
 
     def matches(self, node: Node) -> bool:
-        """Whether this rule speaks about the node: by the layer's name, and by its op and its value if `ops` and `values` are given."""
+        """Whether this rule applies to the node: by the layer's name, and by its op and its value if `ops` and `values` are given."""
         meant = (not self.ops or node.op in self.ops) and (not self.values or node.output.name in self.values)
         return meant and self._regex.search(node.name or node.output.name) is not None
 
     def get_quant_params(self) -> QuantParams | None:
-        """Parameters of the layer's output, where the rule brings its own."""
+        """Parameters of the layer's output, if the rule gives them."""
         return None
 
     @property
@@ -180,7 +180,7 @@ class StaticQuantRule(QuantRule):
     """Static, with the user's own scale and offset (zero point) for the layer's output; no calibration is needed for it.
 
     per_channel   whether the weights have a scale for each channel, or one for all
-    weight_scale  the weights' own scales, if they shall not be taken from the weights: one, or with per_channel one for each channel
+    weight_scale  the scales of the weights, instead of computed ones: one, or with per_channel one for each channel
     """
 
     scale: ArrayLike = 1.0
@@ -219,7 +219,7 @@ class StaticQuantRule(QuantRule):
         """The weights' scales as they were given, checked."""
         if self.weight_scale is None:
             return None
-        with np.errstate(over="ignore"):  # what is too large for float32 is refused below
+        with np.errstate(over="ignore"):  # values too large for float32 are refused below
             scales = self._numbers("weight_scale", self.weight_scale).astype(np.float32)
         fine = bool(scales.size) and scales.ndim <= 1 and bool(np.all(np.isfinite(scales) & (scales > 0)))
         if not fine or (scales.size > 1 and not self.per_channel):
@@ -300,7 +300,7 @@ class WeightOnlyRule(QuantRule):
 
 @dataclass(frozen=True)
 class FloatRule(QuantRule):
-    """The layer stays float, whatever its op: nothing beside it takes it in, a relu behind a convolution neither."""
+    """The layer stays float, whatever its op: no neighbour absorbs it, not even a convolution the relu after it."""
 
     @property
     def mode(self) -> Mode:
@@ -317,7 +317,7 @@ class RuleMatcher:
         return next((r for r in self.rules if r.matches(node)), None)
 
     def decide(self, node: Node) -> QuantNode:
-        """The decision of the first rule that matches; float where none does, or where the op has no form of that kind."""
+        """The decision of the first rule that matches; float if none matches or the op has no such form."""
         if not isinstance(node, Node):
             raise InputError(f"{shown(node)} given, a Node is needed", hint='graph.node("layer1.0.conv2")')
         rule = self.rule_for(node)
@@ -364,7 +364,7 @@ class RuleMatcher:
         return [n for n in need_graph(graph, "RuleMatcher(rules).get_quantizable_nodes").nodes if self.decide(n).mode != "float"]
 
     def explain(self, node: Node) -> str:
-        """Why this node becomes what it becomes, in a sentence."""
+        """The reason for this node's decision, in a sentence."""
         decided = self.decide(node)
         rule = self.rule_for(node)
         said = f"{node.where}: {decided.mode}"
@@ -375,7 +375,7 @@ class RuleMatcher:
         return f"{said}, because {decided.because}{which}"
 
     def remarks(self, graph: Graph) -> dict[str, str]:
-        """What a user should know about rules that decide nothing in this graph: {"rule 2": "FloatRule '^hed' matches no layer"}."""
+        """Remarks on rules that decide nothing in this graph: {"rule 2": "FloatRule '^hed' matches no layer"}."""
         said = {}
         for rule in self.unused(graph):
             matched = [n for n in graph.nodes if rule.matches(n)]
@@ -384,7 +384,7 @@ class RuleMatcher:
             elif any(n.op in QUANTIZABLE for n in matched):
                 why = "decides nothing: rules before it match all of its layers"
             elif rule.mode == "float":
-                continue  # they are float anyway: it is as the rule says
+                continue  # they are float anyway, as the rule says
             else:
                 why = f"matches only what has no integer form ({', '.join(sorted({n.op for n in matched}))})"
             said[f"rule {next(i for i, r in enumerate(self.rules) if r is rule)}"] = f"{type(rule).__name__} {rule.pattern!r} {why}"
@@ -397,7 +397,7 @@ class RuleMatcher:
 
 
 def unknown_ops(rule: QuantRule) -> str:
-    """What to add where a rule matches nothing because it names ops that there are not: ": there is no op 'con' (conv?)"."""
+    """The addition to the remark if a rule names unknown ops: ": there is no op 'con' (conv?)"."""
     for op in rule.ops:
         if op not in OPS:
             near = difflib.get_close_matches(op, OPS, n=3)
@@ -406,7 +406,7 @@ def unknown_ops(rule: QuantRule) -> str:
 
 
 def as_rules(rules: Iterable[QuantRule]) -> tuple[QuantRule, ...]:
-    """The rules of a list; an InputError where it is none, or holds something else."""
+    """The rules of a list; an InputError if it is no list of rules."""
     hint = 'rules=[lowbit.FloatRule("^head"), lowbit.CalibratedQuantRule(".*", "int8")], or recipe="int8"'
     if isinstance(rules, str | bytes | QuantRule) or not isinstance(rules, Iterable):
         raise InputError(f"{type(rules).__name__} given, a list of rules is needed", hint=hint)
@@ -418,7 +418,7 @@ def as_rules(rules: Iterable[QuantRule]) -> tuple[QuantRule, ...]:
 
 
 def in_blocks(node: Node, decided: QuantNode, spec: QuantSpec) -> QuantNode:
-    """The decision as it can be had: where blocks of weights make no sense it is channels, and the reason says so."""
+    """The decision with channels instead of blocks where blocks of weights are not possible; the reason says so."""
     size = decided.granularity
     if not isinstance(size, int) or decided.mode == "float":
         return decided
@@ -444,5 +444,16 @@ def _float(because: str) -> QuantNode:
 
 
 def makes_a_mask() -> QuantNode:
-    """The decision about arithmetic whose results only go into masks of attention: hidden scores are no numbers for integers."""
+    """The decision (float) about arithmetic that only makes attention masks: -inf has no integer."""
     return _float("it makes a mask")
+
+
+def not_float32(node: Node) -> str | None:
+    """The dtype of floats other than float32 that the node reads or gives; None where there are none."""
+    types = (v.type.dtype for v in (*node.inputs, *node.outputs) if v is not None)
+    return next((t.name for t in types if t.is_float and t.name != "float32"), None)
+
+
+def other_floats(kind: str) -> QuantNode:
+    """The decision about layers whose numbers are no float32: integers stand for float32 only."""
+    return _float(f"its numbers are {kind}, float32 is needed")

@@ -21,7 +21,7 @@ from lowbit.torch.modules.base import Quantized
 
 @dataclass
 class Pending:
-    """What quantize_ was told, until convert does it."""
+    """The arguments of quantize_, until convert uses them."""
 
     rules: tuple[QuantRule, ...]
     method: str
@@ -38,7 +38,7 @@ def pending(model: nn.Module) -> Pending:
 
 
 def prepared(model: nn.Module, method: str | None, recipe: str | None) -> Pending:
-    """What the model waits for; a model that waits for nothing is prepared by the recipe."""
+    """The pending arguments of the model; without any, the recipe prepares it."""
     from lowbit.torch.swap import quantize_
 
     waiting = need_module(model, hint="lowbit.calibrate takes graphs").__dict__.get("_lowbit_pending") is not None
@@ -98,7 +98,7 @@ def calibrate(model: nn.Module, data: Iterable[Any], *, method: str | None = Non
 def call_of(model: nn.Module, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """A batch as arguments of forward: a tuple's first ones, as many as forward has arguments for that a tensor can be.
 
-    Those are the ones without a default, and behind them the ones that are None by default (a mask): labels behind them are left out."""
+    Those are the ones without a default, and after them the ones that are None by default (a mask): labels after them are left out."""
     if isinstance(batch, Mapping):
         return (), {str(k): torch.as_tensor(v) for k, v in batch.items()}
     parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
