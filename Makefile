@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(shell find csrc bindings -name tests -prune -o -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
 
-.PHONY: docs demo test test-csrc test-targets test-aarch64 check clean e2e bench
+.PHONY: docs demo fuzz test test-csrc test-targets test-aarch64 check clean e2e bench
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
@@ -74,6 +74,10 @@ test-aarch64: .venv/.build-tools
 .venv/.dev: pyproject.toml constraints.txt | .venv/.native
 	$(PIP) install --no-build-isolation -e '.[dev,torch]' -c constraints.txt
 	@touch $@
+
+# Mutated files of every format: anything but a LowbitError is a finding, and is kept in build/fuzz.
+fuzz: .venv/.dev .venv/.native
+	PYTHONPATH=tools $(BIN)/python -m fuzz --cases 20000 --keep build/fuzz
 
 # Pages that are made from the code.
 docs: .venv/.dev .venv/.native

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 import lowbit
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_ops_page_is_what_the_code_says() -> None:

@@ -15,7 +15,7 @@ SRC = Path(lowbit.__file__).parent
 
 # A module may import from its own layer's rows above and below only where listed: numbers ← ops ← ir ← stages ← pipeline ← cli.
 LAYERS = [
-    {"errors", "arguments", "files", "progress", "blas"},
+    {"errors", "arguments", "files", "progress", "blas", "limits"},
     {"dtypes", "dims"},
     {"assumptions"},
     {"types", "numerics", "packing"},

@@ -49,6 +49,7 @@ _PUBLIC = {
     **dict.fromkeys(["auto_quantize", "optimal_params", "estimate_memory_savings"], "lowbit.auto"),
     **dict.fromkeys(["params_from_range", "params_from_data"], "lowbit.ranges"),
     **dict.fromkeys(["sqnr_db", "max_error", "cosine", "mse"], "lowbit.metrics"),
+    **dict.fromkeys(["Limits"], "lowbit.limits"),
     **dict.fromkeys(
         [
             "LowbitError",
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
     from lowbit.ir.graph import Node as Node
     from lowbit.ir.graph import Value as Value
     from lowbit.kernels.own_kernels import load_kernels as load_kernels
+    from lowbit.limits import Limits as Limits
     from lowbit.metrics import cosine as cosine
     from lowbit.metrics import max_error as max_error
     from lowbit.metrics import mse as mse

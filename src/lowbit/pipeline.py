@@ -22,6 +22,8 @@ from lowbit.ir.file import load as load_file
 from lowbit.ir.graph import Graph, need_graph
 from lowbit.ir.samples import as_samples, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
+from lowbit.limits import Limits as LoadLimits
+from lowbit.limits import within
 from lowbit.lower import lower
 from lowbit.lower.integer import quantized_nodes
 from lowbit.quant_params import quant_dtype
@@ -49,6 +51,7 @@ def load(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     constants: Mapping[str, Any] | None = None,
     simplify: bool | None = None,
+    limits: LoadLimits | None = None,
 ) -> Graph:
     """The network as a Graph: from an .onnx, .gguf or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
 
@@ -60,13 +63,15 @@ def load(
     constants values of inputs of an ONNX file, once and for all: {"sr": 16000}. They are no inputs of the graph then
     simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written, which is
               also the default for what lowbit wrote (.lowbit files, and .onnx files whose nodes nobody changed) and .gguf files
+    limits    how many nodes a file may have, how much memory its constants may take, and so on (lowbit.Limits)
     """
     from lowbit.passes import simplify as simplify_graph
 
-    graph, written_by_lowbit = _read(source, shapes, inputs, dynamic, constants)
-    if simplify is None:
-        simplify = not written_by_lowbit
-    return simplify_graph(graph) if flag("simplify", simplify) else graph
+    with within(limits):
+        graph, written_by_lowbit = _read(source, shapes, inputs, dynamic, constants)
+        if simplify is None:
+            simplify = not written_by_lowbit
+        return simplify_graph(graph) if flag("simplify", simplify) else graph
 
 
 def _read(

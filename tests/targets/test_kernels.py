@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from boards import link, run
+from repository import ROOT
 
 from lowbit.codegen.targets import TARGETS
 from lowbit.kernels.kernel_table import isa_of, kernels_of, parse_contracts, parse_isas, table, with_includes
 
-CSRC = Path(__file__).parents[2] / "csrc"
+CSRC = ROOT / "csrc"
 PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights
 # those that test contracts of microcontrollers
 TESTS = (

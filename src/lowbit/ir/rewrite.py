@@ -30,10 +30,15 @@ class Editor(Builder):
         self._outputs = dict(graph.outputs)
         self._producers: dict[str, str] = {}
         self._users: dict[str, dict[str, None]] = {}
-        self._rank: dict[str, int] = {}
         self._nodes = {}
-        for node in graph.nodes:
-            self._put(node)
+        for node in graph.nodes:  # what `_put` does, without its bookkeeping of order: passes make many editors
+            key = node.outputs[0].name
+            self._nodes[key] = node
+            for o in node.outputs:
+                self._producers[o.name] = key
+            for v in node.inputs:
+                if v is not None:
+                    self._users.setdefault(v.name, {})[key] = None
         self._rank = {key: i for i, key in enumerate(self._nodes)}
         self._inherits: dict[str, str] = {}
         self.changed = False
@@ -192,6 +197,8 @@ def renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
 
 def rewrite(graph: Graph, rule: Callable[[Editor, Node], None], *ops: str) -> Graph:
     """The graph after `rule(editor, node)` was tried once on every node (of the named ops)."""
+    if ops and not any(node.op in ops for node in graph.nodes):
+        return graph
     editor = Editor(graph)
     for node in editor.nodes():
         if not ops or node.op in ops:
