@@ -61,7 +61,8 @@ LB_INLINE __m512 lb_halves512(const uint8_t *from) {
 LB_INLINE __m512 lb_scale_k512(const uint8_t *words, const int v) {
     const __m512i mask = _mm512_set1_epi32(63);
     if (v < 15)
-        return _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(words + 64 * (v / 5)), (unsigned)(6 * (v % 5))), mask));
+        return _mm512_cvtepi32_ps(
+            _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(words + 64 * (v / 5)), (unsigned)(6 * (v % 5))), mask));
     const __m512i a = _mm512_srli_epi32(_mm512_loadu_si512(words), 30), b = _mm512_srli_epi32(_mm512_loadu_si512(words + 64), 30);
     const __m512i c = _mm512_srli_epi32(_mm512_loadu_si512(words + 128), 30);
     return _mm512_cvtepi32_ps(_mm512_or_si512(a, _mm512_or_si512(_mm512_slli_epi32(b, 2), _mm512_slli_epi32(c, 4))));

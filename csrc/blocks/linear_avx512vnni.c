@@ -37,8 +37,8 @@ LB_INLINE void add_block(const int32_t format, const lb_scales512 *s, const uint
 }
 
 /* A block of 32. Rows of x are `stride` bytes apart. */
-LB_INLINE void block(const int32_t format, const int rows, const lb_scales512 *s, const uint8_t *codes, const uint8_t *x,
-                     ptrdiff_t stride, __m512 y[], __m512 v[]) {
+LB_INLINE void block(const int32_t format, const int rows, const lb_scales512 *s, const uint8_t *codes, const uint8_t *x, ptrdiff_t stride,
+                     __m512 y[], __m512 v[]) {
     __m512i w[8];
     lb_planes512(format, codes, w);
     LB_UNROLL_ALL
@@ -73,7 +73,8 @@ LB_INLINE void totals(const int32_t format, const int rows, int32_t k, const uin
             lb_scales512 s;
             if (rows == 1)
                 for (ptrdiff_t i = 0; i < bytes; i += 64)
-                    _mm_prefetch((const char *)((uintptr_t)codes + AHEAD + (uintptr_t)i), _MM_HINT_T0); /* it may lie after the last panel */
+                    _mm_prefetch((const char *)((uintptr_t)codes + AHEAD + (uintptr_t)i),
+                                 _MM_HINT_T0); /* it may lie after the last panel */
             if (six_bits)
                 s.d = d[part], s.m = m[part];
             else
