@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llm_tools import NETWORKS, VOCABULARY, InterpretedPlan, saved
+from llm_networks import NETWORKS, VOCABULARY, InterpretedPlan, saved
 
 from lowbit import llm
 from lowbit.llm import runner as runners

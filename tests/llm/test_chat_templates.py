@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from llm_tools import tokenizer_json
+from llm_networks import tokenizer_json
 
 from lowbit.errors import FormatError, InputError
 from lowbit.llm.chat import render
@@ -17,8 +17,10 @@ pytest.importorskip("jinja2", reason="the extra llm is not installed")
 CHAT = [{"role": "user", "content": "Hi <b>"}, {"role": "assistant", "content": " ok "}, {"role": "user", "content": "go\n"}]
 TEMPLATES = [
     "{% for m in messages %}{{ m['role'] }}: {{ m['content'] | trim }}\n{% endfor %}{% if add_generation_prompt %}>{% endif %}",
-    "{{ bos_token }}{%- for m in messages %}\n    {%- if m.role == 'user' %}\n[{{ m.content }}]\n{%- else %}{{ m | tojson }}{% endif %}\n{% endfor %}",
-    "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{{ ns.n }}{% if loop.last %}{% break %}{% endif %}{% endfor %}",
+    "{{ bos_token }}{%- for m in messages %}\n    {%- if m.role == 'user' %}\n[{{ m.content }}]\n{%- else %}{{ m | tojson }}{% endif %}\n"
+    "{% endfor %}",
+    "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{{ ns.n }}"
+    "{% if loop.last %}{% break %}{% endif %}{% endfor %}",
     "{% if messages[0].role == 'system' %}x{% endif %}{{ messages[-1].content.split('\n')[0] }}{{ '%s' }}",
 ]
 
@@ -55,7 +57,7 @@ HARMFUL = [
 
 @pytest.mark.parametrize("template", HARMFUL)
 def test_a_template_can_do_no_harm(template: str) -> None:
-    with pytest.raises(FormatError, match="the chat template (fails|makes|computes)"):
+    with pytest.raises(FormatError, match=r"the chat template (fails|makes|computes)"):
         render(with_template(template), CHAT)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from llm_tools import VOCABULARY, saved
+from llm_networks import VOCABULARY, saved
 
 from lowbit import llm
 from lowbit.errors import InputError
