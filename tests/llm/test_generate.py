@@ -188,6 +188,15 @@ def test_a_random_network_can_only_write_what_fits_the_schema(model: llm.Model, 
     assert json.loads(model.generate(PROMPTS[0], schema={"type": "boolean"})) in (True, False)
 
 
+def test_an_error_ends_its_own_sequence_and_no_other(model: llm.Model) -> None:
+    bad = model.stream(PROMPTS[0], schema={"$ref": "#"}, max_tokens=5)  # nothing fits it
+    good = model.stream(PROMPTS[0], **OPTIONS)
+    assert "".join(good) == model.tokenizer.decode(tokens(model, PROMPTS[0]))
+    with pytest.raises(InputError, match="no token of the vocabulary may follow here"):
+        list(bad)
+    assert bad.finish == "error" and model.scheduler.idle
+
+
 CHAT = [{"role": "system", "content": "be short"}, {"role": "user", "content": "hello"}]
 
 

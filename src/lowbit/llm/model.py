@@ -23,7 +23,7 @@ from lowbit.llm import chat as chats
 from lowbit.llm.architectures import Config, config_of
 from lowbit.llm.architectures.layers import CacheShape
 from lowbit.llm.cache import PAGE, Pages
-from lowbit.llm.runner import MOST_ROWS, Runner
+from lowbit.llm.runner import HEAD_ROWS, MOST_ROWS, Runner
 from lowbit.llm.sampler import Sampling
 from lowbit.llm.scheduler import Scheduler
 from lowbit.llm.stream import Stream
@@ -130,8 +130,8 @@ class Model:
         """How likely the text's tokens are."""
         ids = self.tokenizer.encode(text) if isinstance(text, str) else list(text)
         hidden, found = self._hidden(ids), []
-        for at in range(0, len(ids) - 1, MOST_ROWS):
-            part = hidden[at : min(at + MOST_ROWS, len(ids) - 1)]
+        for at in range(0, len(ids) - 1, HEAD_ROWS):
+            part = hidden[at : min(at + HEAD_ROWS, len(ids) - 1)]
             logits = self.runner.logits(part).astype(np.float64)
             logits -= logits.max(axis=1, keepdims=True)
             picked = logits[np.arange(len(part)), ids[at + 1 : at + 1 + len(part)]]

@@ -13,7 +13,7 @@ from threading import RLock
 
 import numpy as np
 
-from lowbit.errors import InputError
+from lowbit.errors import InputError, LowbitError
 from lowbit.llm.cache import PAGE, Pages
 from lowbit.llm.runner import MOST_ROWS, Runner
 from lowbit.llm.sampler import Sampler, Sampling
@@ -24,7 +24,7 @@ Allowed = Callable[[Sequence[int]], Callable[[int], bool]]  # of the tokens made
 
 @dataclass(frozen=True)
 class Event:
-    """A token of a sequence, or its end: "stop" (a token that ends texts), "length", "cancelled"."""
+    """A token of a sequence, or its end: "stop" (a token that ends texts), "length", "cancelled", "error"."""
 
     token: int | None = None
     finish: str | None = None
@@ -42,6 +42,7 @@ class TokenSequence:
     made: list[int] = field(default_factory=list)
     events: deque[Event] = field(default_factory=deque)
     finish: str | None = None
+    error: LowbitError | None = None  # where finish is "error"
     reused: int = 0  # tokens of the prompt that the cache had already
     pages: Pages | None = None
 
@@ -128,28 +129,35 @@ class Scheduler:
             return self._take(chosen, hidden)
 
     def _take(self, chosen: list[tuple[TokenSequence, int]], hidden: F32) -> list[TokenSequence]:
-        """Draws a token for each sequence that is read to its end."""
+        """Draws a token for each sequence that is read to its end; only then is anything noted, so that a step may be interrupted."""
         last, at = [], 0
         for s, count in chosen:
-            pages = _pages(s)
-            begin, at = len(pages.tokens), at + count
-            pages.wrote(s.tokens[begin : begin + count])
-            if len(pages.tokens) == len(s.prompt) + len(s.made):
+            at += count
+            if len(_pages(s).tokens) + count == len(s.prompt) + len(s.made):
                 last.append((s, at - 1))
-        if not last:
-            return []
-        logits = self.runner.logits(np.ascontiguousarray(hidden[[row for _, row in last]]))
-        for (s, _), line in zip(last, logits):
-            token = s.sampler(line, s.tokens, None if s.allowed is None else s.allowed(s.made))
-            if token in s.ends:
-                self._end(s, None, "stop")
-            else:
-                s.made.append(token)
-                if len(s.made) == s.max_tokens:
-                    self._end(s, token, "length")
-                else:
-                    s.emit(token, None)
+        drawn: list[int | LowbitError] = []
+        if last:
+            logits = self.runner.logits(np.ascontiguousarray(hidden[[row for _, row in last]]))
+            drawn = [_drawn(s, line) for (s, _), line in zip(last, logits)]
+        for s, count in chosen:
+            begin = len(_pages(s).tokens)
+            _pages(s).wrote(s.tokens[begin : begin + count])
+        for (s, _), token in zip(last, drawn):
+            self._note(s, token)
         return [s for s, _ in last]
+
+    def _note(self, s: TokenSequence, token: int | LowbitError) -> None:
+        if isinstance(token, LowbitError):
+            s.error = token
+            self._end(s, None, "error")
+        elif token in s.ends:
+            self._end(s, None, "stop")
+        else:
+            s.made.append(token)
+            if len(s.made) == s.max_tokens:
+                self._end(s, token, "length")
+            else:
+                s.emit(token, None)
 
     def _end(self, s: TokenSequence, token: int | None, finish: str) -> None:
         if s in self.running:
@@ -213,6 +221,14 @@ class Scheduler:
             self.waiting.appendleft(youngest)
         pages.reserve(count)
         return True
+
+
+def _drawn(s: TokenSequence, logits: F32) -> int | LowbitError:
+    """The next token; an error is the sequence's own, others go on."""
+    try:
+        return s.sampler(logits, s.tokens, None if s.allowed is None else s.allowed(s.made))
+    except LowbitError as e:
+        return e
 
 
 def _pages(s: TokenSequence) -> Pages:

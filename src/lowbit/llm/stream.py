@@ -11,7 +11,7 @@ from lowbit.llm.tokenizer import Tokenizer
 
 
 class Stream(Iterator[str]):
-    """Pieces of an answer. `close()` (or leaving a `with`) stops it; `finish` says why it ended: "stop", "length" or "cancelled".
+    """Pieces of an answer. `close()` (or leaving a `with`) stops it; `finish` says why it ended: "stop", "length", "cancelled" or "error".
 
     Several streams may be read in turns or by several threads: their steps are made together.
     """
@@ -31,6 +31,8 @@ class Stream(Iterator[str]):
                 self._scheduler.step()
             self._read()
         if not self._pieces:
+            if self.sequence.error is not None:
+                raise self.sequence.error
             raise StopIteration
         piece = self._pieces.pop(0)
         self.text += piece

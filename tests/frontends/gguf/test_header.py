@@ -136,8 +136,9 @@ def test_a_mapped_file_gives_what_the_gguf_package_reads(tmp_path: Path) -> None
         got = file.tensors[t.name]
         assert isinstance(got, RawTensor) and got.shape == (3, 512) and not got.data.flags.writeable and not got.data.flags.owndata
         assert np.array_equal(got.data.reshape(-1), np.asarray(t.data).view(np.uint8).reshape(-1))
-        want = gguf.quants.dequantize(got.data, gguf.GGMLQuantizationType[t.name])
-        assert np.array_equal(got.dequantize(), want, equal_nan=True), t.name
+        with np.errstate(all="ignore"):  # random scales are sometimes infinite
+            want = gguf.quants.dequantize(got.data, gguf.GGMLQuantizationType[t.name])
+            assert np.array_equal(got.dequantize(), want, equal_nan=True), t.name
 
 
 def test_mutated_files_end_in_a_lowbit_error_or_in_tensors_inside_the_file(tmp_path: Path) -> None:
