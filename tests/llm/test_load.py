@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from llm_networks import VOCABULARY, saved
 
 from lowbit import llm
 from lowbit.errors import FormatError, InputError, LowbitError, UnsupportedOp
+from lowbit.frontends.gguf.header import read_header
 from lowbit.llm.folder import mapped_safetensors
 
 pytest.importorskip("transformers", reason="it makes the networks")
 pytest.importorskip("tokenizers", reason="the extra llm is not installed")
 gguf = pytest.importorskip("gguf", reason="the extra gguf is not installed")
 
+MUTATIONS = int(os.environ.get("LOWBIT_MUTATIONS", "80"))
 IDS = np.random.default_rng(2).integers(2, VOCABULARY, 60).tolist()
 
 
@@ -124,6 +127,38 @@ def test_paths_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(FormatError, match=r"there are no .safetensors files"):
         llm.load(tmp_path)
+
+
+def mutated(data: bytes, end: int, rng: np.random.Generator) -> bytes:
+    """Some bytes of the header changed, or some values of fields, or the end cut off."""
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(4, end))
+        size = int(rng.integers(1, 9))
+        out[at : at + size] = bytes(rng.choice([0, 1, 2, 7, 31, 127, 255], size).tolist())
+    return bytes(out)
+
+
+def test_mutated_files_load_or_end_in_a_lowbit_error(tmp_path: Path) -> None:
+    saved("llama", tmp_path)
+    write_gguf(tmp_path, tmp_path / "m.gguf", kind="Q4_0")
+    good = (tmp_path / "m.gguf").read_bytes()
+    head = read_header(np.frombuffer(good, np.uint8))
+    end, rng = min(t.offset for t in head.tensors.values()), np.random.default_rng(0)
+    settings = good.index(b"llama.block_count"), good.index(b"tokenizer.ggml.model")
+    refused = 0
+    for i in range(MUTATIONS):
+        data = (
+            mutated(good, end, rng)
+            if i % 2
+            else good[: settings[0]] + mutated(good[slice(*settings)], settings[1] - settings[0] - 8, rng) + good[settings[1] :]
+        )
+        (tmp_path / "bad.gguf").write_bytes(data)
+        try:
+            llm.load(tmp_path / "bad.gguf", threads=1, sequences=2)
+        except LowbitError:
+            refused += 1
+    assert MUTATIONS // 4 < refused < MUTATIONS
 
 
 def safetensors(header: Any, data: int = 16, length: int | None = None) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lowbit.errors import InputError
 from lowbit.ir.graph import Constant
 from lowbit.llm.architectures import Config
 from lowbit.llm.architectures.layers import CacheShape, Decoder
@@ -60,16 +61,21 @@ class Runner:
         c = self.config
         self.table = np.full((self.shape.sequences, self.shape.length), -1, np.int32)
         self.pool = PagePool(self.shape.pages)
+        self._decoder = Decoder(c, self.weights)
+        self._decoder.body(1, self.shape)  # every tensor is looked at before memory is taken
+        self._decoder.head(1)
+        self.weights.need_all_used()
         half = np.dtype(np.float16)
         shapes = {"k": self.shape.keys(c), "v": self.shape.values(c)}
-        self._states = {f"{n}_cache.{i}": anonymous(s, half) for i in range(c.layers) for n, s in shapes.items()}
-        self._decoder = Decoder(c, self.weights)
+        try:
+            self._states = {f"{n}_cache.{i}": anonymous(s, half) for i in range(c.layers) for n, s in shapes.items()}
+        except (OSError, ValueError, OverflowError) as e:
+            raise InputError(f"no memory for a cache of {self.shape.pages:,} pages ({e})", hint="a smaller context=") from None
         self._packed = MappedPacked(lambda: released(self.weights))
         self._bodies: dict[int, TokenPlan] = {}
         self._heads: dict[int, TokenPlan] = {}
         self._body(1)
         self._head(1)
-        self.weights.need_all_used()
 
     def hidden(self, ids: Sequence[int], positions: Sequence[int], sequences: Sequence[int]) -> F32:
         """The hidden state of each row (rows, width), and their keys and values in the cache. At most 128 rows.
