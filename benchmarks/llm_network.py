@@ -13,6 +13,7 @@ from lowbit.block_formats import block_format
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Value
 from lowbit.plan import Packed
+from lowbit.plan.pages import aligned
 from lowbit.runtime.token_plan import TokenPlan
 from lowbit.types import TensorType
 
@@ -165,6 +166,13 @@ def head(weights: Weights) -> Graph:
     return b.finish({"logits": b.add("block_linear", x, b.constant(w, name), format=format)})
 
 
+def fresh(shape: tuple[int, ...]) -> Array:
+    """A cache of zeros, on huge pages where there are some."""
+    out = aligned(2 * int(np.prod(shape))).view(np.float16).reshape(shape)
+    out[...] = 0
+    return out
+
+
 class Network:
     """Plans of several chunk sizes over the same weights and caches."""
 
@@ -174,8 +182,8 @@ class Network:
         self.packed = Packed() if packed is None else packed
         self.states: dict[str, Array] = {}
         for i in range(s.layers):
-            self.states[f"k.{i}"] = np.zeros((self.pages, s.kv_heads, s.depth, PAGE), np.float16)
-            self.states[f"v.{i}"] = np.zeros((self.pages, s.kv_heads, PAGE, s.depth), np.float16)
+            self.states[f"k.{i}"] = fresh((self.pages, s.kv_heads, s.depth, PAGE))
+            self.states[f"v.{i}"] = fresh((self.pages, s.kv_heads, PAGE, s.depth))
         self.plans: dict[int, TokenPlan] = {}
         self.head = TokenPlan(head(weights), {}, {}, threads=threads, packed=self.packed)
         angles = np.arange(length)[:, None] * s.base ** (-np.arange(s.depth // 2) / (s.depth // 2))

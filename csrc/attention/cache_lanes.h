@@ -45,13 +45,15 @@ typedef struct {
     float most, total;
 } lb_query;
 
-/* Scores of `count` queries against a page that begins at position `start`; NULL: it does not exist. */
-LB_INLINE void lb_scores(const int count, const lb_cache_attention_f16_params *p, lb_query *query, const uint16_t *keys, int32_t start) {
+/* Scores of `count` queries against a page that begins at position `start`. The page at `next` is asked for. */
+LB_INLINE void lb_scores(const int count, const lb_cache_attention_f16_params *p, lb_query *query, const uint16_t *keys,
+                         const uint16_t *next, int32_t start) {
     lb_l16 s[LB_QUERIES][2];
     LB_UNROLL_ALL
     for (int i = 0; i < count; i++)
         s[i][0] = s[i][1] = lb_l16_zero();
     for (int32_t d = 0; d < p->depth; d++) {
+        _mm_prefetch((const char *)(next + (ptrdiff_t)d * LB_PAGE), _MM_HINT_T0);
         const lb_l16 k[2] = {lb_l16_halves(keys + (ptrdiff_t)d * LB_PAGE), lb_l16_halves(keys + (ptrdiff_t)d * LB_PAGE + 16)};
         LB_UNROLL_ALL
         for (int i = 0; i < count; i++) {
@@ -86,9 +88,9 @@ LB_INLINE void lb_hide(int count, lb_query *query, int32_t start, int exists) {
     }
 }
 
-/* sums += e[t] * v[t] for t = from ... to - 1 of one page, of 16 * `wide` features. */
-LB_INLINE void lb_values(const int count, const int wide, lb_query *query, const uint16_t *values, int32_t depth, int32_t d, int32_t start,
-                         int32_t from, int32_t to) {
+/* sums += e[t] * v[t] for t = from ... to - 1 of one page, of 16 * `wide` features. The page at `next` is asked for. */
+LB_INLINE void lb_values(const int count, const int wide, lb_query *query, const uint16_t *values, const uint16_t *next, int32_t depth,
+                         int32_t d, int32_t start, int32_t from, int32_t to) {
     lb_l16 y[LB_QUERIES][2];
     LB_UNROLL_ALL
     for (int i = 0; i < count; i++)
@@ -97,6 +99,7 @@ LB_INLINE void lb_values(const int count, const int wide, lb_query *query, const
         y[i][j] = lb_l16_load(query[i].sums + d + 16 * j);
     for (int32_t t = from; t < to; t++) {
         const uint16_t *at = values + (ptrdiff_t)(t - start) * depth + d;
+        _mm_prefetch((const char *)(next + (ptrdiff_t)(t - start) * depth + d), _MM_HINT_T0);
         lb_l16 v[2];
         LB_UNROLL_ALL
         for (int j = 0; j < wide; j++)
@@ -117,13 +120,13 @@ LB_INLINE void lb_values(const int count, const int wide, lb_query *query, const
 }
 
 /* The same for all features. */
-LB_INLINE void lb_all_values(const int count, lb_query *query, const uint16_t *values, int32_t depth, int32_t start, int32_t from,
-                             int32_t to) {
+LB_INLINE void lb_all_values(const int count, lb_query *query, const uint16_t *values, const uint16_t *next, int32_t depth, int32_t start,
+                             int32_t from, int32_t to) {
     int32_t d = 0;
     for (; d + 32 <= depth; d += 32)
-        lb_values(count, 2, query, values, depth, d, start, from, to);
+        lb_values(count, 2, query, values, next, depth, d, start, from, to);
     for (; d + 16 <= depth; d += 16)
-        lb_values(count, 1, query, values, depth, d, start, from, to);
+        lb_values(count, 1, query, values, next, depth, d, start, from, to);
     for (; d < depth; d++)
         for (int i = 0; i < count; i++)
             for (int32_t t = from; t < to; t++)
@@ -133,12 +136,12 @@ LB_INLINE void lb_all_values(const int count, lb_query *query, const uint16_t *v
 /* A function for each count, so that each has the registers for itself. */
 #define LB_QUERIES_OF(count)                                                                                                               \
     static __attribute__((noinline)) void lb_scores##count(const lb_cache_attention_f16_params *p, lb_query *query, const uint16_t *keys,  \
-                                                           int32_t start) {                                                                \
-        lb_scores(count, p, query, keys, start);                                                                                           \
+                                                           const uint16_t *next, int32_t start) {                                          \
+        lb_scores(count, p, query, keys, next, start);                                                                                     \
     }                                                                                                                                      \
-    static __attribute__((noinline)) void lb_values##count(lb_query *query, const uint16_t *values, int32_t depth, int32_t start,          \
-                                                           int32_t from, int32_t to) {                                                     \
-        lb_all_values(count, query, values, depth, start, from, to);                                                                       \
+    static __attribute__((noinline)) void lb_values##count(lb_query *query, const uint16_t *values, const uint16_t *next, int32_t depth,   \
+                                                           int32_t start, int32_t from, int32_t to) {                                      \
+        lb_all_values(count, query, values, next, depth, start, from, to);                                                                 \
     }
 
 LB_QUERIES_OF(1)
@@ -151,8 +154,10 @@ LB_QUERIES_OF(8)
 LB_QUERIES_OF(12)
 #endif
 
-typedef void lb_scores_fn(const lb_cache_attention_f16_params *p, lb_query *query, const uint16_t *keys, int32_t start);
-typedef void lb_values_fn(lb_query *query, const uint16_t *values, int32_t depth, int32_t start, int32_t from, int32_t to);
+typedef void lb_scores_fn(const lb_cache_attention_f16_params *p, lb_query *query, const uint16_t *keys, const uint16_t *next,
+                          int32_t start);
+typedef void lb_values_fn(lb_query *query, const uint16_t *values, const uint16_t *next, int32_t depth, int32_t start, int32_t from,
+                          int32_t to);
 
 static const struct {
     int count;
@@ -185,10 +190,14 @@ LB_INLINE void lb_exponentials(lb_query *query) {
     query->total = lb_l16_sum(sum);
 }
 
+/* A head of a page; of page 0 where it does not exist. */
+LB_INLINE const uint16_t *lb_page_at(const lb_cache_attention_f16_params *p, const uint16_t *cache, int32_t page, int32_t head) {
+    return cache + ((ptrdiff_t)(page < 0 ? 0 : page) * p->kv_heads + head) * p->depth * LB_PAGE;
+}
+
 /* Queries of one sequence, whose pages are `own`, and of head `head` of the cache. */
 static void lb_attend(const lb_cache_attention_f16_params *p, lb_query *query, int count, const uint16_t *k, const uint16_t *v,
                       const int32_t *own, int32_t head) {
-    const ptrdiff_t step = (ptrdiff_t)p->depth * LB_PAGE;
     int32_t least = INT32_MAX, begin = 0, end = INT32_MAX, most = -1;
     for (int i = 0; i < count; i++) {
         least = query[i].first < least ? query[i].first : least, most = query[i].last > most ? query[i].last : most;
@@ -198,9 +207,11 @@ static void lb_attend(const lb_cache_attention_f16_params *p, lb_query *query, i
     }
     for (int32_t start = least / LB_PAGE * LB_PAGE; start <= most; start += LB_PAGE) {
         const int32_t page = lb_cache_page(own, p->slots, p->pages, start);
+        const int32_t after = lb_cache_page(own, p->slots, p->pages, start + LB_PAGE <= most ? start + LB_PAGE : least);
+        const uint16_t *next = start + LB_PAGE <= most ? lb_page_at(p, k, after, head) : lb_page_at(p, v, after, head);
         for (int i = 0, f; page >= 0 && i < count; i += lb_queries_of[f].count) {
             f = lb_queries_at_once(count - i);
-            lb_queries_of[f].scores(p, query + i, k + ((ptrdiff_t)page * p->kv_heads + head) * step, start);
+            lb_queries_of[f].scores(p, query + i, lb_page_at(p, k, page, head), next, start);
         }
         lb_hide(count, query, start, page >= 0);
     }
@@ -208,25 +219,32 @@ static void lb_attend(const lb_cache_attention_f16_params *p, lb_query *query, i
         lb_exponentials(&query[i]);
     for (int32_t start = least / LB_PAGE * LB_PAGE; start <= most; start += LB_PAGE) {
         const int32_t page = lb_cache_page(own, p->slots, p->pages, start), stop = start + LB_PAGE;
-        const uint16_t *values = v + ((ptrdiff_t)page * p->kv_heads + head) * step;
+        const int32_t after = lb_cache_page(own, p->slots, p->pages, start + LB_PAGE <= most ? start + LB_PAGE : start);
+        const uint16_t *values = lb_page_at(p, v, page, head), *next = lb_page_at(p, v, after, head);
         if (page < 0)
             continue;
         if (begin <= start && end >= stop - 1) { /* all see all of it */
             for (int i = 0, f; i < count; i += lb_queries_of[f].count) {
                 f = lb_queries_at_once(count - i);
-                lb_queries_of[f].values(query + i, values, p->depth, start, start, stop);
+                lb_queries_of[f].values(query + i, values, next, p->depth, start, start, stop);
             }
             continue;
         }
         for (int i = 0; i < count; i++) {
             const int32_t from = query[i].first > start ? query[i].first : start, to = query[i].last + 1 < stop ? query[i].last + 1 : stop;
             if (from < to)
-                lb_values1(query + i, values, p->depth, start, from, to);
+                lb_values1(query + i, values, next, p->depth, start, from, to);
         }
     }
-    for (int i = 0; i < count; i++)
-        for (int32_t d = 0; d < p->depth; d++)
-            query[i].out[d] = query[i].most > lb_f32_of_bits(0xff800000u) ? query[i].sums[d] / query[i].total : 0.0f;
+    for (int i = 0; i < count; i++) {
+        const lb_l16 total =
+            lb_l16_all(query[i].most > lb_f32_of_bits(0xff800000u) ? query[i].total : 1.0f); /* it saw nothing: sums are 0 */
+        int32_t d = 0;
+        for (; d + 16 <= p->depth; d += 16)
+            lb_l16_store(query[i].out + d, lb_l16_div(lb_l16_load(query[i].sums + d), total));
+        if (d < p->depth)
+            lb_l16_put(query[i].out + d, lb_l16_div(lb_l16_get(query[i].sums + d, p->depth - d), total), p->depth - d);
+    }
 }
 
 LB_INLINE void lb_lanes_cache_attention_f16(const lb_cache_attention_f16_params *p, const float *q, const uint16_t *k, const uint16_t *v,

@@ -4,7 +4,7 @@
 
 enum {
     AHEAD = 4096, /* bytes of weights that are asked for before they are read */
-    TILE = 4,     /* rows for which codes are taken apart once */
+    TILE = 16,    /* rows for which codes are taken apart once; their totals stay in memory */
 };
 
 LB_INLINE __m256i quad_at(const uint8_t *from) {
@@ -46,36 +46,28 @@ LB_INLINE __m256i sum_of(const int32_t format, const __m256i w[8], const lb_scal
     return f.zero ? _mm256_sub_epi32(sum, _mm256_set1_epi32(f.zero * r->sum)) : sum;
 }
 
-/* A block of 32 of eight outputs. Rows of x are `stride` bytes apart. */
-LB_INLINE void block(const int32_t format, const int rows, const int half, const lb_scales256 *s, const uint8_t *codes, const uint8_t *x,
-                     ptrdiff_t stride, __m256 y[][2], __m256 v[][2]) {
+/* What a row's block of 32 adds to the totals of eight outputs. */
+LB_INLINE void add_block(const int32_t format, const __m256i w[8], const lb_scales256 *s, const uint8_t *x, __m256 *y, __m256 *v) {
     const lb_block_format f = lb_block_format_of(format);
-    __m256i w[8];
-    lb_planes256(format, codes, half, w);
-    LB_UNROLL_ALL
-    for (int i = 0; i < rows; i++) {
-        const uint8_t *at = x + i * stride;
-        lb_block_record r;
-        memcpy((char *)&r + 32, at + 32, 16);
-        const __m256 scale = _mm256_set1_ps(r.scale), sum = _mm256_cvtepi32_ps(sum_of(format, w, s, at, &r));
-        y[i][half] = _mm256_add_ps(y[i][half], _mm256_mul_ps(sum, _mm256_mul_ps(s->d, scale)));
-        if (f.offset_factors) {
-            const __m256 offsets = _mm256_cvtepi32_ps(_mm256_madd_epi16(s->offset_factors, quad_at((const uint8_t *)r.half)));
-            v[i][half] = _mm256_add_ps(v[i][half], _mm256_mul_ps(offsets, _mm256_mul_ps(s->m, scale)));
-        } else if (f.offset)
-            v[i][half] = _mm256_add_ps(v[i][half], _mm256_mul_ps(s->m, _mm256_set1_ps(r.scaled_sum)));
-    }
+    lb_block_record r;
+    memcpy((char *)&r + 32, x + 32, 16);
+    const __m256 scale = _mm256_set1_ps(r.scale), sum = _mm256_cvtepi32_ps(sum_of(format, w, s, x, &r));
+    *y = _mm256_add_ps(*y, _mm256_mul_ps(sum, _mm256_mul_ps(s->d, scale)));
+    if (f.offset_factors) {
+        const __m256 offsets = _mm256_cvtepi32_ps(_mm256_madd_epi16(s->offset_factors, quad_at((const uint8_t *)r.half)));
+        *v = _mm256_add_ps(*v, _mm256_mul_ps(offsets, _mm256_mul_ps(s->m, scale)));
+    } else if (f.offset)
+        *v = _mm256_add_ps(*v, _mm256_mul_ps(s->m, _mm256_set1_ps(r.scaled_sum)));
 }
 
 /* `rows` rows times a panel: totals of the outputs. */
-LB_INLINE void totals(const int32_t format, const int rows, int32_t k, const uint8_t *panel, const uint8_t *x, ptrdiff_t stride,
-                      __m256 y[][2]) {
+LB_INLINE void totals(const int32_t format, const int one, int32_t rows, int32_t k, const uint8_t *panel, const uint8_t *x,
+                      ptrdiff_t stride, __m256 y[][2]) {
     const lb_block_format f = lb_block_format_of(format);
     const ptrdiff_t bytes = lb_code_bytes(format);
     const uint8_t *codes = panel + lb_panel_codes(format, k);
     __m256 v[TILE][2];
-    LB_UNROLL_ALL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; i < (one ? 1 : rows); i++)
         y[i][0] = y[i][1] = v[i][0] = v[i][1] = _mm256_setzero_ps();
     for (int32_t b = 0; b < k / f.block; b++, panel += lb_header_bytes(format)) {
         const int six_bits = format == LB_Q4_K || format == LB_Q5_K;
@@ -85,7 +77,7 @@ LB_INLINE void totals(const int32_t format, const int rows, int32_t k, const uin
             lb_scales_k256(panel, 1, d[1], m[1]);
         }
         for (int part = 0; part < f.block / 32; part++, codes += bytes, x += LB_BLOCK_RECORD) {
-            if (rows == 1)
+            if (one)
                 for (ptrdiff_t i = 0; i < bytes; i += 64)
                     _mm_prefetch((const char *)((uintptr_t)codes + AHEAD + (uintptr_t)i),
                                  _MM_HINT_T0); /* it may lie after the last panel */
@@ -96,24 +88,28 @@ LB_INLINE void totals(const int32_t format, const int rows, int32_t k, const uin
                     s.d = d[half][part], s.m = m[half][part];
                 else
                     lb_scales_at256(format, panel, part, half, &s);
-                block(format, rows, half, &s, codes, x, stride, y, v);
+                __m256i w[8];
+                lb_planes256(format, codes, half, w);
+                if (one)
+                    add_block(format, w, &s, x, &y[0][half], &v[0][half]);
+                else
+                    for (int32_t i = 0; i < rows; i++)
+                        add_block(format, w, &s, x + i * stride, &y[i][half], &v[i][half]);
             }
         }
     }
-    if (f.offset)
-        LB_UNROLL_ALL
-    for (int i = 0; i < rows; i++)
+    for (int i = 0; f.offset && i < (one ? 1 : rows); i++)
         y[i][0] = _mm256_add_ps(y[i][0], v[i][0]), y[i][1] = _mm256_add_ps(y[i][1], v[i][1]);
 }
 
 typedef lb_block_linear_s8_params params;
 
-LB_INLINE void tile(const int32_t format, const int rows, const params *p, int32_t row, int32_t panel, const uint8_t *x, const uint8_t *w,
-                    const float *bias, const float *residual, float *out) {
+LB_INLINE void tile(const int32_t format, const int one, int32_t rows, const params *p, int32_t row, int32_t panel, const uint8_t *x,
+                    const uint8_t *w, const float *bias, const float *residual, float *out) {
     const ptrdiff_t stride = (ptrdiff_t)p->k / LB_BLOCK * LB_BLOCK_RECORD;
     const int32_t first = LB_BLOCK_PANEL * panel, count = p->n - first < LB_BLOCK_PANEL ? p->n - first : LB_BLOCK_PANEL;
     __m256 y[TILE][2];
-    totals(format, rows, p->k, w + lb_panel_bytes(format, p->k) * panel, x + stride * row, stride, y);
+    totals(format, one, rows, p->k, w + lb_panel_bytes(format, p->k) * panel, x + stride * row, stride, y);
     for (int i = 0; i < rows; i++) {
         const ptrdiff_t at = (ptrdiff_t)(row + i) * p->out_stride + first;
         if (count == LB_BLOCK_PANEL) {
@@ -145,15 +141,10 @@ LB_INLINE void tile(const int32_t format, const int rows, const params *p, int32
 #define FORMAT(name)                                                                                                                       \
     static __attribute__((noinline)) void linear_##name(const params *p, int32_t panel, const uint8_t *x, const uint8_t *w,                \
                                                         const float *bias, const float *residual, float *out) {                            \
-        int32_t row = 0;                                                                                                                   \
-        for (; row + 4 <= p->rows; row += 4)                                                                                               \
-            tile(LB_##name, 4, p, row, panel, x, w, bias, residual, out);                                                                  \
-        if (p->rows - row >= 2) {                                                                                                          \
-            tile(LB_##name, 2, p, row, panel, x, w, bias, residual, out);                                                                  \
-            row += 2;                                                                                                                      \
-        }                                                                                                                                  \
-        if (p->rows > row)                                                                                                                 \
-            tile(LB_##name, 1, p, row, panel, x, w, bias, residual, out);                                                                  \
+        if (p->rows == 1)                                                                                                                  \
+            tile(LB_##name, 1, 1, p, 0, panel, x, w, bias, residual, out);                                                                 \
+        for (int32_t row = 0; p->rows > 1 && row < p->rows; row += TILE)                                                                   \
+            tile(LB_##name, 0, p->rows - row < TILE ? p->rows - row : TILE, p, row, panel, x, w, bias, residual, out);                     \
     }
 
 FORMAT(Q4_0)

@@ -19,6 +19,13 @@
     X(avg_pool_s16_f32, test_portable) \
     X(avg_pool_s8, test_avg_pool_s8) \
     X(avg_pool_s8_f32, test_avg_pool_s8_f32) \
+    X(block_gather, test_block_gather) \
+    X(block_linear_f32, test_block_linear_f32) \
+    X(block_linear_s8, test_block_linear_s8) \
+    X(block_pack, test_block_pack) \
+    X(block_quantize, test_block_quantize) \
+    X(cache_attention_f16, test_cache_attention_f16) \
+    X(cache_store_f16, test_cache_store_f16) \
     X(cast, test_cast) \
     X(cast_int_f32, test_cast_int_f32) \
     X(ceil_f32, test_unary_f32) \
@@ -57,6 +64,8 @@
     X(fill_b8, test_fill_b8) \
     X(floor_f32, test_unary_f32) \
     X(gather, test_gather) \
+    X(gate_blocks, test_gate_blocks) \
+    X(gate_rows, test_gate_rows) \
     X(gelu_f32, test_unary_f32) \
     X(gelu_tanh_f32, test_unary_f32) \
     X(gemm_b1_s32, test_gemm_b1_s32) \
@@ -131,6 +140,9 @@
     X(requantize_s8_s16, test_requantize_wide) \
     X(resize_f32, test_resize_f32) \
     X(resize_s8, test_resize_s8) \
+    X(rms_norm_blocks, test_rms_norm_blocks) \
+    X(rms_norm_rows, test_rms_norm_rows) \
+    X(rotary, test_rotary) \
     X(round_f32, test_unary_f32) \
     X(scale_rows_f32, test_scale_rows_f32) \
     X(scale_shift, test_scale_shift) \
