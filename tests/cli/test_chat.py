@@ -81,6 +81,24 @@ def test_a_conversation_keeps_what_was_said(folder: str, monkeypatch: pytest.Mon
     capsys.readouterr()
 
 
+def test_a_conversation_that_is_too_long_says_so_and_goes_on(
+    folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("hello " * 200 + "\nhello\n"))
+    assert main(["chat", folder, "--context", "96", "--max-tokens", "5", "--threads", "1"]) == 0
+    err = capsys.readouterr().err
+    assert "the context is 96" in err and "/new begins anew." in err and "[5 tokens (max_tokens reached)" in err
+
+
+def test_answers_fit_a_schema(folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "s.json").write_text('{"enum": ["yes", "no"]}')
+    assert main(["chat", folder, "--prompt", "a", "--schema", str(tmp_path / "s.json"), "--threads", "1"]) == 0
+    assert capsys.readouterr().out in ('"yes"\n', '"no"\n')
+    (tmp_path / "s.json").write_text("{")
+    assert main(["chat", folder, "--prompt", "a", "--schema", str(tmp_path / "s.json")]) == 2
+    assert "--schema cannot be read" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

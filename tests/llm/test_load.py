@@ -68,6 +68,16 @@ def test_weights_of_few_bits_compute_what_their_floats_compute_but_for_rounded_a
     assert 1e-4 < np.std(logits(few) - want) / np.std(want) < 0.05
 
 
+def test_a_part_of_a_split_network_is_refused(tmp_path: Path) -> None:
+    writer = gguf.GGUFWriter(tmp_path / "m-00001-of-00003.gguf", "llama")
+    writer.add_uint16("split.count", 3)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    with pytest.raises(UnsupportedOp, match="the network is split into 3 files"):
+        llm.load(tmp_path / "m-00001-of-00003.gguf")
+
+
 def edited(folder: Path, **settings: Any) -> Path:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **settings}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,8 @@ def byte_level(pre: str, **extra: Any) -> tuple[Tokenizer, Any]:
 @pytest.mark.parametrize("pre", ["gpt-2", "smollm", "qwen2", "llama-bpe"])
 def test_byte_level_vocabularies_give_the_ids_of_transformers(pre: str) -> None:
     mine, theirs = byte_level(pre, ignore_merges=pre == "llama-bpe")
-    same_ids(mine, theirs)
-    assert mine.ends == {1} and mine.before == ()
+    assert mine.ends == {1} and mine.before == ((0,) if pre == "llama-bpe" else ())  # Llama 3's files do not say that texts begin so
+    same_ids(replace(mine, before=()), theirs)
     for text in TEXTS:
         assert mine.decode(mine.encode(text)) == theirs.decode(theirs(text).input_ids, skip_special_tokens=True)
         spread(mine, text)

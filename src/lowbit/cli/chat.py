@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from lowbit.cli.common import UsageError, number, print_json, say, whole
+from lowbit.errors import InputError
 from lowbit.report.text import printable
 
 HELP = "talk with a language model from a .gguf file or a Hugging Face folder"
@@ -25,6 +28,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--repetition-penalty", type=number, default=1.0, help="above 1: tokens that were there are less likely (default 1)")
     p.add_argument("--seed", type=whole(0), default=0, help="the same seed gives the same text (default 0)")
     p.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end an answer before this text; may be repeated")
+    p.add_argument("--schema", metavar="FILE.json", help="a JSON schema that answers fit")
     p.add_argument("--context", type=whole(1), help="tokens of the longest conversation")
     p.add_argument("--threads", type=whole(1), help="default: all")
 
@@ -39,7 +43,9 @@ def main(args: argparse.Namespace) -> None:
     from lowbit.llm.sampler import Sampling
 
     given = options(args)
-    Sampling(**{k: v for k, v in given.items() if k not in ("max_tokens", "stop")})  # said before the file is read
+    if args.schema is not None:
+        given["schema"] = read_schema(args.schema)
+    Sampling(**{k: v for k, v in given.items() if k not in ("max_tokens", "stop", "schema")})  # said before the file is read
     if args.json and args.prompt is None:
         raise UsageError("--json answers one prompt", hint="--json --prompt TEXT")
     if args.raw and args.prompt is None:
@@ -57,6 +63,17 @@ def main(args: argparse.Namespace) -> None:
         return
     show(stream)
     say(summary(stream), file=sys.stderr)
+
+
+def read_schema(path: str) -> Any:
+    from lowbit.llm.json_schema import grammar_of
+
+    try:
+        schema = json.loads(Path(path).read_bytes())
+    except (OSError, ValueError, RecursionError) as e:
+        raise UsageError(f"--schema cannot be read: {str(e)[:200]}", where=path) from None
+    grammar_of(schema)  # said before the file is read
+    return schema
 
 
 def talk(model: Any, system: list[dict[str, str]], given: dict[str, Any]) -> None:
@@ -83,8 +100,13 @@ def talk(model: Any, system: list[dict[str, str]], given: dict[str, Any]) -> Non
         if not text or text == "/new":
             continue
         messages.append({"role": "user", "content": text})
-        stream = model.chat_stream(messages, **given)
-        answer = show(stream)
+        try:
+            stream = model.chat_stream(messages, **given)
+            answer = show(stream)
+        except InputError as e:  # a conversation that has become too long, for one
+            say(f"{e}\n/new begins anew.", file=sys.stderr)
+            messages.pop()
+            continue
         say(summary(stream), file=sys.stderr)
         messages.append({"role": "assistant", "content": answer})
 

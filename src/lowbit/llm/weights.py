@@ -104,6 +104,8 @@ def open_weights(path: str | PathLike[str]) -> Weights:
     architecture = file.get("general.architecture")
     if not isinstance(architecture, str):
         raise FormatError("general.architecture is not given", where=file.name)
+    if isinstance(parts := file.get("split.count"), int) and parts > 1:
+        raise UnsupportedOp(f"the network is split into {parts} files", where=file.name, hint="llama-gguf-split --merge puts them together")
     prefix = architecture + "."
     settings = {k.removeprefix(prefix): f.value for k, f in file.fields.items() if k.startswith(prefix)}
     tensors = {name: t for name, t in file.tensors.items() if isinstance(t, RawTensor)}

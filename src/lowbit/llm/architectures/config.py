@@ -34,6 +34,9 @@ class Config:
     norm_offset: float = 0.0  # added to the weights of norms
 
 
+GEMMA_27B = (46, 62)  # layers of Gemma 2 and 3 of 27 B, whose GGUF files do not say that scores are scaled by width / heads
+
+
 def read_config(
     w: Weights, *, neighbours: bool = False, pattern: int = 0, local_rope: Rope | None = None, activation: str = "silu", gemma: bool = False
 ) -> Config:
@@ -49,7 +52,8 @@ def read_config(
     if "token_embd.weight" not in w:
         raise FormatError("there is no tensor 'token_embd.weight'", where=w.name)
     context = w.whole("context_length", most=1 << 26)
-    scalar = w.number("query_pre_attn_scalar", float(head))
+    by_width = gemma and layers in GEMMA_27B and w.folder is None
+    scalar = w.number("query_pre_attn_scalar", width / heads if by_width else float(head))
     return Config(
         architecture=w.architecture,
         layers=layers,

@@ -11,4 +11,5 @@ def config(w: Weights) -> Config:
     parameters = w.settings.get("rope_parameters")
     if isinstance(parameters, dict) and isinstance(parameters.get("sliding_attention"), dict):
         local = of_settings(w, parameters["sliding_attention"], head, 1)
-    return read_config(w, pattern=6, activation="gelu", gemma=True, local_rope=local)
+    pattern = w.whole("sliding_window_pattern", 6, most=1 << 10)
+    return read_config(w, pattern=pattern, activation="gelu", gemma=True, local_rope=local)

@@ -57,7 +57,8 @@ def _made(file: GGUFFile) -> Tokenizer:
     first, last = (special("cls") if bert and special("bos") is None else special("bos")), special("eos")
     if bert:
         last = special("seperator") if special("seperator") is not None else last  # the format's own spelling
-    begin = file.get("tokenizer.ggml.add_bos_token", kind in ("llama", "bert"))
+    begins = kind in ("llama", "bert") or (kind == "gpt2" and file.get("tokenizer.ggml.pre") in WHOLE_WORDS)  # as llama.cpp has it
+    begin = file.get("tokenizer.ggml.add_bos_token", begins)
     end = file.get("tokenizer.ggml.add_eos_token", kind in ("t5", "bert"))
     template = file.get("tokenizer.chat_template")
     return Tokenizer(
