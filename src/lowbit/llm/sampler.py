@@ -12,10 +12,12 @@ from lowbit.errors import InputError
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+Ids = NDArray[np.intp]
 LOG2, TAYLOR = 0.6931471805599453, [1.0]
-for _i in range(1, 16):
+for _i in range(1, 11):
     TAYLOR.append(TAYLOR[-1] / _i)
-LEAST = -30.0  # tokens of less than e^-30 of the likeliest one's weight are never drawn
+LEAST = -24.0  # tokens of less than e^-24 of the likeliest one's weight are never drawn
+FIRST_SORTED = 256  # tokens: a sort of all would take longer than the network
 FIRST_TESTED = 64  # candidates that a constraint lets through; more are not looked for
 
 
@@ -51,7 +53,7 @@ class Sampling:
 
 
 def exp(x: F64) -> F64:
-    """e^x of x ≤ 0 to about 1e-15 of it, by additions and products alone: library functions differ in the last bit from CPU to CPU."""
+    """e^x of x ≤ 0 to about 1e-12 of it, by additions and products alone: library functions differ in the last bit from CPU to CPU."""
     k = np.rint(x * (1 / LOG2))
     r = x - k * LOG2
     y = np.full_like(r, TAYLOR[-1])
@@ -79,22 +81,21 @@ class Sampler:
             raise InputError("the logits are not numbers", hint="the weights of the file are damaged, or too large for float16 scales")
         if not s.temperature and allowed is None:
             return int(np.argmax(logits))
-        ids = ordered(logits, 1 if not s.temperature else s.top_k, s.temperature, allowed)
-        if not s.temperature:
-            return int(ids[0])
-        weights = exp((logits[ids].astype(np.float64) - float(logits[ids[0]])) / s.temperature)
-        return int(ids[self._drawn(weights)])
+        if allowed is not None:
+            ids = tested(logits, 1 if not s.temperature else min(s.top_k or FIRST_TESTED, FIRST_TESTED), allowed)
+        else:
+            ids = candidates(logits, s.top_k, s.temperature)
+        return int(ids[0] if not s.temperature else ids[self._drawn(logits[ids])])
 
-    def _drawn(self, weights: F64) -> int:
-        """An index, by weights in falling order."""
+    def _drawn(self, x: F32) -> int:
+        """An index, by the softmax of these logits after top_p and min_p."""
         s = self.sampling
-        total = np.cumsum(weights)  # in order: np.sum's order differs from CPU to CPU
-        count = int(np.searchsorted(total, s.top_p * total[-1])) + 1 if s.top_p < 1 else len(weights)
-        if s.min_p:
-            count = min(count, int(np.count_nonzero(weights >= s.min_p * weights[0])))
-        count = max(1, min(count, len(weights)))
-        at = self.uniform() * total[count - 1]
-        return min(int(np.searchsorted(total[:count], at, side="right")), count - 1)
+        weights = exp((x.astype(np.float64) - float(x.max())) / s.temperature)
+        kept = nucleus(x, weights, s.top_p) if s.top_p < 1 else np.arange(x.size)
+        kept = kept[weights[kept] >= s.min_p] if s.min_p else kept  # the likeliest weighs 1
+        total = np.cumsum(weights[kept])  # in order: np.sum's order differs from CPU to CPU
+        at = int(np.searchsorted(total, self.uniform() * total[-1], side="right"))
+        return int(kept[min(at, kept.size - 1)])
 
     def uniform(self) -> float:
         """A number of 53 random bits in [0, 1)."""
@@ -110,26 +111,43 @@ def penalized(logits: F32, before: Sequence[int], penalty: float) -> F32:
     return out
 
 
-def ordered(logits: F32, top_k: int, temperature: float, allowed: Callable[[int], bool] | None) -> NDArray[np.intp]:
-    """The candidates, likeliest first, of equal ones the lower id first: top_k of them (0: all), of those that may follow."""
-    if allowed is not None:
-        return _tested(logits, min(top_k or FIRST_TESTED, FIRST_TESTED), allowed)
+def candidates(logits: F32, top_k: int, temperature: float) -> Ids:
+    """The ids that may be drawn, in their order: the top_k likeliest (0: all), of equal ones the lower ids."""
     ids = np.flatnonzero(logits >= logits.max() + np.float32(LEAST * temperature))
-    if 0 < top_k < ids.size:
-        ids = ids[logits[ids] >= np.partition(logits[ids], -top_k)[-top_k]]
-    ids = ids[np.argsort(-logits[ids], kind="stable")]
-    return ids[:top_k] if top_k else ids
+    if not 0 < top_k < ids.size:
+        return ids
+    best = at_least(logits[ids], top_k)
+    return np.sort(ids[best[:top_k]])
 
 
-def _tested(logits: F32, count: int, allowed: Callable[[int], bool]) -> NDArray[np.intp]:
+def at_least(x: F32, count: int) -> Ids:
+    """Indices of the `count` largest, and of those that equal the last, largest first, of equal ones the lower index first."""
+    some = np.arange(x.size) if count >= x.size else np.flatnonzero(x >= np.partition(x, -count)[-count])
+    return some[np.argsort(-x[some], kind="stable")]
+
+
+def nucleus(x: F32, weights: F64, top_p: float) -> Ids:
+    """The fewest whose weights sum up to top_p of all, likeliest first."""
+    goal, count = top_p * np.cumsum(weights)[-1], FIRST_SORTED
+    while True:
+        order = at_least(x, count)
+        total = np.cumsum(weights[order])
+        if total[-1] >= goal or order.size == x.size:
+            return order[: int(np.searchsorted(total, goal)) + 1]
+        count *= 8
+
+
+def tested(logits: F32, count: int, allowed: Callable[[int], bool]) -> Ids:
     """The likeliest that may follow. Few tokens are tested where the network agrees with the constraint."""
     found: list[int] = []
-    order = np.argsort(-logits, kind="stable")
-    for tested, i in enumerate(order):
-        if allowed(int(i)):
-            found.append(int(i))
-        if len(found) == count or (found and tested >= 20 * FIRST_TESTED):
-            break
+    seen = 0
+    for size in (FIRST_SORTED, logits.size):
+        for i in at_least(logits, size)[seen:].tolist():
+            seen += 1
+            if allowed(i):
+                found.append(i)
+            if len(found) == count or (found and seen >= 20 * FIRST_TESTED):
+                return np.asarray(found, np.intp)
     if not found:
         raise InputError("no token of the vocabulary may follow here", hint="another schema")
     return np.asarray(found, np.intp)
