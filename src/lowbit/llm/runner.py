@@ -88,7 +88,7 @@ class Runner:
         while at < count:
             left = count - at
             size = next(s for s in SIZES if s >= min(left, MOST_ROWS))
-            if left > 8 and left < size - size // 4:
+            if left < size - size // 4:  # a row costs about the same in plans of all sizes
                 size //= 2
             used = min(size, left)
             parts.append(self._run(size, ids[at : at + used], positions[at : at + used], sequences[at : at + used]))
