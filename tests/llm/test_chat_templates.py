@@ -21,6 +21,7 @@ TEMPLATES = [
     "{% endfor %}",
     "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{{ ns.n }}"
     "{% if loop.last %}{% break %}{% endif %}{% endfor %}",
+    "{{ messages[0].content ~ 1 ~ 'x' | upper }}{{ 'a-b'.replace('-', '+') }}{{ ['x', 'y'] | join('; ') }}{{ 'a\nb' | indent(2) }}",
     "{% if messages[0].role == 'system' %}x{% endif %}{{ messages[-1].content.split('\n')[0] }}{{ '%s' }}",
 ]
 
@@ -52,6 +53,15 @@ HARMFUL = [
     "{% if %}",
     "{{ lipsum(n=1000000000) }}",
     "{{ messages[0].nothing.at_all }}",
+    "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(9) %}{% set ns.s = ns.s.replace('a', ns.s) %}{% endfor %}",
+    "{% set ns = namespace(s='aa') %}{% for i in range(9) %}{% set ns.s = ns.s | replace('a', ns.s) %}{% endfor %}",
+    "{{ 'a'.center(1000000000) }}",
+    "{{ 'a' | center(1000000000) }}",
+    "{{ 'a\n' | indent(1000000000) }}",
+    "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}",
+    "{{ '{:1000000000}'.format(1) }}",
 ]
 
 
