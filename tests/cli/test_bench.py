@@ -190,6 +190,14 @@ def test_a_run_that_takes_longer_than_a_stretch_is_still_repeated() -> None:
     assert len(in_turns({"a": lambda: time.sleep(1.1 * timing.BLOCK)}, 2)["a"].ms) == 2 * timing.LEAST
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs a system that can say on which CPUs a process runs")
+def test_on_one_cpu_others_that_come_between_are_not_counted() -> None:
+    with timing.pinned(1):
+        assert in_turns({"a": lambda: time.sleep(0.01)}, 1)["a"].least < 5
+    if len(os.sched_getaffinity(0)) > 1:
+        assert in_turns({"a": lambda: time.sleep(0.01)}, 1)["a"].least >= 10
+
+
 def test_candidates_run_one_by_one_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "SECONDS", 0.0)
     monkeypatch.setattr(timing, "RUNS", 2)

@@ -12,7 +12,7 @@ from lowbit.cli import main
 from lowbit.cli.demo import ROAD, SEEN, UNSEEN, arrays, prepare
 from lowbit.runtime import timing
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "cli.md"
 
 
 def test_the_whole_road_runs_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -31,8 +31,8 @@ def test_the_whole_road_runs_as_it_is_printed(tmp_path: Path, monkeypatch: pytes
     }  # fmt: skip
 
 
-def test_the_readme_has_the_same_lines() -> None:
-    assert "\n".join(["lowbit demo --files fashion", *(line.format("fashion") for line in ROAD)]) in README.read_text()
+def test_the_page_of_the_command_line_has_the_same_lines() -> None:
+    assert "\n".join(["lowbit demo --files fashion", *(line.format("fashion") for line in ROAD)]) in PAGE.read_text()
 
 
 def test_the_files_hold_the_images_that_calibration_saw_and_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.types import TensorType
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "cli.md"
 RNG = np.random.default_rng(0)
 
 
@@ -171,10 +171,8 @@ def test_json_has_no_nan(here: Path, capsys: pytest.CaptureFixture[str]) -> None
         strict_json(capsys.readouterr().out)
 
 
-def test_exit_codes_are_those_that_the_readme_lists(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = " ".join(README.read_text().split())
+def test_exit_codes_are_those_that_the_page_lists(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(PAGE.read_text().split())
     assert "Exit code 0 is fine, 1 the model or its data, 2 usage, 130 an interrupt." in text
     assert main(["inspect", "model.lowbit"]) == 0
     said(capsys, "inspect none.lowbit", 1)

@@ -264,7 +264,7 @@ def test_small_mistakes_are_called_what_they_are(
 
 def test_a_scale_that_a_clamp_behind_its_layer_overrules_is_told() -> None:
     rules = [lowbit.StaticQuantRule("first", scale=0.1), lowbit.StaticQuantRule("act", scale=0.2), lowbit.CalibratedQuantRule(".*")]
-    with pytest.warns(lowbit.LowbitWarning, match="scale of first: not used, .*: relu 'act' behind it is part of it and has "):
+    with pytest.warns(lowbit.LowbitWarning, match="scale of first: not used, .*: relu 'act' after it is part of it and has "):
         q = lowbit.quantize(network(), samples(), rules=rules)
     assert q.notes["scale of first"].startswith("not used, ")
     with warnings.catch_warnings():

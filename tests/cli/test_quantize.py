@@ -148,7 +148,7 @@ def test_rules_that_match_nothing_are_warned_of_on_stderr_and_refused_with_stric
     assert captured.err == "warning: rule 0: FloatRule '^fd' matches no layer\n"
     assert json.loads(captured.out)["remarks"] == [
         "rule 0: FloatRule '^fd' matches no layer",
-        "guard: off (no recipe stands behind your rules): what the layers lose was not measured; lowbit compare tells",
+        "guard: off (no recipe comes after your rules): what the layers lose was not measured; lowbit compare tells",
     ]
     (tmp_path / "q.lowbit").unlink()
     assert main([*line, "--strict"]) == 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
 import numpy as np
 import pytest
 from decide_networks import RULES, depthwise_network, f32, outlier_network, rng, samples
+from recurrent_networks import frames, network
 
 from lowbit.decide.batches import Joined
 from lowbit.decide.brackets import Pair
@@ -13,12 +17,14 @@ from lowbit.decide.goal import Goal
 from lowbit.decide.points import find_points, noise_of_rows
 from lowbit.decide.quality import Quality, Quantized, Ruler, decibels, layer_decibels
 from lowbit.decide.samples import HELD_BACK, split
-from lowbit.decide.sensitivity import noise_shares
+from lowbit.decide.sensitivity import noise_shares, shares_by_workers
+from lowbit.decide.smooth import channel_peaks, seams, smoothed
 from lowbit.errors import InputError
 from lowbit.ir.build import Builder
+from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
 from lowbit.pipeline import compile, decided, quantize
-from lowbit.types import TensorType
+from lowbit.types import Array, TensorType
 
 pytestmark = pytest.mark.filterwarnings("ignore:the goal is not met")
 
@@ -171,3 +177,40 @@ def test_arguments_that_cannot_apply_are_refused_before_any_work(bad: dict[str, 
     graph = outlier_network()
     with pytest.raises(InputError, match=r"max_drop=|metric= decides|on_decision=3 cannot be called"):
         quantize(graph, samples(graph), **bad)  # type: ignore[arg-type]
+
+
+def recurrent() -> tuple[Graph, list[dict[str, Array]]]:
+    return network("lstm", "forward", 1, 35), [{"x": frames(35, seed)} for seed in range(6)]
+
+
+def test_the_weights_of_a_state_are_part_of_the_noise_of_a_recurrence() -> None:
+    graph, data = recurrent()
+    maker = CandidateMaker(graph, Joined(split(data).fit, 1), RULES[0], None)
+    candidate = Candidate(graph, "mse")
+    (name,) = (n for n in maker.units(candidate) if n.startswith("weights "))
+    both = maker.units(candidate)[name]
+    assert both == ("w0:int8:real", "r0:int8:real")
+    pair = Pair.bound(graph, maker.make(candidate), data[5])
+    noise = [noise_shares(pair, data[5], {name: members}, find_points(graph))[name] for members in (both, both[:1], both[1:])]
+    assert noise[2] > 0.05 * noise[0] and noise[0] != noise[1]
+
+
+def test_workers_find_the_noise_of_single_roundings_that_one_process_finds() -> None:
+    graph, data = recurrent()
+    maker = CandidateMaker(graph, Joined(split(data).fit, 1), RULES[0], None)
+    candidate, points = Candidate(graph, "mse"), find_points(graph)
+    quantized, units = maker.make(candidate), maker.units(candidate)
+    alone = noise_shares(Pair.bound(graph, quantized, data[5]), data[5], units, points)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
+        parts = list(shares_by_workers(executor, graph, quantized, data[5:6], units, points))
+    assert len(parts) > 1 and {k: v for part in parts for k, v in part.items()} == alone
+
+
+def test_layers_whose_channels_were_scaled_are_measured_at_their_own_scale() -> None:
+    graph = outlier_network()
+    data = samples(graph)
+    found = seams(graph)
+    graphs = [graph, smoothed(graph, channel_peaks(graph, data, found), found, 0.5)]
+    maker = CandidateMaker(graph, Joined(split(data).fit, 1), RULES[0], None)
+    plain, scaled = (layer_decibels(maker.made(Candidate(g, "mse")), data[:1]) for g in graphs)
+    assert found and set(plain) == set(scaled) and min(scaled.values()) > 10

@@ -11,14 +11,20 @@ import numpy as np
 import pytest
 
 from lowbit.decide import rounding
+from lowbit.decide.decision import Decision
+from lowbit.decide.few_bits import depthwise
 from lowbit.decide.integer_least_squares import CLIPS, F64, Moments, clipped, compensated, descended, nearest, solve
 from lowbit.decide.rounding import better_weights
+from lowbit.decide.verdict import verdict
 from lowbit.decide.weights import spread, weighted_layers
+from lowbit.decide.widths import Widths, rule_for
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Constant, Graph
 from lowbit.ir.interp import run
 from lowbit.ir.verify import verify
 from lowbit.pipeline import quantize
+from lowbit.quantization.rules import CalibratedQuantRule
+from lowbit.quantization.transform import QuantizationTransform
 from lowbit.types import Array, TensorType
 
 LO, HI = -7, 7
@@ -198,9 +204,49 @@ def test_four_bits_have_the_same_bytes_in_every_run_and_for_every_executor() -> 
     assert one == two == many and one.notes == two.notes == many.notes
 
 
-def test_of_a_network_of_few_bits_at_most_a_fifth_of_the_weights_has_more() -> None:
-    graph, data = network(), samples()
-    made = quantize(graph, data, recipe="w4a8", prefer="accuracy")
+def share_of_more_bits(graph: Graph, made: Graph) -> float:
+    """Of the weights that have 8 bits, or are float."""
     wide = [made.constants[k].data.size for k in made.constants if k.endswith(":int8") and k.startswith("w")]
     floats = [c.data.size for k, c in made.constants.items() if k in ("w0", "w1", "w2")]
-    assert sum(wide) + sum(floats) <= 0.2 * sum(graph.constants[f"w{i}"].data.size for i in range(3))
+    return (sum(wide) + sum(floats)) / sum(graph.constants[f"w{i}"].data.size for i in range(3))
+
+
+def test_where_small_is_preferred_at_most_a_fifth_of_the_weights_has_more_bits() -> None:
+    graph, data = network(), samples()
+    assert share_of_more_bits(graph, quantize(graph, data, recipe="w4a8", prefer="size")) <= 0.2
+
+
+def test_the_answers_of_a_network_of_few_bits_count_more_than_its_size() -> None:
+    graph, data = network(), samples()
+    found: dict[str, Decision] = {}
+    for prefer in ("size", "accuracy"):
+        quantize(graph, data, recipe="w4a8", prefer=prefer, on_decision=lambda d, p=prefer: found.update({p: d}))
+    small, accurate = found["size"], found["accuracy"]
+    assert accurate.quality.worst_db > small.quality.worst_db + 5 and share_of_more_bits(graph, accurate.graph) > 0.2
+    assert accurate.met and not small.met and "NOT MET" in verdict(graph, small)
+
+
+def test_depthwise_layers_keep_eight_bits_beside_weights_of_few() -> None:
+    b = Builder("separable")
+    x = b.input("x", TensorType((1, 32, 12, 12), "float32"))
+    window = {"stride": (1, 1), "dilation": (1, 1), "groups": 32, "pads": (1, 1, 1, 1)}
+    deep = b.add("conv", x, b.constant(rng(0).standard_normal((32, 1, 3, 3)).astype(np.float32), name="dw"), **window)
+    window |= {"groups": 1, "pads": (0, 0, 0, 0)}
+    y = b.add("conv", b.add("relu", deep), b.constant(rng(1).standard_normal((64, 32, 1, 1)).astype(np.float32), name="pw"), **window)
+    graph = b.finish({"y": y})
+    assert depthwise(graph, [n.output.name for n in graph.nodes if n.op == "conv"]) == {deep.name}
+    data = [{"x": rng(i).standard_normal((1, 32, 12, 12)).astype(np.float32)} for i in range(12)]
+    made = quantize(graph, data, recipe="w4a8", prefer="size")
+    assert "dw:int8" in made.constants and "pw:int4" in made.constants
+
+
+def test_layers_that_quantize_rows_keep_the_eight_bits_of_their_weights() -> None:
+    graph, recipe = network(), CalibratedQuantRule(".*", "int8", weights="int4")
+    layer = next(n.output.name for n in graph.nodes if n.op == "linear")
+    taps = QuantizationTransform([recipe]).taps(graph)
+    found = [
+        rule.create_quant_node(graph.producers[layer]).weight
+        for widths in (Widths(rows=frozenset({layer})), Widths(rows=frozenset({layer}), eights=frozenset({layer})))
+        if (rule := rule_for(graph, taps, widths, recipe)) is not None
+    ]
+    assert [w.name for w in found if w is not None] == ["int4", "int8"]

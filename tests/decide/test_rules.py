@@ -27,7 +27,7 @@ from lowbit.quant_params import QuantParams
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, FloatRule, QuantRule, StaticQuantRule, WeightOnlyRule
 from lowbit.report.coverage import coverage
-from lowbit.runtime import beside as beside_module
+from lowbit.runtime import network_times
 from lowbit.types import TensorType
 
 pytestmark = pytest.mark.filterwarnings("ignore:the goal is not met")
@@ -210,7 +210,7 @@ def test_data_of_any_size_is_calibrated_without_overflow() -> None:
 def test_both_networks_are_timed_on_the_same_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = depthwise_network()
     (sample, *_) = samples(graph)
-    for large in (beside_module.LARGE, 0):  # together, and one at a time
-        monkeypatch.setattr(beside_module, "LARGE", large)
-        found = beside_module.beside((graph, lower(quantize(graph, [sample, sample], guard=False)).graph), sample)
+    for large in (network_times.LARGE, 0):  # together, and one at a time
+        monkeypatch.setattr(network_times, "LARGE", large)
+        found = network_times.time_networks((graph, lower(quantize(graph, [sample, sample], guard=False)).graph), sample)
         assert [r.backend for r in found] == ["native", "native"] and all(r.ms > 0 for r in found)

@@ -18,6 +18,7 @@ from lowbit.dims import symbol
 from lowbit.errors import FormatError, ShapeError, UnsupportedOp
 from lowbit.export.onnx import SPELLINGS, export_onnx, onnx_bytes
 from lowbit.export.onnx.check import agreement, random_inputs, run_onnx
+from lowbit.export.onnx.proof import spelled
 from lowbit.frontends.onnx import load_onnx
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Constant, Graph, Value
@@ -35,6 +36,11 @@ FLOAT_TOLERANCE = 1e-4  # of the output's range
 
 
 @cache
+def read_back(data: bytes) -> Graph:
+    """The graph of a file that lowbit wrote, as it stands in it."""
+    return load_onnx(data, proof=spelled)
+
+
 def network(name: str, dynamic: bool = True) -> Graph:
     entry = ZOO[name]
     return lowbit.load(entry.make(), inputs=entry.example(), dynamic=entry.dynamic if dynamic else None)
@@ -79,8 +85,8 @@ def test_a_float_network_is_legal_equals_onnx_runtime_and_comes_back(name: str, 
     ours, theirs = run(graph, example(name, **sizes)), run_onnx(data, example(name, **sizes))
     assert list(ours) == list(theirs)
     assert agreement(ours, theirs, "").max_error <= FLOAT_TOLERANCE
-    assert load_onnx(data) == graph
-    assert simplify(load_onnx(data)) == graph
+    assert read_back(data) == graph
+    assert simplify(read_back(data)) == graph
 
 
 @pytest.mark.parametrize("recipe", ["int8", "uint8"])
@@ -92,8 +98,8 @@ def test_a_quantized_network_agrees_to_the_step_and_comes_back(name: str, recipe
     ours, theirs = run(graph, example(name)), run_onnx(data, example(name))  # as the file says, no kernels fused
     found = agreement(ours, theirs, "")  # float sums on both sides: what lies between two steps may go to the other, and on in later layers
     assert found.max_error <= (2.5 if name == "unet" else 1.5) / 256 and found.rms_error <= 0.5 / 256
-    assert load_onnx(data) == lowbit.load(data) == graph  # constants that are equal stay two
-    assert simplify(load_onnx(data)) == lowbit.load(data, simplify=True) == simplify(graph)
+    assert read_back(data) == lowbit.load(data) == graph  # constants that are equal stay two
+    assert simplify(read_back(data)) == lowbit.load(data, simplify=True) == simplify(graph)
 
 
 @pytest.mark.parametrize("recipe", [r for r in RECIPES if r not in ("int8", "uint8")])
@@ -124,7 +130,7 @@ def test_the_opset_follows_the_ops() -> None:
     data = onnx_bytes(network("vit"), opset=23)
     kinds = {n.op_type for n in check(data).graph.node}
     assert "Attention" in kinds and "Softmax" not in kinds
-    assert load_onnx(data) == network("vit")
+    assert read_back(data) == network("vit")
     with pytest.raises(UnsupportedOp, match="opset 17 asked for, this graph needs 20 to 23"):
         onnx_bytes(network("vit"), opset=17)
 
@@ -157,10 +163,10 @@ def test_matmul_nbits_holds_the_same_numbers() -> None:
     assert "MatMulNBits" in {n.op_type for n in check(data).graph.node}
     want = run(graph, example("transformer"))
     assert agreement(want, run_onnx(data, example("transformer")), "").max_error <= FLOAT_TOLERANCE
-    assert load_onnx(data) == lowbit.load(data) == graph
+    assert read_back(data) == lowbit.load(data) == graph
     model = check(data)
     del model.metadata_props[:]
-    back = load_onnx(model.SerializeToString())
+    back = read_back(model.SerializeToString())
     assert stored(back) == stored(graph)
     again = agreement(want, run(back, example("transformer")), "")
     assert again.max_error <= 1e-6  # BLAS sums a transposed matrix in another order on some CPUs
@@ -181,7 +187,7 @@ def test_layers_of_the_file_can_be_told_apart_and_names_survive_a_clash() -> Non
     data = onnx_bytes(g)
     names = [n.name for n in check(data).graph.node if n.name]
     assert len(set(names)) == len(names)
-    assert simplify(load_onnx(data)) == g
+    assert simplify(read_back(data)) == g
     feed = {"x": np.ones((2, 3), np.float32)}
     assert agreement(run(g, feed), run_onnx(data, feed), "").max_error < 1e-6
 
@@ -191,10 +197,10 @@ def test_metadata_of_nodes_that_another_program_changed_are_not_believed() -> No
     x = b.input("x", TensorType((2, 3), "float32"))
     graph = b.finish({"y": b.add("silu", x, name="act", out="y")})
     model = check(onnx_bytes(graph))
-    assert load_onnx(model.SerializeToString()) == graph
+    assert read_back(model.SerializeToString()) == graph
     sigmoid = next(n for n in model.graph.node if n.op_type == "Sigmoid")
     sigmoid.op_type = "Tanh"
-    changed = load_onnx(model.SerializeToString())
+    changed = read_back(model.SerializeToString())
     assert [n.op for n in changed] == ["tanh", "mul"]
 
 
@@ -266,7 +272,7 @@ CASES = {
 def test_an_op_comes_back_and_onnx_runtime_computes_the_same(graph: Graph) -> None:
     data = onnx_bytes(graph)
     check(data)
-    assert load_onnx(data) == graph
+    assert read_back(data) == graph
     found = random_inputs(graph)
     assert found is not None
     inputs = found[1]
@@ -286,7 +292,7 @@ def test_sizes_that_are_not_known_yet_are_computed_in_the_file() -> None:
     g = b.finish({"half": half, "like": like, "count": count})
     data = onnx_bytes(g)
     check(data)
-    assert load_onnx(data) == g
+    assert read_back(data) == g
     for sizes in ((1, 1), (3, 1), (2, 3)):
         feed = {"x": np.random.default_rng(0).standard_normal((sizes[0], 32 * sizes[1], 6)).astype(np.float32)}
         assert agreement(run(g, feed), run_onnx(data, feed), "").max_error == 0
@@ -411,3 +417,36 @@ def test_integer_layers_equal_onnx_runtime_on_the_same_integers(name: str, recip
         assert row.most <= 1, row
         assert row.differ <= max(1e-4 * row.bytes, 1), row  # one byte of a small layer may be a tie
     assert found.holds
+
+
+def test_metadata_never_change_what_a_file_means() -> None:
+    """A group that names another op, other attributes or another order of inputs than its nodes spell is not believed."""
+    from lowbit.frontends.onnx.serialize import group_digest
+
+    b = Builder("g")
+    x, y = (b.input(n, TensorType((2, 4), "float32")) for n in "xy")
+    honest = onnx.ModelProto.FromString(onnx_bytes(b.finish({"z": b.add("swish", b.add("sub", x, y), alpha=1.5)})))
+    feeds = {n: np.float32([[1, -2, 3, 4]] * 2) * s for n, s in (("x", 2), ("y", 1))}
+    (expected,) = run(lowbit.load(honest), feeds).values()
+    (entry,) = [p for p in honest.metadata_props if p.key == "lowbit"]
+    tables = json.loads(entry.value)
+    assert [g["op"] for g in tables["groups"]] == ["swish"] and [n.op for n in lowbit.load(honest).nodes] == ["sub", "swish"]
+    lies: list[dict[str, object]] = [
+        {"op": "neg", "attrs": {}},
+        {"attrs": {"alpha": 2.0}},
+        {"op": "slice"},
+        {"inputs": ["x"]},
+        {"results": ["z", "z"]},
+    ]
+    for lie in lies:
+        (group,) = tables["groups"]
+        entry.value = json.dumps({**tables, "groups": [{**group, **lie}]})
+        (found,) = run(lowbit.load(honest), feeds).values()
+        assert np.array_equal(found, expected), lie
+    # a group over nodes that lowbit did not write so, with a digest that fits
+    sub = next(n for n in honest.graph.node if n.op_type == "Sub")
+    forged = {"outputs": [sub.output[0]], "constants": [], "digest": group_digest([sub], []), "op": "add", "attrs": {}}
+    forged |= {"inputs": list(sub.input), "results": list(sub.output)}
+    entry.value = json.dumps({**tables, "groups": [forged]})
+    (found,) = run(lowbit.load(honest), feeds).values()
+    assert np.allclose(found, expected, rtol=1e-6)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import platform
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -18,6 +20,7 @@ from lowbit.codegen.targets import EXACT, WARNINGS
 from lowbit.kernels import sources
 from lowbit.types import Array
 
+INCLUDE = re.compile(rb'^#include "([^"]+)"', re.M)
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 
 
@@ -26,12 +29,43 @@ def c_files(folder: Path) -> list[Path]:
     return [p for p in sorted(folder.rglob("*.c")) if p.name != "selftest.c" and p.parent.name != "board"]
 
 
+def closure(source: Path) -> dict[Path, bytes]:
+    """A C file and the headers that it includes, from the folders of the files that name them."""
+    found: dict[Path, bytes] = {}
+    todo = [source]
+    while todo:
+        path = todo.pop()
+        if path not in found:
+            found[path] = path.read_bytes()
+            todo += [p for name in INCLUDE.findall(found[path]) if (p := path.parent / name.decode()).is_file()]
+    return found
+
+
+@cache
+def objects() -> TemporaryDirectory[str]:
+    """Where the objects of this process are, until it ends."""
+    return TemporaryDirectory()
+
+
+def compiled(source: Path, command: tuple[str, ...]) -> Path:
+    """The object of a C file. Networks share kernels: files with the same text, headers and flags are compiled once."""
+    key = hashlib.sha256(repr((command, source.name)).encode())
+    for path, text in sorted(closure(source).items(), key=lambda item: item[0].name):
+        key.update(path.name.encode() + b"\0" + text + b"\0")
+    out = Path(objects().name) / f"{key.hexdigest()}.o"
+    if not out.exists():
+        done = subprocess.run([*command, "-c", str(source), "-o", str(out)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:3000]
+    return out
+
+
 def compile_all(folder: Path, out: Path, *, compiler: str = "gcc", flags: tuple[str, ...] = (), extra: tuple[Path, ...] = ()) -> Path:
     """One program or library of all C files of a project."""
     isas = sources.isas()
     needed = [f for s in c_files(folder) for f in (isas[s.stem.rpartition("__")[2]].flags if "__" in s.stem else ())]
-    command = [compiler, *WARNINGS, EXACT, "-O1", *dict.fromkeys(needed), *flags, *map(str, (*c_files(folder), *extra)), "-o", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = (compiler, *WARNINGS, EXACT, "-O1", *dict.fromkeys(needed), *flags)
+    made = [str(compiled(source, command)) for source in (*c_files(folder), *extra)]
+    done = subprocess.run([*command, *made, "-o", str(out)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
     return out
 

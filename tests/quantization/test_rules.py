@@ -21,6 +21,7 @@ from lowbit.ir.interp import run
 from lowbit.ir.verify import verify
 from lowbit.lower import lower
 from lowbit.ops.quant import QUANTIZABLE
+from lowbit.quantization.insert import insert_q_dq
 from lowbit.quantization.recipes import RECIPES, recipe
 from lowbit.quantization.rules import (
     CalibratedQuantRule,
@@ -33,7 +34,6 @@ from lowbit.quantization.rules import (
     WeightOnlyRule,
 )
 from lowbit.quantization.rules_file import KINDS, load_rules, parse_rules, save_rules
-from lowbit.quantization.transform import insert_q_dq
 from lowbit.types import Array, TensorType
 
 EXAMPLE = ROOT / "examples" / "rules.toml"

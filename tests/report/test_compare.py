@@ -274,7 +274,7 @@ def test_remarks_of_the_rules_are_in_the_report() -> None:
         q = lowbit.quantize(g, data(), rules=[FloatRule("^nothing"), CalibratedQuantRule(".*")])
     report = compare(g, q, data(1))
     first, second = report.remarks
-    assert first == "rule 0: FloatRule '^nothing' matches no layer" and second.startswith("guard: off (no recipe stands behind your rules")
+    assert first == "rule 0: FloatRule '^nothing' matches no layer" and second.startswith("guard: off (no recipe comes after your rules")
     assert "matches no layer" in report._repr_html_()
 
 

@@ -160,7 +160,7 @@ def test_padding_keeps_every_weight_in_its_segment(k: int, segment: int) -> None
 
 
 def test_a_convolution_network_runs_natively_in_4_bits() -> None:
-    graph, x = quantized("resnet18", "w4a8")
+    graph, x = quantized("resnet9", "w4a8")
     session = Session(graph, threads=2)
     kernels = {r.kernel.rpartition("__")[0] for r in session.profile(*x.values(), repeats=1).rows}
     assert session.backend == "native" and "conv_w4_s8" in kernels and same(run(graph, x), session.run(x))

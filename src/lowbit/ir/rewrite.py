@@ -46,7 +46,7 @@ class Editor(Builder):
     def _put(self, node: Node) -> None:
         key = node.output.name
         super()._put(node)
-        if key not in self._rank:  # a new node stands right behind the last of its inputs
+        if key not in self._rank:  # a new node stands right after the last of its inputs
             before = (self._producers.get(v.name) for v in node.inputs if v is not None)
             self._rank[key] = max((self._rank[k] for k in before if k is not None), default=-1)
         for o in node.outputs:
@@ -121,8 +121,11 @@ class Editor(Builder):
         self._constants[value.name] = Constant(value, freeze(data))
         self.changed = True
 
-    def replace(self, old: Value, new: Value, *, inherit: bool = False) -> None:
-        """Every use of `old`, outputs of the graph included, reads `new` from now on. With `inherit` it will also have its name."""
+    def replace(self, old: Value, new: Value, *, inherit: bool = False, outputs: bool = True) -> None:
+        """Every use of `old`, outputs of the graph included (unless they are not to be), reads `new` from now on.
+
+        With `inherit` it will also have its name.
+        """
         if old.name == new.name:
             return
         if old.type != new.type:
@@ -133,7 +136,7 @@ class Editor(Builder):
                 continue  # `new` is computed from `old`: that use stays
             self.set_inputs(user, [new if v is not None and v.name == old.name else v for v in user.inputs])
         for name, v in self._outputs.items():
-            if v.name == old.name:
+            if v.name == old.name and outputs:
                 self._outputs[name] = new
         self.changed = True
         if inherit:

@@ -75,7 +75,7 @@ def read(source: BinaryIO) -> tuple[dict[str, Array], dict[str, str]]:
         tensors[name] = _tensor(source, dtype, shape)
         at = end
     if at != whole - 8 - length:
-        raise ValueError("bytes are left behind the last tensor")
+        raise ValueError("bytes are left after the last tensor")
     return tensors, metadata
 
 

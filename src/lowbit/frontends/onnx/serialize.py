@@ -108,7 +108,7 @@ class OwnNames:
     names: dict[str, str]  # value in the file -> value in the graph
     layers: dict[str, str]  # node -> layer
     dtypes: dict[str, str]  # constant -> its element type, where ONNX has none
-    linears: dict[str, str]  # output of a MatMul -> output of the Add behind it, or "": together one linear layer
+    linears: dict[str, str]  # output of a MatMul -> output of the Add after it, or "": together one linear layer
     groups: tuple[OwnGroup, ...]
     nbits: tuple[OwnBits, ...] = ()
     intact: bool = False  # whether the nodes are those that lowbit wrote: then the graph is as lowbit had it

@@ -1,4 +1,4 @@
-"""How long networks take beside each other on the same inputs, compiled as `lowbit.compile` would."""
+"""Times of several networks on the same inputs, measured in turns and compiled as `lowbit.compile` does."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ LARGE = 64 << 20  # bytes of weights: larger networks are compiled one at a time
 
 
 class Run(NamedTuple):
-    """The least milliseconds of a run, and what ran it."""
+    """The shortest run in milliseconds, and the backend."""
 
     ms: float
     backend: str
 
 
-def beside(graphs: Sequence[Graph], inputs: Mapping[str, Array]) -> tuple[Run, ...]:
-    """A run of each network on the same inputs, measured in turns for a fraction of a second. The graphs are lowered ones, or float."""
+def time_networks(graphs: Sequence[Graph], inputs: Mapping[str, Array]) -> tuple[Run, ...]:
+    """A run of each network on the same inputs, measured in turns for a fraction of a second. The graphs are lowered or float."""
     together = max((g.parameter_bytes for g in graphs), default=0) <= LARGE
     found: list[Run] = []
     for group in [list(graphs)] if together else [[g] for g in graphs]:

@@ -1,4 +1,4 @@
-"""Each layer of a Q/DQ graph alone, from integers to integers: what two programs must agree on when they are fed with the same."""
+"""Each layer of a Q/DQ graph as a graph of its own, from integers to integers: backends must agree on it for equal inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lowbit.lower.integer import BRACKETS
 
 
 def layer_graphs(graph: Graph) -> Iterator[tuple[Node, Graph]]:
-    """Each op between integers as a graph of its own, from the integers before it to the integers behind it."""
+    """Each op between integers as a graph of its own, from the integers before it to the integers after it."""
     for last in graph.nodes:
         if last.op != "quantize_linear":
             continue

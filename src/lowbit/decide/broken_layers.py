@@ -1,4 +1,4 @@
-"""Layers that are broken, whatever the outputs show on a few samples: each is mended where it begins."""
+"""Repairs broken layers (below LAYER dB), also if the outputs look good on a few samples."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from lowbit.decide.engine import Engine
 
 
-def mend_layers(engine: Engine) -> None:
-    """Float or 16 bits, whichever costs less, where a layer is broken: first those whose inputs are not, then those after them."""
+def repair_broken_layers(engine: Engine) -> None:
+    """Gives broken layers float or 16 bits, whichever costs less: first those whose inputs are not broken, then those after them."""
     tried: set[str] = set()
     sample = engine.data.decide[:1]
     for _ in range(engine.maker.effort.rounds):
@@ -43,8 +43,10 @@ def mend_layers(engine: Engine) -> None:
         if trial is None:
             continue
         after = layer_decibels(engine.maker.made(changed), sample)
-        mended = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
-        kept = engine.better(trial) or (mended and trial.quality.worst_db >= min(engine.best.quality.worst_db, engine.goal.enough) - 1)
+        fewer_broken = sum(db < LAYER for db in after.values()) < sum(db < LAYER for db in found.values())
+        kept = engine.better(trial) or (
+            fewer_broken and trial.quality.worst_db >= min(engine.best.quality.worst_db, engine.goal.enough) - 1
+        )
         kept = kept and (engine.is_good(trial) or not engine.good)
         if kept and not math.isinf(engine.cap):
             kept = engine.times(trial).ratio <= max(engine.cap, engine.times(engine.best).ratio)
@@ -55,14 +57,14 @@ def mend_layers(engine: Engine) -> None:
 
 
 def _maker_of(graph: Graph, key: str) -> str:
-    """The layer itself, or the one before it that takes it in: a clamp is part of the layer whose result it cuts."""
+    """The layer itself, or the layer before it that it is fused into: a clamp belongs to the layer whose result it cuts."""
     node = graph.producers[key]
     before = graph.producers.get(node.inputs[0].name) if node.inputs[0] is not None else None
     return before.output.name if is_clamp(node.op) and before is not None and multiplies(before) else key
 
 
 def _broken(engine: Engine, graph: Graph, found: Mapping[str, float], tried: set[str]) -> frozenset[str]:
-    """Layers below LAYER dB that read nothing that is below it."""
+    """Layers below LAYER dB whose inputs are all above it."""
     weak = {name for name, db in found.items() if db < LAYER}
     made = {o: n.output.name for n in graph.nodes for o in (v.name for v in n.outputs) if o in weak}
     return frozenset(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from block_tools import token_graph, updates_of
+
 from lowbit.errors import GraphError, InputError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
