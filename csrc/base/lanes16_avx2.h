@@ -73,6 +73,13 @@ LB_INLINE lb_l16 lb_l16_halves(const uint16_t *from) {
                     _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + 8)))};
 }
 
+/* bfloat16: the upper halves of floats. */
+LB_INLINE lb_l16 lb_l16_bf16(const uint16_t *from) {
+    const __m256i all = _mm256_loadu_si256((const __m256i *)(const void *)from);
+    return (lb_l16){_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(all)), 16)),
+                    _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(all, 1)), 16))};
+}
+
 LB_INLINE void lb_l16_put_halves(uint16_t *to, lb_l16 v) {
     _mm_storeu_si128((__m128i *)(void *)to, _mm256_cvtps_ph(v.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
     _mm_storeu_si128((__m128i *)(void *)(to + 8), _mm256_cvtps_ph(v.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));

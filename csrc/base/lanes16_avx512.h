@@ -44,6 +44,11 @@ LB_INLINE lb_l16 lb_l16_halves(const uint16_t *from) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from));
 }
 
+/* bfloat16: the upper halves of floats. */
+LB_INLINE lb_l16 lb_l16_bf16(const uint16_t *from) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from)), 16));
+}
+
 LB_INLINE void lb_l16_put_halves(uint16_t *to, lb_l16 v) {
     _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
