@@ -85,6 +85,7 @@ docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_results.py
 	$(BIN)/python tools/gen_kernel_coverage.py
 	$(BIN)/python tools/gen_founding_doc.py
+	$(BIN)/python tools/gen_dtypes_doc.py
 
 clean:
 	rm -rf .venv build

@@ -139,7 +139,7 @@ def _is_onnx(source: Any) -> bool:
 
 
 def _inside(folder: Path) -> str:
-    """What a folder has that can be loaded."""
+    """The loadable files of a folder."""
     try:
         found = sorted(str(p) for p in folder.iterdir() if p.suffix in (".onnx", ".gguf", ".lowbit") and p.is_file())
     except OSError:

@@ -158,7 +158,7 @@ class Engine:
         unmet = []
         if self.least_score is not None and self.best.score is not None and self.best.score < self.least_score:
             unmet.append(f"the score is {self.best.score:.6g}, {self.least_score:.6g} is the least")
-        if self.metric is None and (lacking := self.goal.lacks(quality)):
+        if self.metric is None and (lacking := self.goal.lacks(quality, margin=False)):
             unmet.append(lacking)
         unmet += self.limits.unmet(self.needs(self.best))
         self.measured[self.best.number] = replace(self.measured[self.best.number], chosen=True)

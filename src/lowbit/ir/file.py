@@ -30,7 +30,7 @@ PACKED = "packed "  # how the names of tensors begin that are no constants of th
 
 def save(graph: Graph, path: str | PathLike[str]) -> None:
     """Writes the graph; the same graph gives the same bytes. The old file stays whole until the new one is."""
-    if needed(path).suffix != ".lowbit":  # what load would not read again
+    if needed(path).suffix != ".lowbit":  # load would not read it again
         raise FormatError("a graph is written as .lowbit", where=str(path), hint=f"{Path(path).with_suffix('.lowbit').name or 'm.lowbit'}")
     tensors = {}
     views = {}
