@@ -14,7 +14,7 @@ from lowbit.block_formats import PANEL, RUN, BlockFormat, block_format
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.kernels import native, threads
 from lowbit.ops.token_rows import FUNCTIONS
-from lowbit.plan.kernels.call import KernelCall, Context, Data, Scratch, kernels_for
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, kernels_for
 from lowbit.plan.kernels.movement import shape_of
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param

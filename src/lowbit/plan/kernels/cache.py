@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowbit.ir.graph import Node
-from lowbit.plan.kernels.call import KernelCall, Context, Scratch, kernels_for, updates
+from lowbit.plan.kernels.call import Context, KernelCall, Scratch, kernels_for, updates
 from lowbit.plan.kernels.movement import shape_of
 from lowbit.plan.plan import Param
 
