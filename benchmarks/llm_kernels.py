@@ -3,8 +3,8 @@
     python benchmarks/llm_kernels.py --llama ~/llamacpp/bin/python --threads 1,2
     python benchmarks/llm_kernels.py --random Q4_0,Q4_K --llama ~/llamacpp/bin/python
 
-`--llama` is a Python that has llama-cpp-python, built for this machine (CMAKE_ARGS=-DGGML_NATIVE=ON); without it lowbit runs alone. The file
-is SmolLM2-135M (Q4_1 and a Q8_0 head) and what llama.cpp makes of it (Q4_0, Q4_K_M); `--random` takes random weights of TinyLlama's shapes.
+`--llama` is a Python that has llama-cpp-python, built for this machine (CMAKE_ARGS=-DGGML_NATIVE=ON); without it lowbit runs alone. The
+file is SmolLM2-135M (Q4_1 and a Q8_0 head) and what llama.cpp makes of it (Q4_0, Q4_K_M); `--random` takes random weights of TinyLlama's shapes.
 Times are the least of all rounds: engines take turns, so that they meet the same neighbours. Bandwidth is of one thread that reads memory.
 """
 
@@ -26,7 +26,7 @@ from llm_network import TINYLLAMA, Network, Weights
 
 from lowbit.kernels import native
 from lowbit.plan import Packed
-from lowbit.plan.pages import aligned
+from lowbit.plan.pages import HugePageArena, aligned
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 PEER = """
@@ -100,7 +100,7 @@ def bandwidth() -> float:
 
 
 def measured(weights: Weights, packed: Packed, path: Path, threads: int, rounds: int, peer: Peer | None) -> dict[str, list[float]]:
-    """Milliseconds of lowbit and llama.cpp, each the least of all rounds: a token after 128, prompts of 128 and 512 with the last logits."""
+    """Milliseconds of lowbit and llama.cpp, the least of all rounds: a token after 128, prompts of 128 and 512 with the last logits."""
     network, ids = Network(weights, threads, packed=packed), np.arange(512) % 4000
 
     def token() -> None:
@@ -159,7 +159,7 @@ def main() -> None:
                     print(f"{name}: needs --llama, which makes the file")
                     continue
                 weights = Weights.of_file(path)
-            packed = Packed()
+            packed = Packed(None, HugePageArena())
             for threads in map(int, options.threads.split(",")):
                 shown(name, weights, threads, measured(weights, packed, path, threads, options.rounds, peer), read)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from block_tools import FLOATS, INTEGERS, linear_graph, random_rows
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize as gguf_dequantize
 
-from block_tools import FLOATS, INTEGERS, linear_graph, random_rows
 from lowbit.block_formats import FORMATS, block_format, dequantize
 from lowbit.errors import FormatError, LowbitError
 from lowbit.ir.build import Builder

@@ -67,7 +67,7 @@ static void random_rows(float *x, int32_t count) {
         x[random_int(0, count - 1)] = random_int(0, 1) ? NAN : INFINITY;
 }
 
-void test_block_quantize(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(block_quantize) {
     static float x[MOST_ROWS * MOST_K];
     for (int i = 0; i < 60; i++) {
         const lb_block_quantize_params p = {32 * random_int(0, MOST_K / 32)};
@@ -82,7 +82,7 @@ static uint8_t file[MOST_N * MOST_K * 4];
 static _Alignas(64) uint8_t packed[(MOST_N + 16) * MOST_K * 4 + 4096];
 
 /* Packed rows hold every code and scale of the file: what comes out of a product of unit rows is their sum of a kind; here bytes. */
-void test_block_pack(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(block_pack) {
     for (int i = 0; i < 80; i++) {
         const int32_t format = PICK(formats), n = random_int(1, 33), size = size_of_k(format);
         const lb_block_pack_params p = {format, size, n};
@@ -145,15 +145,15 @@ static void test_product(const lb_kernel *ref, const lb_kernel *k, int floats) {
     }
 }
 
-void test_block_linear_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(block_linear_s8) {
     test_product(ref, k, 0);
 }
 
-void test_block_linear_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(block_linear_f32) {
     test_product(ref, k, 1);
 }
 
-void test_block_gather(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(block_gather) {
     static int32_t ids[MOST_ROWS];
     for (int i = 0; i < 60; i++) {
         const int32_t format = PICK(formats), n = random_int(1, MOST_N), size = size_of_k(format), count = random_int(0, MOST_ROWS);
@@ -181,11 +181,11 @@ static void test_norm(const lb_kernel *ref, const lb_kernel *k, int rounded) {
     }
 }
 
-void test_rms_norm_rows(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(rms_norm_rows) {
     test_norm(ref, k, 0);
 }
 
-void test_rms_norm_blocks(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(rms_norm_blocks) {
     test_norm(ref, k, 1);
 }
 
@@ -202,15 +202,15 @@ static void test_gates(const lb_kernel *ref, const lb_kernel *k, int rounded) {
     }
 }
 
-void test_gate_rows(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gate_rows) {
     test_gates(ref, k, 0);
 }
 
-void test_gate_blocks(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gate_blocks) {
     test_gates(ref, k, 1);
 }
 
-void test_rotary(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(rotary) {
     static float x[MOST_ROWS * 4 * 64], cosines[MOST_ROWS * 32], sines[MOST_ROWS * 32];
     for (int i = 0; i < 80; i++) {
         const int32_t depth = random_int(1, 64), heads = random_int(1, 4), rows = random_int(0, MOST_ROWS);
@@ -241,7 +241,7 @@ static void random_places(int32_t rows, int distinct) {
             sequences[i] = sequences[i - 1], positions[i] = positions[i - 1] + 1;
 }
 
-void test_cache_store_f16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(cache_store_f16) {
     static float x[MOST_ROWS * 3 * 80];
     static uint16_t want[CACHE], got[CACHE];
     static const int32_t depths[] = {1, 15, 16, 17, 32, 64, 80};
@@ -261,7 +261,7 @@ void test_cache_store_f16(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_cache_attention_f16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(cache_attention_f16) {
     static float q[MOST_ROWS * 12 * 80];
     static uint16_t keys[CACHE], values[CACHE];
     static _Alignas(64) float scratch[4 * 12 * (LB_PAGE * SLOTS + 80 + 64)];

@@ -243,7 +243,7 @@ class _Pass:
         return self.builder.input(name, kind)
 
     def with_history(self, node: Node, x: _Stream, count: int) -> _Stream:
-        """The last `count` times of earlier frames, and x. Integers behind a dequantize stay integers."""
+        """The last `count` times of earlier frames, and x. Integers before a dequantize stay integers."""
         key = (x.value.name, count)
         if key not in self.remembered:
             b, q, params = self.builder, self.integers(x.value), self.bracket(x.value)

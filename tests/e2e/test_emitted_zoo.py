@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from platform import machine
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from codegen_tools import has
 from codegen_zoo import RECIPES, check_c
+from repository import ROOT
 
 from lowbit.codegen.targets import EXACT, WARNINGS
 from lowbit.kernels import kernel_table, sources
@@ -20,7 +17,7 @@ from lowbit.kernels import kernel_table, sources
 NETWORKS = ("demo", "mlp", "resnet9", "dscnn", "unet", "lstm_lm", "gru_lm", "transformer", "gpt", "vit")
 LARGE = ("mobilenetv2", "resnet18")  # millions of weights as text: with one recipe of each kind
 COMPILERS = ("gcc", "clang")
-CSRC = Path(__file__).parents[2] / "csrc"
+CSRC = ROOT / "csrc"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -7,6 +7,7 @@
     entropy         a histogram                   the one that loses the least information (KL)
     mse             a histogram                   the one with the least squared error
     adaptive        a histogram and a sample      the best of the above by squared error, measured on the sample
+    a function      a histogram and a sample      what fn(values) gives (lowbit.calibration.own_method)
 
 All but the moving average are the same, bit for bit, for any order and split of the data. `axis=` gives each index of that axis its own
 range.
@@ -354,10 +355,17 @@ METHODS: dict[str, Callable[..., Observer]] = {
 }
 
 
-def make_observer(method: str, **options: Any) -> Observer:
-    """A new observer of the method, e.g. make_observer("percentile", percentile=99.9, axis=0)."""
+def make_observer(method: str | Callable[[Any], Any], **options: Any) -> Observer:
+    """A new observer of the method, e.g. make_observer("percentile", percentile=99.9, axis=0); of a function of values: its range."""
+    if callable(method):
+        from lowbit.calibration.own_method import register_method
+
+        method = register_method(method)
     if not isinstance(method, str) or method not in METHODS:
-        raise CalibrationError(f"there is no calibration method {method!r}", hint="one of " + ", ".join(METHODS))
+        hint = "one of " + ", ".join(METHODS)
+        if isinstance(method, str) and "." in method:
+            hint = f"import what defines it and lowbit.register_method it, or {hint}"
+        raise CalibrationError(f"there is no calibration method {method!r}", hint=hint)
     legal = METHODS[method]().options()
     for name in options:
         if name not in legal:

@@ -68,7 +68,7 @@ class Board:
         return [f"--specs={self.specs}", "-nostartfiles", f"-T{folder}/board.ld"]
 
     def run_command(self, *options: str) -> list[str]:
-        """The program's path comes behind."""
+        """The program's path comes after."""
         if self.machine == "virt":  # it would print to the standard error
             options = ("-bios", "none", "-chardev", "stdio,id=out", "-semihosting-config", f"{NATIVE},chardev=out", *options)
         else:
@@ -109,7 +109,7 @@ def board_files(t: CTarget, no_float: bool) -> dict[str, str]:
 # {NOTE}: QEMU's {board.machine}. `make test` reads it, `make` does not need it.
 # Yours has the same names, in a file elsewhere: make test BOARD=../my_board/board.mk
 # BOARD_SOURCES: startup code, and what printf needs to be seen. BOARD_LDFLAGS: linker script and libc.
-# RUN: what loads the program that is named behind it, shows what it prints, and ends with its exit code.
+# RUN: loads the program that is named after it, shows its output, and ends with its exit code.
 {" ".join(["BOARD_SOURCES :=", *sources])}
 BOARD_LDFLAGS := {" ".join(flags)}
 RUN := {" ".join(run)}

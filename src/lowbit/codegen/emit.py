@@ -25,6 +25,7 @@ from lowbit.errors import InputError, ShapeError, UnsupportedOp
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run as interpret
 from lowbit.plan import Plan, build, physical, unsupported
+from lowbit.plan.kernels.call import Calls
 from lowbit.progress import progress
 from lowbit.runtime.session import Session
 from lowbit.types import Array
@@ -167,7 +168,8 @@ def _numbers(found: Measured | None) -> tuple[int | None, int | None, str | None
 def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool, states: Mapping[str, str] | None = None) -> Plan:
     """The plan, or an error that names the first layer that has no kernel."""
     where = t.plan_target(io_in_arena, no_float)
-    without = unsupported(graph, where)
+    calls: Calls = {}
+    without = unsupported(graph, where, calls)
     if without:
         n = without[0]
         more = f" (and {len(without) - 1} more)" if len(without) > 1 else ""
@@ -177,7 +179,7 @@ def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool, states
             where=n.where,
             hint="another recipe or rule for this layer, or a kernel of your own: lowbit.load_kernels",
         )
-    made = build(graph, where, states=states)
+    made = build(graph, where, states=states, calls=calls)
     floats = next((s for s in made.steps if no_float and computes_in_floats(s.kernel)), None)
     if floats is not None:
         raise UnsupportedOp(

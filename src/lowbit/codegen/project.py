@@ -59,7 +59,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Call:
+class NamedStep:
     """A step with its name in C and a description for people."""
 
     step: Step
@@ -151,9 +151,9 @@ class Project:
         return -(-sum(max(1, p.count) * p.value.type.dtype.numpy.itemsize for p in self.kept) // widest) * widest
 
     @cached_property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[NamedStep, ...]:
         names, contracts = Names(), native.contracts()
-        return tuple(Call(s, names.new(s.layer, "layer_"), contracts[s.contract]) for s in self.plan.steps)
+        return tuple(NamedStep(s, names.new(s.layer, "layer_"), contracts[s.contract]) for s in self.plan.steps)
 
     @property
     def constants(self) -> tuple[Constant, ...]:

@@ -35,7 +35,7 @@ class Hardware:
     cpu: str | None = None
     caches: tuple[Cache, ...] = ()
     cores: int | None = None  # physical cores of the machine
-    usable_cores: int | None = None  # physical cores behind the usable CPUs
+    usable_cores: int | None = None  # physical cores of the usable CPUs
     cpu_quota: float | None = None  # CPUs' worth of time that control groups allow; None is no limit
     memory: int | None = None
     memory_limit: int | None = None

@@ -58,7 +58,7 @@ def caches(root: Path, cpu: int) -> tuple[Cache, ...]:
 
 
 def physical_cores(root: Path, cpus: Iterable[int] | None = None) -> int | None:
-    """How many physical cores stand behind these logical CPUs (all of them if None)."""
+    """How many physical cores these logical CPUs belong to (all of them if None)."""
     cores = set()
     for n in _all_cpus(root) if cpus is None else cpus:
         here = root / CPUS / f"cpu{n}" / "topology"

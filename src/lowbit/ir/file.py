@@ -85,6 +85,8 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
         with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
             data, metadata = read(file)
         meta = json.loads(metadata.get("lowbit", "null"))
+    except LowbitError as e:
+        raise e.at(where) from None
     except CutOff as e:
         raise FormatError(f"a .lowbit file that is cut off ({e})", where=where, hint=f"copy it again, or {ANEW}") from e
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError) as e:

@@ -271,7 +271,7 @@ class _Grid:
 
 
 def _bits(ints: Ints) -> NDArray[np.uint64]:
-    """(B, R, K) of -1 and +1 as (B, R, words): bit 1 for +1, zeros behind the last."""
+    """(B, R, K) of -1 and +1 as (B, R, words): bit 1 for +1, zeros after the last."""
     bits = np.packbits(ints > 0, axis=2, bitorder="little")
     padded = np.zeros((*bits.shape[:2], -(-bits.shape[2] // 8) * 8), np.uint8)
     padded[:, :, : bits.shape[2]] = bits

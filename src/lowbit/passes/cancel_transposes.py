@@ -28,7 +28,7 @@ Perm = tuple[int, ...]
 
 
 def cancel_transposes(graph: Graph) -> Graph:
-    """The graph in which no transpose is undone behind ops that do not mind it, by another one or by a reduction."""
+    """The graph in which no transpose is undone after ops that do not mind it, by another one or by a reduction."""
     return rewrite(graph, _cancel, "transpose", *REDUCTIONS)
 
 

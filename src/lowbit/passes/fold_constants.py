@@ -8,11 +8,13 @@ from lowbit.dims import Sym
 from lowbit.ir.graph import Attr, Graph, Node, Value
 from lowbit.ir.interp import run_node
 from lowbit.ir.rewrite import Editor
+from lowbit.ir.work import padding, work
+from lowbit.limits import limits
 from lowbit.types import Array
 
 GROWTH = 1 << 20  # bytes by which one result may be larger than the constants that it replaces
 CHEAP_GROWTH = 1 << 12  # the same for ops that only repeat or count: made again at run time they cost less than read from a file
-LARGEST = 1 << 28  # bytes of any array that is computed on the way
+WORK = 1 << 30  # element operations of one result: more would take seconds, by the interpreter
 
 CHEAP = frozenset({"fill", "expand", "tile", "range", "eye", "one_hot"})
 KEPT = frozenset({"dequantize_linear"})  # integer weights stay integers: their real values are four times the size
@@ -47,11 +49,16 @@ def fold_constants(graph: Graph, growth: int = GROWTH, cheap_growth: int = CHEAP
 def _computable(graph: Graph) -> list[Node]:
     """Nodes that depend on constants alone, in order."""
     names = set(graph.constants)
+    room = limits().folded_bytes + 8 * sum(c.data.nbytes for c in graph.constants.values())
     found = []
     for node in graph.nodes:
         if node.op in KEPT or not all(v is None or v.name in names for v in node.inputs) or any(_symbolic(a) for a in node.attrs.values()):
             continue
-        if all(o.type.is_static and o.type.nbytes <= LARGEST for o in node.outputs):
+        if not all(o.type.is_static for o in node.outputs) or work(node) > WORK:
+            continue
+        taken = sum(o.type.nbytes for o in node.outputs) + padding(node)
+        if taken <= room:
+            room -= taken
             found.append(node)
             names.update(o.name for o in node.outputs)
     return found

@@ -140,8 +140,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 def _moved(q: QTensor, ints: Tensor, params: QuantParams) -> QTensor:
     if q._layout.axis is None:  # one scale for all stays one
-        return QTensor(packed(ints, q._layout), q._scale, q._zero_point, q._layout, ints.shape)
-    return QTensor.of(ints, params)
+        return QTensor(packed(ints, q._layout), q._scale, q._zero_point, q._layout, ints.shape, q._original)
+    return QTensor.of(ints, params, q._original)
 
 
 def _reshape(q: QTensor, shape: Sequence[int]) -> QTensor:
@@ -158,7 +158,7 @@ def _permute(q: QTensor, dims: Sequence[int]) -> QTensor:
         g = Layout(g.dtype, g.scheme, order.index(g.axis % q.dim()), g.block)
     ints = q.ints.permute(order)
     data = packed(ints, g) if g.dtype in PACKED else ints
-    return QTensor(data, scale, zero, g, ints.shape)
+    return QTensor(data, scale, zero, g, ints.shape, q._original)
 
 
 def _transpose(q: QTensor, a: int, b: int) -> QTensor:

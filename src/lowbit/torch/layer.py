@@ -55,7 +55,7 @@ def array(x: Tensor) -> Array:
 
 
 def constant(b: Builder, x: Given, name: str) -> Value | None:
-    """A constant: integers behind a dequantize, or reals."""
+    """A constant: integers and a dequantize, or reals."""
     if x is None:
         return None
     if not isinstance(x, QTensor):
@@ -69,7 +69,7 @@ def constant(b: Builder, x: Given, name: str) -> Value | None:
 
 
 def bracket(b: Builder, value: Value, p: QuantParams | None) -> Value:
-    """quantize → dequantize behind a value; the value itself where there are no parameters."""
+    """quantize → dequantize after a value; the value itself where there are no parameters."""
     if p is None:
         return value
     scale, zero = np.array(p.scale), p.zero_point.astype(p.dtype.numpy)

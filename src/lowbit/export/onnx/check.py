@@ -14,7 +14,7 @@ from lowbit.ir.bind import bind
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
 from lowbit.lower import lower
-from lowbit.lower.alone import layer_graphs
+from lowbit.lower.layer_graphs import layer_graphs
 from lowbit.types import Array
 
 SIZES = (2, 1, 8, 32, 48, 64, 224)  # tried in turn for symbolic dimensions, because some networks fit some sizes only

@@ -232,6 +232,8 @@ class Importer(FoldingBuilder):
     def node(self, node: OnnxNode) -> None:
         outer, self._node = self._node, node
         try:
+            if not node.outputs:
+                raise FormatError("it has no outputs")
             result = self.own_op(node) if node.own else self.standard_op(node)
             values = [result] if isinstance(result, Value) else list(result)
             for name, value in zip(node.outputs, values, strict=False):

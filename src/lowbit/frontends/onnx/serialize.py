@@ -18,6 +18,8 @@ import numpy as np
 
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, FormatError
+from lowbit.frontends.onnx.functions import check_functions
+from lowbit.limits import limits, over
 from lowbit.types import Array
 
 PROTOBUF_LIMIT = 2**31  # protobuf messages end here; larger models keep their weights in external data files
@@ -106,7 +108,7 @@ class OwnNames:
     names: dict[str, str]  # value in the file -> value in the graph
     layers: dict[str, str]  # node -> layer
     dtypes: dict[str, str]  # constant -> its element type, where ONNX has none
-    linears: dict[str, str]  # output of a MatMul -> output of the Add behind it, or "": together one linear layer
+    linears: dict[str, str]  # output of a MatMul -> output of the Add after it, or "": together one linear layer
     groups: tuple[OwnGroup, ...]
     nbits: tuple[OwnBits, ...] = ()
     intact: bool = False  # whether the nodes are those that lowbit wrote: then the graph is as lowbit had it
@@ -165,6 +167,7 @@ def parse_model(data: bytes, source: str, folder: Path | None = None) -> OnnxMod
     if proto.functions:
         from onnx import inliner
 
+        check_functions(proto, source)
         try:
             proto = inliner.inline_local_functions(proto)
         except (RuntimeError, ValueError) as e:  # what ONNX's C++ throws, names that are not UTF-8 among it
@@ -377,8 +380,11 @@ class _Reader:
         values, indices = self.tensor(t.values), self.tensor(t.indices).data
         where = f"{self.source}, sparse tensor '{t.values.name}'"
         shape = tuple(t.dims)
-        if math.prod(shape) > 2**28:
-            raise FormatError(f"sparse tensor of shape {shape} is too large to be made dense", where=where)
+        if any(n < 0 for n in shape):
+            raise FormatError(f"shape {shape} has a negative dimension", where=where)
+        dense_bytes = math.prod(shape) * values.data.dtype.itemsize
+        if dense_bytes > limits().folded_bytes:
+            raise over("folded_bytes", dense_bytes, f"bytes of a sparse tensor of shape {shape} that is made dense", where)
         dense = np.zeros(shape, values.data.dtype)
         try:
             where_to = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)

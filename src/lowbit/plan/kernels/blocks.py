@@ -1,6 +1,7 @@
 """Layers of language models whose weights stay in GGUF's block formats (csrc/blocks/): products, embeddings, norms, gates, rotations.
 
-Activations of integer products are rounded once for all layers that read them (`records`), by the norm or gate before them where there is one.
+Activations of integer products are rounded once for all layers that read them (`records`): by the norm or gate before them, where
+there is one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from lowbit.block_formats import PANEL, RUN, BlockFormat, block_format
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.kernels import native, threads
 from lowbit.ops.token_rows import FUNCTIONS
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, lowers
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, kernels_for
 from lowbit.plan.kernels.movement import shape_of
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
@@ -49,14 +50,14 @@ def forms(node: Node, ctx: Context) -> tuple[bool, bool]:
     return any(kinds), wanted or others or not all(kinds)
 
 
-def rounding(node: Node, ctx: Context, x: Value) -> list[Call]:
+def rounding(node: Node, ctx: Context, x: Value) -> list[KernelCall]:
     """The call that rounds the activations of a layer: none if an earlier layer or the node before has made it."""
     maker = ctx.graph.producers.get(x.name)
     first = next(n for n in ctx.graph.nodes if is_rounded(n) and n.inputs[0] == x)
     if (maker is not None and maker.op in ("rms_norm_rows", "gate")) or first is not node:
         return []
     rows, k = shape_of(x)
-    return [Call(ctx.kernel("block_quantize"), {"size": k}, (ctx.argument(x), records(x)), rows, rows * k * 0.15, macs=0)]
+    return [KernelCall(ctx.kernel("block_quantize"), {"size": k}, (ctx.argument(x), records(x)), rows, rows * k * 0.15, macs=0)]
 
 
 def pack(format: BlockFormat, w: Array, k: int) -> Array:
@@ -75,8 +76,8 @@ def pack(format: BlockFormat, w: Array, k: int) -> Array:
     return out
 
 
-@lowers("block_linear")
-def block_linear(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("block_linear")
+def block_linear(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, wv = node.inputs[0], node.inputs[1]
     w = ctx.constant(wv)
     if x is None or wv is None or w is None:
@@ -101,12 +102,12 @@ def block_linear(node: Node, ctx: Context) -> list[Call] | None:
     )
     panels = -(-n // PANEL)
     cost = max(panels * f.panel_bytes(k) / BYTES_PER_NS, rows * k * n / MACS_PER_NS)
-    product = Call(kernel, params, args, panels, cost, in_place=(3,) if residual is not None else ())
+    product = KernelCall(kernel, params, args, panels, cost, in_place=(3,) if residual is not None else ())
     return [product] if f.is_float else [*rounding(node, ctx, x), product]
 
 
-@lowers("block_gather")
-def block_gather(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("block_gather")
+def block_gather(node: Node, ctx: Context) -> list[KernelCall] | None:
     wv, ids = node.inputs[0], node.inputs[1]
     w = ctx.constant(wv)
     if w is None or ids is None:
@@ -114,11 +115,11 @@ def block_gather(node: Node, ctx: Context) -> list[Call] | None:
     f = block_format(str(node.attrs["format"]))
     rows, k = shape_of(node.output)
     params: dict[str, Param] = {"format": f.number, "k": k, "n": w.shape[0]}
-    return [Call(ctx.kernel("block_gather"), params, (Data(w), ctx.argument(ids), node.output), rows, rows * k * 1.0)]
+    return [KernelCall(ctx.kernel("block_gather"), params, (Data(w), ctx.argument(ids), node.output), rows, rows * k * 1.0)]
 
 
-@lowers("rms_norm_rows")
-def rms_norm_rows(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("rms_norm_rows")
+def rms_norm_rows(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, weight = node.inputs[0], node.inputs[1]
     assert x is not None and weight is not None
     n, rows = shape_of(x)[-1], prod(shape_of(x)[:-1])
@@ -126,14 +127,14 @@ def rms_norm_rows(node: Node, ctx: Context) -> list[Call] | None:
     rounded, floats = forms(node, ctx)
     args, calls = (ctx.argument(x), ctx.argument(weight)), []
     if rounded:
-        calls.append(Call(ctx.kernel("rms_norm_blocks"), params, (*args, records(node.output)), rows, rows * n * 0.3))
+        calls.append(KernelCall(ctx.kernel("rms_norm_blocks"), params, (*args, records(node.output)), rows, rows * n * 0.3))
     if floats:
-        calls.append(Call(ctx.kernel("rms_norm_rows"), params, (*args, node.output), rows, rows * n * 0.15, in_place=(0,)))
+        calls.append(KernelCall(ctx.kernel("rms_norm_rows"), params, (*args, node.output), rows, rows * n * 0.15, in_place=(0,)))
     return calls
 
 
-@lowers("gate")
-def gate(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("gate")
+def gate(node: Node, ctx: Context) -> list[KernelCall] | None:
     g, up = node.inputs[0], node.inputs[1]
     assert g is not None and up is not None
     size = prod(shape_of(g))
@@ -141,18 +142,18 @@ def gate(node: Node, ctx: Context) -> list[Call] | None:
     rounded, floats = forms(node, ctx)
     items, args, calls = -(-size // RUN), (ctx.argument(g), ctx.argument(up)), []
     if rounded:
-        calls.append(Call(ctx.kernel("gate_blocks"), params, (*args, records(node.output)), items, size * 0.8))
+        calls.append(KernelCall(ctx.kernel("gate_blocks"), params, (*args, records(node.output)), items, size * 0.8))
     if floats:
-        calls.append(Call(ctx.kernel("gate_rows"), params, (*args, node.output), items, size * 0.6, in_place=(0, 1)))
+        calls.append(KernelCall(ctx.kernel("gate_rows"), params, (*args, node.output), items, size * 0.6, in_place=(0, 1)))
     return calls
 
 
-@lowers("rotary")
-def rotary(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("rotary")
+def rotary(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, cos, sin = node.inputs
     assert x is not None and cos is not None and sin is not None
     rows, heads, depth = shape_of(x)
     a: Any = node.attrs
     params: dict[str, Param] = {"heads": heads, "depth": depth, "dims": a["dims"], "neighbours": int(a["style"] == "neighbours")}
     args = (ctx.argument(x), ctx.argument(cos), ctx.argument(sin), node.output)
-    return [Call(ctx.kernel("rotary"), params, args, rows, rows * heads * depth * 0.2, in_place=(0,))]
+    return [KernelCall(ctx.kernel("rotary"), params, args, rows, rows * heads * depth * 0.2, in_place=(0,))]

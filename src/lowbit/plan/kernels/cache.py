@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowbit.ir.graph import Node
-from lowbit.plan.kernels.call import Call, Context, Scratch, lowers, updates
+from lowbit.plan.kernels.call import Context, KernelCall, Scratch, kernels_for, updates
 from lowbit.plan.kernels.movement import shape_of
 from lowbit.plan.plan import Param
 
@@ -13,9 +13,9 @@ MOST_QUERIES = 12  # of a head of the cache that share its pages, as far as whol
 MACS_PER_NS = 8.0
 
 
-@lowers("cache_store")
+@kernels_for("cache_store")
 @updates("cache_store")
-def cache_store(node: Node, ctx: Context) -> list[Call] | None:
+def cache_store(node: Node, ctx: Context) -> list[KernelCall] | None:
     cache, x, positions, sequences, table = node.inputs
     assert cache is not None and x is not None and positions is not None and sequences is not None and table is not None
     rows, heads, depth = shape_of(x)
@@ -24,11 +24,11 @@ def cache_store(node: Node, ctx: Context) -> list[Call] | None:
         "keys": int(bool(node.attrs["keys"])),
     }  # fmt: skip
     args = (*(ctx.argument(v) for v in (x, positions, sequences, table)), node.output)
-    return [Call(ctx.kernel("cache_store_f16"), params, args, rows, rows * heads * depth * 0.5)]
+    return [KernelCall(ctx.kernel("cache_store_f16"), params, args, rows, rows * heads * depth * 0.5)]
 
 
-@lowers("cache_attention")
-def cache_attention(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("cache_attention")
+def cache_attention(node: Node, ctx: Context) -> list[KernelCall] | None:
     q, k, v, positions, sequences, table = node.inputs
     assert q is not None and k is not None and v is not None and positions is not None and sequences is not None and table is not None
     (rows, heads, depth), (pages, kv_heads) = shape_of(q), shape_of(k)[:2]
@@ -44,4 +44,4 @@ def cache_attention(node: Node, ctx: Context) -> list[Call] | None:
     args = (*(ctx.argument(x) for x in (q, k, v, positions, sequences, table)), node.output)
     cost = rows * heads * depth * 2 * min(slots * 32, 512) / MACS_PER_NS
     room = Scratch(4 * queries * (32 * slots + depth + 64))
-    return [Call(ctx.kernel("cache_attention_f16"), params, (*args, room), kv_heads * -(-rows // block), cost)]
+    return [KernelCall(ctx.kernel("cache_attention_f16"), params, (*args, room), kv_heads * -(-rows // block), cost)]

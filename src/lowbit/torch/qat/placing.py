@@ -1,4 +1,4 @@
-"""Where the fakes stand in a program: behind every value that the graph's taps name, and on every weight that the rules quantize."""
+"""Where the fakes stand in a program: after every value that the graph's taps name, and on every weight that the rules quantize."""
 
 from __future__ import annotations
 
