@@ -27,6 +27,8 @@
 #define LB_H
 
 #include "attention/attention.h"
+#include "blocks/blocks.h"
+#include "attention/cache.h"
 #include "conv/conv.h"
 #include "wide/conv_wide.h"
 #include "linear/dynamic.h"
@@ -51,6 +53,7 @@
 #include "quantize/quantize.h"
 #include "resize/resize.h"
 #include "softmax/softmax.h"
+#include "blocks/token_rows.h"
 #include "rnn/rnn.h"
 #include "int4/weights.h"
 #include "wide/wide.h"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from lowbit.plan.kernels.call import KERNELS, VIEWS, Call, Context, Data, Index, Packed, Scratch, lowers, views
+from lowbit.plan.kernels.call import KERNELS, UPDATED, VIEWS, Call, Context, Data, Index, Packed, Scratch, lowers, updates, views
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-__all__ = ["KERNELS", "VIEWS", "Call", "Context", "Data", "Index", "Packed", "Scratch", "lowers", "views"]
+__all__ = ["KERNELS", "UPDATED", "VIEWS", "Call", "Context", "Data", "Index", "Packed", "Scratch", "lowers", "updates", "views"]

@@ -135,6 +135,7 @@ Lowering = Callable[[Node, Context], "list[Call] | None"]
 View = Callable[[Node], "int | None"]
 KERNELS: dict[str, Lowering] = {}
 VIEWS: dict[str, View] = {}
+UPDATED: set[str] = set()  # ops whose output is their first input, written over in place
 
 
 def lowers(*ops: str, first: bool = False) -> Callable[[Lowering], Lowering]:
@@ -167,6 +168,16 @@ def views(*ops: str) -> Callable[[View], View]:
 
     def register(f: View) -> View:
         VIEWS.update(dict.fromkeys(ops, f))
+        return f
+
+    return register
+
+
+def updates(*ops: str) -> Callable[[Lowering], Lowering]:
+    """Says that nodes of these ops write over their first input, which nobody may read as it was: states of a plan."""
+
+    def register(f: Lowering) -> Lowering:
+        UPDATED.update(ops)
         return f
 
     return register
