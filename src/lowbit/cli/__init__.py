@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 
 from lowbit.calibration.run import IGNORE
-from lowbit.cli import bench, calibrate, chat, compare, demo, doctor, emit_c, eval, export, inspect, quantize, run, search, verify
+from lowbit.cli import bench, calibrate, chat, compare, demo, doctor, emit_c, eval, export, inspect, quantize, run, search, serve, verify
 from lowbit.cli.common import UsageError, environment_error, say
 from lowbit.errors import LowbitError, LowbitWarning
 
@@ -29,6 +29,7 @@ VERBS = {
     "verify": verify,
     "bench": bench,
     "chat": chat,
+    "serve": serve,
     "doctor": doctor,
 }
 

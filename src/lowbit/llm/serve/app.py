@@ -181,7 +181,7 @@ class Server:
         if body.get("dimensions") not in (None, self.model.config.width):
             raise BadRequest(f"'dimensions' must be {self.model.config.width}", "dimensions")
         ids = [self.model.tokenizer.encode(t) if isinstance(t, str) else t for t in inputs]
-        vectors = await asyncio.to_thread(lambda: [self.model.embed_tokens(i) for i in ids])
+        vectors = await asyncio.to_thread(lambda: self.model.embed(ids))
         rows = [{"object": "embedding", "index": i, "embedding": written(v, form)} for i, v in enumerate(vectors)]
         used = sum(map(len, ids))
         usage = {"prompt_tokens": used, "total_tokens": used}
@@ -201,7 +201,9 @@ class Server:
             raise
         if wanted.stream:
             return StreamingResponse(
-                self.chunks(told, wanted, answers), media_type="text/event-stream", headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+                self.chunks(told, wanted, answers),
+                media_type="text/event-stream",
+                headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
             )
         try:
             texts = await self.unless_gone(request, answers)

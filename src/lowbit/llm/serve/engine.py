@@ -79,6 +79,7 @@ class Engine:
         self.model, self.most_waiting = model, most_waiting
         self.totals = Totals()
         self._answers: list[Answer] = []
+        self._beginning = 0  # requests whose prompts are being read
         self._change = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="lowbit-engine", daemon=True)
@@ -96,15 +97,19 @@ class Engine:
 
     @property
     def active(self) -> int:
-        return len(self._answers)
+        """Answers that are being made or wait, and requests whose prompts are being read."""
+        return len(self._answers) + self._beginning
 
     async def begin(self, make: Callable[[], Stream]) -> Answer:
         """An answer that is queued. `make` reads the prompt and adds the sequence: it runs in a thread of its own."""
         if self.active >= self.most_waiting:
             self.totals.refused += 1
             raise Busy
-        loop = asyncio.get_running_loop()
-        answer = Answer(await asyncio.to_thread(make), loop)
+        self._beginning += 1  # in the event loop's thread alone
+        try:
+            answer = Answer(await asyncio.to_thread(make), asyncio.get_running_loop())
+        finally:
+            self._beginning -= 1
         with self._change:
             self._answers.append(answer)
             self.totals.requests += 1
