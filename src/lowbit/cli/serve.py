@@ -22,9 +22,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--api-key-file", metavar="FILE", help=f"a file with the key that requests must carry; or set {KEY}")
     p.add_argument("--context", type=whole(1), help="tokens of the longest conversation")
     p.add_argument("--sequences", type=whole(1), default=16, help="answers that are made at once (default 16)")
-    p.add_argument(
-        "--max-waiting", type=whole(1), default=256, help="answers that may wait beside them; then requests get 429 (default 256)"
-    )
+    p.add_argument("--max-waiting", type=whole(1), default=256, help="answers that may wait beside them (default 256)")
     p.add_argument("--max-body", type=whole(1), default=4 << 20, metavar="BYTES", help="of a request (default 4 MiB)")
     p.add_argument("--threads", type=whole(1), help="default: all")
 

@@ -8,9 +8,10 @@ import itertools
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -159,7 +160,7 @@ class Server:
     async def chat(self, request: Request) -> Response:
         body = await self.body(request)
         wanted, messages = ask(body), messages_of(body)
-        make = [lambda options=o: self.model.chat_stream(messages, **options) for o in variants(wanted)]
+        make = [partial(self.model.chat_stream, messages, **o) for o in variants(wanted)]
         return await self.answer(request, Told("chatcmpl", "chat.completion", self.settings.name), wanted, make)
 
     async def completions(self, request: Request) -> Response:
@@ -167,7 +168,7 @@ class Server:
         if body.get("echo"):
             raise BadRequest("'echo' is not supported by this server", "echo")
         wanted, prompts = ask(body), prompts_of(body)
-        make = [lambda p=p, options=o: self.model.stream(p, **options) for p in prompts for o in variants(wanted)]
+        make = [partial(self.model.stream, p, **o) for p in prompts for o in variants(wanted)]
         return await self.answer(request, Told("cmpl", "text_completion", self.settings.name), wanted, make)
 
     async def embeddings(self, request: Request) -> Response:
@@ -189,7 +190,7 @@ class Server:
 
     # -- answers -----------------------------------------------------------------------------------------------------------
 
-    async def answer(self, request: Request, told: Told, wanted: Ask, make: list[Callable[[], Stream]]) -> Response:
+    async def answer(self, request: Request, told: Told, wanted: Ask, make: Sequence[Callable[[], Stream]]) -> Response:
         from starlette.responses import JSONResponse, StreamingResponse
 
         answers: list[Answer] = []
