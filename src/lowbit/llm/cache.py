@@ -1,7 +1,7 @@
 """Keys and values of tokens that were read, in pages of 32 positions. Pages of equal beginnings are shared between sequences.
 
-A full page never changes again. It is found by its tokens and by those of all pages before it, so that a text that begins as an earlier
-one did is not read anew. Pages that nobody uses keep what they hold until their memory is needed; those that were not used for longest go first.
+A full page never changes again. It is found by its tokens and by those of all pages before it: a text that begins as an earlier one did
+is not read anew. Pages that nobody uses keep their content until the memory is needed; the longest unused one goes first.
 """
 
 from __future__ import annotations

@@ -82,6 +82,8 @@ def _environment() -> Any:
             return super().call_binop(context, operator, left, right)
 
     env = Bounded(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    for name in ("lipsum", "cycler", "joiner"):  # no template of a chat needs them
+        env.globals.pop(name, None)
     env.globals["raise_exception"] = _refuse
     env.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
     env.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,6 +55,26 @@ class Tokenizer:
         """Ids are below this."""
         return int(self.core.get_vocab_size(with_added_tokens=True))
 
+    def token_bytes(self) -> list[bytes | None]:
+        """The bytes that each token stands for; None for special tokens and for those without a spelling."""
+        settings = json.loads(self.core.to_str())
+        special = {int(t["id"]) for t in settings.get("added_tokens", []) if t.get("special")}
+        byte_level = '"ByteLevel"' in json.dumps(settings.get("decoder"))
+        letters = {letter: byte for byte, letter in byte_letters().items()}
+        found: list[bytes | None] = []
+        for i in range(self.size):
+            token = self.token(i)
+            if token is None or i in special:
+                found.append(None)
+            elif byte_level:
+                raw = [letters.get(c) for c in token]
+                found.append(token.encode() if None in raw else bytes(b for b in raw if b is not None))
+            elif re.fullmatch(r"<0x[0-9A-Fa-f]{2}>", token):
+                found.append(bytes([int(token[3:5], 16)]))
+            else:
+                found.append(token.replace("▁", " ").encode())
+        return found
+
     def id_of(self, token: str) -> int | None:
         found = self.core.token_to_id(token)
         return None if found is None else int(found)
@@ -60,6 +82,13 @@ class Tokenizer:
     def token(self, i: int) -> str | None:
         """The token's own spelling in the vocabulary."""
         return self.core.id_to_token(i)
+
+
+def byte_letters() -> dict[int, str]:
+    """The letter by which byte-level vocabularies write each byte: visible ones stand for themselves, the others for U+0100 on."""
+    visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in visible]
+    return {b: chr(b) for b in visible} | {b: chr(256 + i) for i, b in enumerate(others)}
 
 
 END_NAMES = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<EOT>")
