@@ -42,14 +42,26 @@ def _opset(model: OnnxModel, alone: Graph) -> int | None:
 
 
 def _alone(graph: Graph, node: Node) -> Graph:
-    """A graph of this node alone: its inputs are inputs, or the constants that they are. A constant with other readers is an output."""
+    """A graph of this node alone: its inputs are inputs, constants, or quantized weights, as which its spelling may depend on them.
+
+    A constant with other readers is an output.
+    """
     b = Builder("proof")
     made: dict[str, Value] = {}
-    for v in node.inputs:
-        if v is not None and v.name not in made:
-            known = graph.constants.get(v.name)
-            made[v.name] = b.input(v.name, v.type) if known is None else b.constant(known.data, name=v.name, dtype=v.type.dtype)
-    inputs = [None if v is None else made[v.name] for v in node.inputs]
+
+    def value(v: Value | None) -> Value | None:
+        if v is None or v.name in made:
+            return None if v is None else made[v.name]
+        known, before = graph.constants.get(v.name), graph.producers.get(v.name)
+        if known is not None:
+            made[v.name] = b.constant(known.data, name=v.name, dtype=v.type.dtype)
+        elif before is not None and before.op == "dequantize_linear" and all(i is None or i.name in graph.constants for i in before.inputs):
+            made[v.name] = b.add(before.op, *map(value, before.inputs), name="weight", **dict[str, Any](before.attrs))
+        else:
+            made[v.name] = b.input(v.name, v.type)
+        return made[v.name]
+
+    inputs = [value(v) for v in node.inputs]
     results = b.add_node(node.op, *inputs, name="proof", **dict[str, Any](node.attrs))
     shared = [v for name, v in made.items() if name in graph.constants and _readers(graph, name) > 1]
     return b.finish({f"proof/{i}": v for i, v in enumerate([*results, *shared])})
