@@ -44,7 +44,7 @@ def _opset(model: OnnxModel, alone: Graph) -> int | None:
 def _alone(graph: Graph, node: Node) -> Graph:
     """A graph of this node alone: its inputs are inputs, constants, or quantized weights, as which its spelling may depend on them.
 
-    A constant with other readers is an output.
+    A constant or a weight with other readers is an output.
     """
     b = Builder("proof")
     made: dict[str, Value] = {}
@@ -63,7 +63,8 @@ def _alone(graph: Graph, node: Node) -> Graph:
 
     inputs = [value(v) for v in node.inputs]
     results = b.add_node(node.op, *inputs, name="proof", **dict[str, Any](node.attrs))
-    shared = [v for name, v in made.items() if name in graph.constants and _readers(graph, name) > 1]
+    given = {name for name in made if name not in graph.constants and graph.producers.get(name, node).op != "dequantize_linear"}
+    shared = [v for name, v in made.items() if name not in given and _readers(graph, name) > 1]
     return b.finish({f"proof/{i}": v for i, v in enumerate([*results, *shared])})
 
 
