@@ -5,13 +5,13 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(shell find csrc bindings -name tests -prune -o -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
 
-.PHONY: docs demo test test-csrc test-targets test-aarch64 check clean e2e bench
+.PHONY: docs demo fuzz test test-csrc test-targets test-aarch64 check clean e2e bench
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
 
 test: .venv/.dev .venv/.native test-csrc
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --durations=10
 
 # Real trained networks, fetched by name into LOWBIT_CACHE (default ~/.cache/lowbit), against ONNX Runtime and PyTorch.
 e2e: .venv/.dev .venv/.native
@@ -40,7 +40,7 @@ check: .venv/.dev .venv/.native
 test-csrc: .venv/.build-tools
 	@for sanitize in none address,undefined thread; do \
 	    dir=build/csrc-sanitize-$$sanitize && tests="test_plan csrc/test_kernels" && \
-	    $(BIN)/cmake -G Ninja -S . -B $$dir -DLOWBIT_CSRC_TESTS=ON -DLOWBIT_SANITIZE=$${sanitize#none} \
+	    $(BIN)/cmake -G Ninja -S . -B $$dir -DLOWBIT_CSRC_TESTS=ON -DLOWBIT_WERROR=ON -DLOWBIT_SANITIZE=$${sanitize#none} \
 	        -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING >$$dir.log && \
 	    if [ $$sanitize = thread ]; then tests=test_plan; \
 	    elif [ -d $$dir/csrc/simde ] && { [ $$sanitize = none ] || ! grep -qs avx512_vnni /proc/cpuinfo; }; then tests="$$tests csrc/test_simde"; fi && \
@@ -54,7 +54,7 @@ test-aarch64: .venv/.build-tools
 	    echo "NOT TESTED: kernels on aarch64 (aarch64-linux-gnu-gcc or qemu-aarch64 not installed)"; exit 0; \
 	fi; \
 	dir=build/csrc-aarch64 && \
-	$(BIN)/cmake -G Ninja -S . -B $$dir -DLOWBIT_CSRC_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	$(BIN)/cmake -G Ninja -S . -B $$dir -DLOWBIT_CSRC_TESTS=ON -DLOWBIT_WERROR=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
 	    -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_EXE_LINKER_FLAGS=-static -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	    -DPython_EXECUTABLE=$(abspath $(BIN))/python --log-level=WARNING >$$dir.log && \
 	$(BIN)/cmake --build $$dir --target csrc/test_kernels >>$$dir.log || { cat $$dir.log; exit 1; }; \
@@ -75,9 +75,17 @@ test-aarch64: .venv/.build-tools
 	$(PIP) install --no-build-isolation -e '.[dev,torch]' -c constraints.txt
 	@touch $@
 
+# Mutated files of every format: anything but a LowbitError is a finding, and is kept in build/fuzz.
+fuzz: .venv/.dev .venv/.native
+	PYTHONPATH=tools $(BIN)/python -m fuzz --cases 20000 --keep build/fuzz
+
 # Pages that are made from the code.
 docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_ops_doc.py
+	$(BIN)/python tools/gen_results.py
+	$(BIN)/python tools/gen_kernel_coverage.py
+	$(BIN)/python tools/gen_founding_doc.py
+	$(BIN)/python tools/gen_dtypes_doc.py
 
 clean:
 	rm -rf .venv build

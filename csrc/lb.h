@@ -1,5 +1,5 @@
 /* The contract of lowbit's kernels: for each operation one params struct and one function type. Layout and legal range of
- * every field are written in the headers below, those of its family, and nowhere else. What all have in common:
+ * every field are written in the headers of its family (linear/linear.h), and nowhere else. What all have in common:
  *
  *   real = scale * (q - zero_point), everywhere.
  *
@@ -19,40 +19,13 @@
  *
  * Images stand with their channels last: (batch, height, width, channels), dense unless a stride is named.
  *
- * The build reads those files (kernel_table.py) and derives the kernel table, the struct layouts that Python packs by name,
+ * The build finds those headers (kernel_table.py) and derives the kernel table, the struct layouts that Python packs by name,
  * and the uniform calls. So that it can: params hold fixed-width scalars or arrays of them, one field a line, and arguments are
  * pointers, then begin and end. Sizes are int32_t: a tensor has fewer than 2^31 elements.
  */
 #ifndef LB_H
 #define LB_H
 
-#include "attention/attention.h"
-#include "conv/conv.h"
-#include "wide/conv_wide.h"
-#include "linear/dynamic.h"
-#include "elementwise/elementwise.h"
-#include "elementwise/float_elementwise.h"
-#include "conv/float_image.h"
-#include "norm/float_norm.h"
-#include "pool/float_pool.h"
-#include "linear/float_product.h"
-#include "movement/gather.h"
-#include "rnn/float_rnn.h"
-#include "elementwise/float_unary.h"
-#include "gemm/gemm.h"
-#include "int4/int4.h"
-#include "elementwise/index.h"
-#include "linear/linear.h"
-#include "elementwise/mixed.h"
-#include "movement/movement.h"
-#include "norm/norm.h"
-#include "peak/peak.h"
-#include "pool/pool.h"
-#include "quantize/quantize.h"
-#include "resize/resize.h"
-#include "softmax/softmax.h"
-#include "rnn/rnn.h"
-#include "int4/weights.h"
-#include "wide/wide.h"
+#include "contracts.h" /* made by the build: every header that holds contracts */
 
 #endif

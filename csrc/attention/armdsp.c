@@ -19,7 +19,7 @@ LB_INLINE int32_t lb_query_key(const lb_attention_s8_params *p, const int8_t *q,
 }
 
 /* Sums of shares times values of one feature, and of four: 32 bits times 8 in 64, one SMLAL each. */
-LB_INLINE void lb_values(int64_t *sums, int32_t count, const float *shares, int32_t keys, const int8_t *v, ptrdiff_t stride) {
+LB_INLINE void lb_values(int64_t *sums, int32_t count, const lb_f32 *shares, int32_t keys, const int8_t *v, ptrdiff_t stride) {
     int64_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
     for (int32_t j = 0; j < keys; j++, v += stride) {
         const int32_t share = (int32_t)lb_f32_bits(shares[j]);
@@ -32,24 +32,24 @@ LB_INLINE void lb_values(int64_t *sums, int32_t count, const float *shares, int3
         sums[1] = s1, sums[2] = s2, sums[3] = s3;
 }
 
-/* v_zero goes out behind the sums: the shares of a row have one sum. */
+/* v_zero goes out after the sums: the shares of a row have one sum. */
 void lb_attention_s8__armdsp(const lb_attention_s8_params *p, const int8_t *q, const int8_t *k, const int8_t *v, const void *mask,
                              void *out, void *scratch, int32_t begin, int32_t end) {
-    float *scores = scratch;
+    lb_f32 *scores = scratch;
     for (int32_t item = begin; item < end; item++) {
         const lb_attention_block b = lb_attention_item(p, item);
         for (int32_t row = b.top; row < b.bottom; row++) {
             const int32_t keys = lb_attention_keys(p, row);
             const int8_t *query = q + b.q + (ptrdiff_t)row * p->q_stride[2], *key = k + b.k;
             ptrdiff_t at = b.mask + (ptrdiff_t)row * p->mask_stride[2];
-            float top = LB_MINUS_INFINITY;
+            lb_f32 top = LB_MINUS_INFINITY;
             for (int32_t j = 0; j < keys; j++, at += p->mask_stride[3]) {
                 const int32_t acc = lb_query_key(p, query, key + (ptrdiff_t)j * p->k_stride[2]);
                 scores[j] = lb_masked(p, mask, at, lb_f32_mul(lb_f32_from_s32(acc), p->score_scale));
                 top = lb_f32_less(top, scores[j]) ? scores[j] : top;
             }
             const int64_t total = lb_attention_shares(scores, keys, top);
-            const float factor = lb_attention_factor(p, total);
+            const lb_f32 factor = lb_attention_factor(p, total);
             const ptrdiff_t to = b.out + (ptrdiff_t)row * p->out_stride[2];
             for (int32_t f = 0; f < p->values;) {
                 const int32_t count = f + 4 <= p->values ? 4 : 1;

@@ -1,6 +1,8 @@
-/* Attention in integers (docs/arithmetic.md section 6). What holds for every contract stands in lb.h. */
+/* Attention in integers (docs/arithmetic.md section 6). lb.h has the rules of every contract. */
 #ifndef LB_ATTENTION_H
 #define LB_ATTENTION_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -44,8 +46,8 @@ typedef struct {
     int32_t y_zero;
     int32_t lo;
     int32_t hi;
-    float score_scale; /* finite */
-    float multiplier;  /* finite, > 0 */
+    lb_f32 score_scale; /* finite */
+    lb_f32 multiplier;  /* finite, > 0 */
 } lb_attention_s8_params;
 
 typedef void lb_attention_s8_fn(const lb_attention_s8_params *p, const int8_t *q, const int8_t *k, const int8_t *v, const void *mask,

@@ -36,19 +36,19 @@ static inline int32_t lb_attention_keys(const lb_attention_s8_params *p, int32_t
     return p->causal && row + 1 < p->keys ? row + 1 : p->keys;
 }
 
-static inline float lb_masked(const lb_attention_s8_params *p, const void *mask, ptrdiff_t at, float u) {
+static inline lb_f32 lb_masked(const lb_attention_s8_params *p, const void *mask, ptrdiff_t at, lb_f32 u) {
     if (p->mask_bytes == 1)
         return ((const uint8_t *)mask)[at] ? u : LB_MINUS_INFINITY;
-    return p->mask_bytes == 4 ? lb_f32_add(u, ((const float *)mask)[at]) : u;
+    return p->mask_bytes == 4 ? lb_f32_add(u, ((const lb_f32 *)mask)[at]) : u;
 }
 
 /* The factor of the second sum. Where all p are 0 that is 0, and the factor does not matter as long as it is finite. */
-static inline float lb_attention_factor(const lb_attention_s8_params *p, int64_t total) {
+static inline lb_f32 lb_attention_factor(const lb_attention_s8_params *p, int64_t total) {
     return lb_f32_div(p->multiplier, lb_f32_from_s64(total ? total : 1));
 }
 
 /* In the place of scores, the largest of which is `top`, the bits of their probabilities, which are integers; gives their sum. */
-static inline int64_t lb_attention_shares(float *scores, int32_t keys, float top) {
+static inline int64_t lb_attention_shares(lb_f32 *scores, int32_t keys, lb_f32 top) {
     int64_t total = 0;
     for (int32_t j = 0; j < keys; j++) {
         const int32_t share = lb_round_clamp(lb_f32_mul(LB_ONE, lb_exp(lb_f32_sub(scores[j], top))), 0, 0, 1 << 20);
@@ -62,13 +62,13 @@ static inline int64_t lb_attention_shares(float *scores, int32_t keys, float top
  * bits of a probability, which is an integer, for each key. */
 static inline void lb_attention_ref(const lb_attention_s8_params *p, int32_t bytes, const void *q, const void *k, const void *v,
                                     const void *mask, void *out, void *scratch, int32_t begin, int32_t end) {
-    float *scores = scratch;
+    lb_f32 *scores = scratch;
     for (int32_t item = begin; item < end; item++) {
         const lb_attention_block b = lb_attention_item(p, item);
         for (int32_t row = b.top; row < b.bottom; row++) {
             const int32_t keys = lb_attention_keys(p, row);
             const ptrdiff_t query = b.q + (ptrdiff_t)row * p->q_stride[2];
-            float top = LB_MINUS_INFINITY;
+            lb_f32 top = LB_MINUS_INFINITY;
             for (int32_t j = 0; j < keys; j++) {
                 int64_t acc = 0;
                 for (int32_t e = 0; e < p->features; e++)
@@ -79,7 +79,7 @@ static inline void lb_attention_ref(const lb_attention_s8_params *p, int32_t byt
                 top = lb_f32_less(top, scores[j]) ? scores[j] : top;
             }
             const int64_t total = lb_attention_shares(scores, keys, top);
-            const float factor = lb_attention_factor(p, total);
+            const lb_f32 factor = lb_attention_factor(p, total);
             for (int32_t f = 0; f < p->values; f++) {
                 int64_t acc = 0;
                 for (int32_t j = 0; j < keys; j++)

@@ -11,9 +11,9 @@ static inline int32_t lb_element(const void *x, int32_t bytes, ptrdiff_t i) {
 }
 
 /* The real v as element i of out: itself, or clamp(rne(v) + zero_point). */
-static inline void lb_put(void *out, int32_t bytes, ptrdiff_t i, float v, int32_t zero_point, int32_t lo, int32_t hi) {
+static inline void lb_put(void *out, int32_t bytes, ptrdiff_t i, lb_f32 v, int32_t zero_point, int32_t lo, int32_t hi) {
     if (bytes == 4)
-        ((float *)out)[i] = v;
+        ((lb_f32 *)out)[i] = v;
     else if (bytes == 2)
         ((int16_t *)out)[i] = (int16_t)lb_round_clamp(v, zero_point, lo, hi);
     else

@@ -1,4 +1,4 @@
-/* What a window has of an axis: the first tap inside the image, and the one behind the last. */
+/* The taps of a window that are inside the image along one axis: the first one, and the one after the last. */
 #ifndef LB_WINDOW_H
 #define LB_WINDOW_H
 

@@ -1,6 +1,8 @@
-/* Convolutions of 8-bit images. What holds for every contract stands in lb.h. */
+/* Convolutions of 8-bit images. lb.h has the rules of every contract. */
 #ifndef LB_CONV_H
 #define LB_CONV_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -43,13 +45,13 @@ typedef struct {
 } lb_conv_s8_params;
 
 /* multiplier: out_c, finite, >= 0. */
-typedef void lb_conv_s8_fn(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+typedef void lb_conv_s8_fn(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                            int8_t *out, void *scratch, int32_t begin, int32_t end);
 
 typedef lb_conv_s8_params lb_conv_s8_f32_params; /* y_zero, lo and hi are not read */
 
-typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                               float *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                               const lb_f32 *multiplier, lb_f32 *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- conv3x3_s8: conv_s8 for kernels of 3x3 with strides, dilations and groups of 1 -----------------------------------------------------
  * Item: `block` tiles of tile_h x 4 pixels, which are counted through the batch, and block_columns output channels of them. There are
@@ -86,7 +88,7 @@ typedef struct {
     int32_t hi;
 } lb_conv3x3_s8_params;
 
-typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                               int8_t *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- conv_few_channels_s8: conv_s8 for images of few channels, where a row of the window is one short run of kernel_w * in_c elements.
@@ -104,7 +106,7 @@ typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, co
 typedef lb_conv_s8_params lb_conv_few_channels_s8_params;
 
 typedef void lb_conv_few_channels_s8_fn(const lb_conv_few_channels_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                        const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end);
+                                        const lb_f32 *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- conv_stride2_winograd_s8: conv_few_channels_s8 for strides of 2 and dilations of 1, at most four channels, and at most 8 - pad_h % 2
  * rows and 8 - pad_w % 2 columns of the kernel.
@@ -118,7 +120,7 @@ typedef void lb_conv_few_channels_s8_fn(const lb_conv_few_channels_s8_params *p,
 typedef lb_conv_s8_params lb_conv_stride2_winograd_s8_params;
 
 typedef void lb_conv_stride2_winograd_s8_fn(const lb_conv_stride2_winograd_s8_params *p, const int8_t *x, const void *w,
-                                            const int32_t *bias, const float *multiplier, int8_t *out, void *scratch, int32_t begin,
+                                            const int32_t *bias, const lb_f32 *multiplier, int8_t *out, void *scratch, int32_t begin,
                                             int32_t end);
 
 /* ---- dwconv_s8: convolution of each channel by itself, as conv_s8 with groups = in_c = out_c = channels. ------------------------------
@@ -162,7 +164,7 @@ typedef struct {
     int32_t hi;
 } lb_dwconv_s8_params;
 
-typedef void lb_dwconv_s8_fn(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+typedef void lb_dwconv_s8_fn(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                              int8_t *out, void *scratch, int32_t begin, int32_t end);
 
 #endif

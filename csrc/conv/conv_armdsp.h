@@ -6,7 +6,7 @@
 #include "base/dot_armdsp.h"
 #include "conv/im2col.h"
 
-LB_INLINE void lb_conv_armdsp(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+LB_INLINE void lb_conv_armdsp(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                               void *out, lb_kind kind, void *scratch, int32_t begin, int32_t end) {
     const int32_t n = p->out_c / p->groups, k = p->kernel_h * p->kernel_w * (p->in_c / p->groups), last = lb_conv_first(p, end);
     int8_t *const rows = scratch;

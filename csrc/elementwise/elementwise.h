@@ -1,6 +1,8 @@
-/* One element at a time. What holds for every contract stands in lb.h. */
+/* One element at a time. lb.h has the rules of every contract. */
 #ifndef LB_ELEMENTWISE_H
 #define LB_ELEMENTWISE_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -10,7 +12,7 @@
 
 /* out = clamp(rne(fl32(x - x_zero) * multiplier) + y_zero, lo, hi). In place. */
 typedef struct {
-    float multiplier; /* finite, > 0 */
+    lb_f32 multiplier; /* finite, > 0 */
     int32_t x_zero;
     int32_t y_zero;
     int32_t lo;
@@ -24,9 +26,9 @@ typedef struct {
     int32_t shape[4];
     int32_t a_stride[4];
     int32_t b_stride[4];
-    float a_multiplier; /* finite, as the next; a difference has one that is negative */
-    float b_multiplier;
-    float offset; /* finite: the zero points of all three */
+    lb_f32 a_multiplier; /* finite, as the next; a difference has one that is negative */
+    lb_f32 b_multiplier;
+    lb_f32 offset; /* finite: the zero points of all three */
     int32_t lo;
     int32_t hi;
 } lb_add_s8_params;
@@ -38,7 +40,7 @@ typedef struct {
     int32_t shape[4];
     int32_t a_stride[4];
     int32_t b_stride[4];
-    float multiplier; /* finite, > 0 */
+    lb_f32 multiplier; /* finite, > 0 */
     int32_t a_zero;
     int32_t b_zero;
     int32_t y_zero;
@@ -47,6 +49,19 @@ typedef struct {
 } lb_mul_s8_params;
 
 typedef void lb_mul_s8_fn(const lb_mul_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end);
+
+/* out = the larger of a and b, of equal scales and zero points; min_s8: the smaller. */
+typedef struct {
+    int32_t shape[4];
+    int32_t a_stride[4];
+    int32_t b_stride[4];
+} lb_max_s8_params;
+
+typedef void lb_max_s8_fn(const lb_max_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end);
+
+typedef lb_max_s8_params lb_min_s8_params;
+
+typedef void lb_min_s8_fn(const lb_min_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end);
 
 /* out = table[x + 128], 256 entries. In place. */
 typedef struct {
@@ -64,7 +79,7 @@ typedef void lb_table_s8_s16_fn(const lb_table_s8_s16_params *p, const int8_t *x
 /* The same with entries of float. */
 typedef lb_table_s8_params lb_table_s8_f32_params;
 
-typedef void lb_table_s8_f32_fn(const lb_table_s8_f32_params *p, const int8_t *x, const float *table, float *out, int32_t begin,
+typedef void lb_table_s8_f32_fn(const lb_table_s8_f32_params *p, const int8_t *x, const lb_f32 *table, lb_f32 *out, int32_t begin,
                                 int32_t end);
 
 #endif

@@ -1,6 +1,8 @@
-/* Indices, masks and other integers that run through float graphs. What holds for every contract stands in lb.h. Exact. */
+/* Indices, masks and other integers that run through float graphs. lb.h has the rules of every contract. Exact. */
 #ifndef LB_INDEX_H
 #define LB_INDEX_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -44,7 +46,7 @@ typedef lb_compare_f32_params lb_arithmetic_s64_params;
 typedef lb_compare_f32_params lb_arithmetic_s32_params;
 typedef lb_compare_f32_params lb_logic_b8_params;
 
-typedef void lb_compare_f32_fn(const lb_compare_f32_params *p, const float *a, const float *b, uint8_t *out, int32_t begin, int32_t end);
+typedef void lb_compare_f32_fn(const lb_compare_f32_params *p, const lb_f32 *a, const lb_f32 *b, uint8_t *out, int32_t begin, int32_t end);
 typedef void lb_compare_s64_fn(const lb_compare_s64_params *p, const int64_t *a, const int64_t *b, uint8_t *out, int32_t begin,
                                int32_t end);
 typedef void lb_compare_s32_fn(const lb_compare_s32_params *p, const int32_t *a, const int32_t *b, uint8_t *out, int32_t begin,

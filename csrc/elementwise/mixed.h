@@ -1,6 +1,8 @@
-/* Elementwise operations and sums of integers of any mixture of widths. What holds for every contract stands in lb.h. */
+/* Elementwise operations and sums of integers of any mixture of widths. lb.h has the rules of every contract. */
 #ifndef LB_MIXED_H
 #define LB_MIXED_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -12,8 +14,8 @@ typedef struct {
     int32_t shape[4];
     int32_t a_stride[4];
     int32_t b_stride[4];
-    float multiplier; /* finite, > 0 */
-    int32_t a_bytes;  /* of an element: 1 or 2 */
+    lb_f32 multiplier; /* finite, > 0 */
+    int32_t a_bytes;   /* of an element: 1 or 2 */
     int32_t b_bytes;
     int32_t out_bytes; /* 1, 2, or 4 for floats */
     int32_t a_zero;
@@ -35,9 +37,9 @@ typedef struct {
     int32_t shape[4];
     int32_t a_stride[4];
     int32_t b_stride[4];
-    float a_multiplier; /* finite, as the other one and the offset */
-    float b_multiplier;
-    float offset;
+    lb_f32 a_multiplier; /* finite, as the other one and the offset */
+    lb_f32 b_multiplier;
+    lb_f32 offset;
     int32_t a_bytes; /* of an element: 1 or 2 */
     int32_t b_bytes;
     int32_t out_bytes; /* 1, 2, or 4 for floats */
@@ -59,7 +61,7 @@ typedef struct {
     int32_t y_zero;
     int32_t lo;
     int32_t hi;
-    float multiplier;
+    lb_f32 multiplier;
 } lb_sum_int_params;
 
 typedef void lb_sum_int_fn(const lb_sum_int_params *p, const void *x, void *out, int64_t *scratch, int32_t begin, int32_t end);

@@ -1,6 +1,8 @@
-/* Integer matrix products by themselves; the layers that use them follow their packing. What holds for every contract stands in lb.h. */
+/* Integer matrix products by themselves; the layers that use them follow their packing. lb.h has the rules of every contract. */
 #ifndef LB_GEMM_H
 #define LB_GEMM_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -63,11 +65,11 @@ typedef struct {
     int32_t n;          /* >= 0 */
     int32_t segment;    /* as b was packed */
     int32_t a_unsigned; /* 0 or 1 */
-    float start;        /* 0.0 or -0.0 */
+    lb_f32 start;       /* 0.0 or -0.0 */
 } lb_gemm_s8_f32_params;
 
-typedef void lb_gemm_s8_f32_fn(const lb_gemm_s8_f32_params *p, const int8_t *a, const int32_t *a_zero_points, const float *a_scales,
-                               const void *packed, const float *b_scales, float *out, void *scratch);
+typedef void lb_gemm_s8_f32_fn(const lb_gemm_s8_f32_params *p, const int8_t *a, const int32_t *a_zero_points, const lb_f32 *a_scales,
+                               const void *packed, const lb_f32 *b_scales, lb_f32 *out, void *scratch);
 
 /* ---- gemm_s16_s64: out[i][j] = sum over k of a[i][k] * b[k][j], exact for every value and k. a is m x k, b k x n. -------------- */
 typedef struct {

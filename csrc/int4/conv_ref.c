@@ -3,7 +3,7 @@
 
 lb_conv_w4_s8_fn lb_conv_w4_s8__ref;
 
-void lb_conv_w4_s8__ref(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+void lb_conv_w4_s8__ref(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                         int8_t *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
     for (int32_t i = lb_w4_pixel(p, begin); i < lb_w4_pixel(p, end); i++)
@@ -15,8 +15,8 @@ void lb_conv_w4_s8__ref(const lb_conv_w4_s8_params *p, const int8_t *x, const vo
 
 lb_conv_w4_s8_s16_fn lb_conv_w4_s8_s16__ref;
 
-void lb_conv_w4_s8_s16__ref(const lb_conv_w4_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                            int16_t *out, void *scratch, int32_t begin, int32_t end) {
+void lb_conv_w4_s8_s16__ref(const lb_conv_w4_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                            const lb_f32 *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
     for (int32_t i = lb_w4_pixel(p, begin); i < lb_w4_pixel(p, end); i++)
         for (int32_t j = 0; j < p->out_c; j++) {
@@ -27,8 +27,8 @@ void lb_conv_w4_s8_s16__ref(const lb_conv_w4_s8_s16_params *p, const int8_t *x, 
 
 lb_conv_w4_s8_f32_fn lb_conv_w4_s8_f32__ref;
 
-void lb_conv_w4_s8_f32__ref(const lb_conv_w4_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                            float *out, void *scratch, int32_t begin, int32_t end) {
+void lb_conv_w4_s8_f32__ref(const lb_conv_w4_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                            const lb_f32 *multiplier, lb_f32 *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
     for (int32_t i = lb_w4_pixel(p, begin); i < lb_w4_pixel(p, end); i++)
         for (int32_t j = 0; j < p->out_c; j++) {

@@ -22,6 +22,8 @@
 #ifndef LB_INT4_H
 #define LB_INT4_H
 
+#include "base/numerics.h"
+
 #include <stdint.h>
 
 /* ---- linear_w4_s8, _s8_s16, _s8_f32: a scale for each channel --------------------------------------------------------------------
@@ -47,11 +49,11 @@ typedef lb_linear_w4_s8_params lb_linear_w4_s8_s16_params;
 typedef lb_linear_w4_s8_params lb_linear_w4_s8_f32_params; /* y_zero, lo and hi are not read */
 
 typedef void lb_linear_w4_s8_fn(const lb_linear_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end);
+                                const lb_f32 *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end);
 typedef void lb_linear_w4_s8_s16_fn(const lb_linear_w4_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                    const float *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end);
+                                    const lb_f32 *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end);
 typedef void lb_linear_w4_s8_f32_fn(const lb_linear_w4_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                    const float *multiplier, float *out, void *scratch, int32_t begin, int32_t end);
+                                    const lb_f32 *multiplier, lb_f32 *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- linear_w4_blocks_s8, _s8_s16, _s8_f32: a scale for each channel and segment ------------------------------------------------------
  *
@@ -69,7 +71,7 @@ typedef struct {
     int32_t out_stride;    /* elements from row to row, >= n */
     int32_t chunk;
     int32_t x_zero; /* -128 ... 127 */
-    float y_scale;  /* finite, > 0 */
+    lb_f32 y_scale; /* finite, > 0 */
     int32_t y_zero;
     int32_t lo;
     int32_t hi;
@@ -78,20 +80,20 @@ typedef struct {
 typedef lb_linear_w4_blocks_s8_params lb_linear_w4_blocks_s8_s16_params;
 typedef lb_linear_w4_blocks_s8_params lb_linear_w4_blocks_s8_f32_params; /* y_scale, y_zero, lo and hi are not read */
 
-typedef void lb_linear_w4_blocks_s8_fn(const lb_linear_w4_blocks_s8_params *p, const int8_t *x, const void *w, const float *scales,
-                                       const float *bias, int8_t *out, void *scratch, int32_t begin, int32_t end);
-typedef void lb_linear_w4_blocks_s8_s16_fn(const lb_linear_w4_blocks_s8_s16_params *p, const int8_t *x, const void *w, const float *scales,
-                                           const float *bias, int16_t *out, void *scratch, int32_t begin, int32_t end);
-typedef void lb_linear_w4_blocks_s8_f32_fn(const lb_linear_w4_blocks_s8_f32_params *p, const int8_t *x, const void *w, const float *scales,
-                                           const float *bias, float *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_linear_w4_blocks_s8_fn(const lb_linear_w4_blocks_s8_params *p, const int8_t *x, const void *w, const lb_f32 *scales,
+                                       const lb_f32 *bias, int8_t *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_linear_w4_blocks_s8_s16_fn(const lb_linear_w4_blocks_s8_s16_params *p, const int8_t *x, const void *w, const lb_f32 *scales,
+                                           const lb_f32 *bias, int16_t *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_linear_w4_blocks_s8_f32_fn(const lb_linear_w4_blocks_s8_f32_params *p, const int8_t *x, const void *w, const lb_f32 *scales,
+                                           const lb_f32 *bias, lb_f32 *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- linear_w4_rows_f32: linear_w4_blocks_s8_f32 of rows that have a scale each, x_zero = 0 --------------------------------------------
  *
  * One segment: x_scales[row] * scales[c] in the place of its scale. More: t = t * x_scales[row] before the bias is added. */
 typedef lb_linear_w4_blocks_s8_params lb_linear_w4_rows_f32_params; /* x_zero is 0; y_scale, y_zero, lo and hi are not read */
 
-typedef void lb_linear_w4_rows_f32_fn(const lb_linear_w4_rows_f32_params *p, const int8_t *x, const float *x_scales, const void *w,
-                                      const float *scales, const float *bias, float *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_linear_w4_rows_f32_fn(const lb_linear_w4_rows_f32_params *p, const int8_t *x, const lb_f32 *x_scales, const void *w,
+                                      const lb_f32 *scales, const lb_f32 *bias, lb_f32 *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- conv_w4_s8, _s8_s16, _s8_f32: conv_s8 without groups, sums and results as linear_w4_s8
  * -----------------------------------------------
@@ -126,11 +128,11 @@ typedef struct {
 typedef lb_conv_w4_s8_params lb_conv_w4_s8_s16_params;
 typedef lb_conv_w4_s8_params lb_conv_w4_s8_f32_params; /* y_zero, lo and hi are not read */
 
-typedef void lb_conv_w4_s8_fn(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+typedef void lb_conv_w4_s8_fn(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                               int8_t *out, void *scratch, int32_t begin, int32_t end);
 typedef void lb_conv_w4_s8_s16_fn(const lb_conv_w4_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                  const float *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end);
+                                  const lb_f32 *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end);
 typedef void lb_conv_w4_s8_f32_fn(const lb_conv_w4_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                  const float *multiplier, float *out, void *scratch, int32_t begin, int32_t end);
+                                  const lb_f32 *multiplier, lb_f32 *out, void *scratch, int32_t begin, int32_t end);
 
 #endif

@@ -34,11 +34,11 @@ static inline int32_t lb_w4_acc(const lb_linear_w4_s8_params *p, const int8_t *x
 }
 
 /* The scaled sum of linear_w4_blocks_s8; x_scale is 1 where rows have none, and where it is not its turn, which changes no bit. */
-static inline float lb_w4_blocks(const lb_linear_w4_blocks_s8_params *p, const int8_t *x, float x_scale, const uint8_t *w,
-                                 const float *scales, const float *bias, int32_t row, int32_t column) {
+static inline lb_f32 lb_w4_blocks(const lb_linear_w4_blocks_s8_params *p, const int8_t *x, lb_f32 x_scale, const uint8_t *w,
+                                  const lb_f32 *scales, const lb_f32 *bias, int32_t row, int32_t column) {
     const int32_t segments = lb_segments(p->k, p->segment);
-    const float one = lb_f32_from_s32(1), each = segments == 1 ? x_scale : one, last = segments == 1 ? one : x_scale;
-    float t = lb_f32_of_bits(0);
+    const lb_f32 one = lb_f32_from_s32(1), each = segments == 1 ? x_scale : one, last = segments == 1 ? one : x_scale;
+    lb_f32 t = lb_f32_of_bits(0);
     for (int32_t s = 0; s < segments; s++) {
         const int32_t acc = lb_w4_dot(x + (ptrdiff_t)row * p->k, p->x_zero, w + column * lb_w4_row_bytes(p->k), s * p->segment,
                                       lb_segment_length(p->k, p->segment, s));

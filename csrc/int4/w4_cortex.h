@@ -33,7 +33,7 @@ LB_INLINE void lb_w4_row(const int8_t *x, const uint8_t *w, const int32_t *bias,
     }
 }
 
-LB_INLINE void lb_w4_linear(const lb_linear_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+LB_INLINE void lb_w4_linear(const lb_linear_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                             void *out, lb_kind kind, int32_t begin, int32_t end) {
     const lb_scaling scaling = {multiplier, p->y_zero, p->lo, p->hi};
     for (int32_t item = begin; item < end; item++) {
@@ -61,7 +61,7 @@ LB_INLINE void lb_w4_gather(const lb_conv_w4_s8_params *p, const int8_t *x, int3
 }
 
 /* scratch: a window. */
-LB_INLINE void lb_w4_conv(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+LB_INLINE void lb_w4_conv(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                           void *out, lb_kind kind, void *scratch, int32_t begin, int32_t end) {
     const lb_scaling scaling = {multiplier, p->y_zero, p->lo, p->hi};
     for (int32_t i = lb_w4_pixel(p, begin); i < lb_w4_pixel(p, end); i++) {

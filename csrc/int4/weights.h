@@ -3,6 +3,8 @@
 #ifndef LB_WEIGHTS_H
 #define LB_WEIGHTS_H
 
+#include "base/numerics.h"
+
 #include <stdint.h>
 
 /* ---- expand_s8_f32, expand_w4_f32: weights as floats, in whatever order they stand
@@ -18,9 +20,9 @@ typedef struct {
 
 typedef lb_expand_s8_f32_params lb_expand_w4_f32_params;
 
-typedef void lb_expand_s8_f32_fn(const lb_expand_s8_f32_params *p, const int8_t *w, const float *scales, float *out, int32_t begin,
+typedef void lb_expand_s8_f32_fn(const lb_expand_s8_f32_params *p, const int8_t *w, const lb_f32 *scales, lb_f32 *out, int32_t begin,
                                  int32_t end);
-typedef void lb_expand_w4_f32_fn(const lb_expand_w4_f32_params *p, const uint8_t *w, const float *scales, float *out, int32_t begin,
+typedef void lb_expand_w4_f32_fn(const lb_expand_w4_f32_params *p, const uint8_t *w, const lb_f32 *scales, lb_f32 *out, int32_t begin,
                                  int32_t end);
 
 /* ---- linear_w4_f32: linear_f32 with weights of four bits, which are never held as floats
@@ -33,11 +35,11 @@ typedef struct {
     int32_t k;
     int32_t n;
     int32_t segment; /* >= 1 */
-    float lo;
-    float hi;
+    lb_f32 lo;
+    lb_f32 hi;
 } lb_linear_w4_f32_params;
 
-typedef void lb_linear_w4_f32_fn(const lb_linear_w4_f32_params *p, const float *x, const uint8_t *w, const float *scales, const float *bias,
-                                 float *out, int32_t begin, int32_t end);
+typedef void lb_linear_w4_f32_fn(const lb_linear_w4_f32_params *p, const lb_f32 *x, const uint8_t *w, const lb_f32 *scales,
+                                 const lb_f32 *bias, lb_f32 *out, int32_t begin, int32_t end);
 
 #endif

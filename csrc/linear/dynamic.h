@@ -4,6 +4,8 @@
 
 #include "linear/linear.h"
 
+#include "base/numerics.h"
+
 #include <stdint.h>
 
 /* ---- quantize_rows_f32_s8: rows of `size` elements -------------------------------------------------------------------------------
@@ -15,8 +17,8 @@ typedef struct {
     int32_t size; /* >= 0 */
 } lb_quantize_rows_f32_s8_params;
 
-typedef void lb_quantize_rows_f32_s8_fn(const lb_quantize_rows_f32_s8_params *p, const float *x, int8_t *out, float *scales, int32_t begin,
-                                        int32_t end);
+typedef void lb_quantize_rows_f32_s8_fn(const lb_quantize_rows_f32_s8_params *p, const lb_f32 *x, int8_t *out, lb_f32 *scales,
+                                        int32_t begin, int32_t end);
 
 /* ---- scale_rows_f32: the end of an integer layer whose rows have scales: acc is fl32 of its sums, rows of n. In place. ------------------
  *
@@ -27,8 +29,8 @@ typedef struct {
     int32_t n; /* >= 0 */
 } lb_scale_rows_f32_params;
 
-typedef void lb_scale_rows_f32_fn(const lb_scale_rows_f32_params *p, const float *acc, const float *x_scales, const float *scales,
-                                  const float *bias, float *out, int32_t begin, int32_t end);
+typedef void lb_scale_rows_f32_fn(const lb_scale_rows_f32_params *p, const lb_f32 *acc, const lb_f32 *x_scales, const lb_f32 *scales,
+                                  const lb_f32 *bias, lb_f32 *out, int32_t begin, int32_t end);
 
 /* ---- linear_s8_rows_f32: linear_s8 and scale_rows_f32 at once ---------------------------------------------------------------------------
  * Where weights are in quads.
@@ -38,8 +40,8 @@ typedef void lb_scale_rows_f32_fn(const lb_scale_rows_f32_params *p, const float
  * x, w, the items and scratch as in linear_s8 of the same isa. y_zero, lo and hi are not read. */
 typedef lb_linear_s8_params lb_linear_s8_rows_f32_params;
 
-typedef void lb_linear_s8_rows_f32_fn(const lb_linear_s8_rows_f32_params *p, const int8_t *x, const void *w, const float *bias,
-                                      const float *scales, const float *x_scales, float *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_linear_s8_rows_f32_fn(const lb_linear_s8_rows_f32_params *p, const int8_t *x, const void *w, const lb_f32 *bias,
+                                      const lb_f32 *scales, const lb_f32 *x_scales, lb_f32 *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- linear_s8_blocks_f32: rows of k times weights (n, k), whose sums are scaled segment by segment -------------------------------------
  *
@@ -55,7 +57,7 @@ typedef struct {
     int32_t x_zero;  /* -128 ... 127 */
 } lb_linear_s8_blocks_f32_params;
 
-typedef void lb_linear_s8_blocks_f32_fn(const lb_linear_s8_blocks_f32_params *p, const int8_t *x, const float *x_scales, const int8_t *w,
-                                        const float *scales, const float *bias, float *out, int32_t begin, int32_t end);
+typedef void lb_linear_s8_blocks_f32_fn(const lb_linear_s8_blocks_f32_params *p, const int8_t *x, const lb_f32 *x_scales, const int8_t *w,
+                                        const lb_f32 *scales, const lb_f32 *bias, lb_f32 *out, int32_t begin, int32_t end);
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef LB_LINEAR_H
 #define LB_LINEAR_H
 
+#include "base/numerics.h"
+
 #include <stdint.h>
 
 /* ---- linear_s8_sizes, linear_s8_pack: int8 weights (n, k), made ready once for linear_s8, conv_s8 and their other results ----------
@@ -61,12 +63,12 @@ typedef struct {
     int32_t hi;
 } lb_linear_s8_params;
 
-typedef void lb_linear_s8_fn(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+typedef void lb_linear_s8_fn(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                              int8_t *out, void *scratch, int32_t begin, int32_t end);
 
 typedef lb_linear_s8_params lb_linear_s8_f32_params; /* y_zero, lo and hi are not read */
 
 typedef void lb_linear_s8_f32_fn(const lb_linear_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                 const float *multiplier, float *out, void *scratch, int32_t begin, int32_t end);
+                                 const lb_f32 *multiplier, lb_f32 *out, void *scratch, int32_t begin, int32_t end);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/dot_armdsp.h"
 #include "linear/linear_blocks.h"
 
-LB_INLINE void lb_linear_armdsp(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+LB_INLINE void lb_linear_armdsp(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                                 void *out, lb_kind kind, int32_t begin, int32_t end) {
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);

@@ -1,6 +1,8 @@
-/* Norms of integers (docs/arithmetic.md section 5). What holds for every contract stands in lb.h. */
+/* Norms of integers (docs/arithmetic.md section 5). lb.h has the rules of every contract. */
 #ifndef LB_NORM_H
 #define LB_NORM_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -22,16 +24,16 @@ typedef struct {
     int32_t y_zero;
     int32_t lo;
     int32_t hi;
-    float eps; /* >= 0, finite */
+    lb_f32 eps; /* >= 0, finite */
 } lb_norm_s8_params;
 
-typedef void lb_norm_s8_fn(const lb_norm_s8_params *p, const int8_t *x, const float *gain, const float *offset, void *out, int32_t begin,
+typedef void lb_norm_s8_fn(const lb_norm_s8_params *p, const int8_t *x, const lb_f32 *gain, const lb_f32 *offset, void *out, int32_t begin,
                            int32_t end);
 
 typedef lb_norm_s8_params lb_norm_s16_params;
 
-typedef void lb_norm_s16_fn(const lb_norm_s16_params *p, const int16_t *x, const float *gain, const float *offset, void *out, int32_t begin,
-                            int32_t end);
+typedef void lb_norm_s16_fn(const lb_norm_s16_params *p, const int16_t *x, const lb_f32 *gain, const lb_f32 *offset, void *out,
+                            int32_t begin, int32_t end);
 
 /* ---- scale_shift: out = fl32(x - x_zero) * gain[c] + offset[c], batch norms that no convolution took in ---------------------
  * A float, or clamp(rne(...) + y_zero); x is (outer, channels, inner). Item: one of outer x channels. */
@@ -46,7 +48,7 @@ typedef struct {
     int32_t hi;
 } lb_scale_shift_params;
 
-typedef void lb_scale_shift_fn(const lb_scale_shift_params *p, const void *x, const float *gain, const float *offset, void *out,
+typedef void lb_scale_shift_fn(const lb_scale_shift_params *p, const void *x, const lb_f32 *gain, const lb_f32 *offset, void *out,
                                int32_t begin, int32_t end);
 
 #endif

@@ -1,6 +1,8 @@
-/* What a core can multiply at most: chains of products in registers, for profiles. What holds for every contract stands in lb.h. */
+/* The highest multiplication rate of a core: chains of products in registers, for profiles. lb.h has the rules of every contract. */
 #ifndef LB_PEAK_H
 #define LB_PEAK_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -29,6 +31,6 @@ typedef struct {
     int32_t rounds; /* >= 0 */
 } lb_peak_f32_params;
 
-typedef void lb_peak_f32_fn(const lb_peak_f32_params *p, const float *x, const float *w, float *out);
+typedef void lb_peak_f32_fn(const lb_peak_f32_params *p, const lb_f32 *x, const lb_f32 *w, lb_f32 *out);
 
 #endif

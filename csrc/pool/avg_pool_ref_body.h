@@ -20,7 +20,7 @@ void KERNEL(const PARAMS *p, const ELEMENT *x, RESULT *out, void *scratch, int32
             const int32_t wide = lb_taps_count(lb_taps_inside(left, p->kernel_w, p->dilation_w, -p->count_w0, p->in_w + p->count_w1));
             const int32_t taken = lb_taps_count(rows) * lb_taps_count(columns);
             const int32_t count = high * wide;
-            const float multiplier = count > 0 ? lb_f32_div(p->multiplier, lb_f32_from_s32(count)) : EMPTY;
+            const lb_f32 multiplier = count > 0 ? lb_f32_div(p->multiplier, lb_f32_from_s32(count)) : EMPTY;
             memset(sums, 0, sizeof *sums * (size_t)p->channels);
             for (int32_t i = rows.first; i < rows.last; i++)
                 for (int32_t j = columns.first; j < columns.last; j++) {

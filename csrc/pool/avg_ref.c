@@ -13,7 +13,7 @@ lb_avg_pool_s8_fn lb_avg_pool_s8__ref;
 lb_avg_pool_s8_f32_fn lb_avg_pool_s8_f32__ref;
 
 #define ELEMENT int8_t
-#define RESULT float
+#define RESULT lb_f32
 #define PARAMS lb_avg_pool_s8_f32_params
 #define KERNEL lb_avg_pool_s8_f32__ref
 #define FINISH(p, sum, multiplier) lb_f32_mul(lb_f32_from_s32(sum), multiplier)
@@ -33,7 +33,7 @@ lb_avg_pool_s16_fn lb_avg_pool_s16__ref;
 lb_avg_pool_s16_f32_fn lb_avg_pool_s16_f32__ref;
 
 #define ELEMENT int16_t
-#define RESULT float
+#define RESULT lb_f32
 #define PARAMS lb_avg_pool_s16_f32_params
 #define KERNEL lb_avg_pool_s16_f32__ref
 #define FINISH(p, sum, multiplier) lb_f32_mul(lb_f32_from_s32(sum), multiplier)

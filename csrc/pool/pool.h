@@ -1,6 +1,8 @@
-/* Pools and means. What holds for every contract stands in lb.h. */
+/* Pools and means. lb.h has the rules of every contract. */
 #ifndef LB_POOL_H
 #define LB_POOL_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -50,7 +52,7 @@ typedef struct {
     int32_t count_w0;
     int32_t count_w1;
     int32_t out_stride; /* elements from pixel to pixel, >= channels */
-    float multiplier;   /* finite, > 0 */
+    lb_f32 multiplier;  /* finite, > 0 */
     int32_t x_zero;
     int32_t y_zero;
     int32_t lo;
@@ -62,7 +64,7 @@ typedef void lb_avg_pool_s8_fn(const lb_avg_pool_s8_params *p, const int8_t *x, 
 
 typedef lb_avg_pool_s8_params lb_avg_pool_s8_f32_params;
 
-typedef void lb_avg_pool_s8_f32_fn(const lb_avg_pool_s8_f32_params *p, const int8_t *x, float *out, void *scratch, int32_t begin,
+typedef void lb_avg_pool_s8_f32_fn(const lb_avg_pool_s8_f32_params *p, const int8_t *x, lb_f32 *out, void *scratch, int32_t begin,
                                    int32_t end);
 
 #endif

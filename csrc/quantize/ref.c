@@ -3,28 +3,28 @@
 
 lb_quantize_f32_s8_fn lb_quantize_f32_s8__ref; /* the compiler checks the definition against the contract */
 
-void lb_quantize_f32_s8__ref(const lb_quantize_f32_s8_params *p, const float *x, int8_t *out, int32_t begin, int32_t end) {
+void lb_quantize_f32_s8__ref(const lb_quantize_f32_s8_params *p, const lb_f32 *x, int8_t *out, int32_t begin, int32_t end) {
     for (int32_t i = begin; i < end; i++)
         out[i] = (int8_t)lb_quantize(x[i], p->scale, p->zero_point, p->lo, p->hi);
 }
 
 lb_quantize_f32_s16_fn lb_quantize_f32_s16__ref;
 
-void lb_quantize_f32_s16__ref(const lb_quantize_f32_s16_params *p, const float *x, int16_t *out, int32_t begin, int32_t end) {
+void lb_quantize_f32_s16__ref(const lb_quantize_f32_s16_params *p, const lb_f32 *x, int16_t *out, int32_t begin, int32_t end) {
     for (int32_t i = begin; i < end; i++)
         out[i] = (int16_t)lb_quantize(x[i], p->scale, p->zero_point, p->lo, p->hi);
 }
 
 lb_dequantize_s8_f32_fn lb_dequantize_s8_f32__ref;
 
-void lb_dequantize_s8_f32__ref(const lb_dequantize_s8_f32_params *p, const int8_t *x, float *out, int32_t begin, int32_t end) {
+void lb_dequantize_s8_f32__ref(const lb_dequantize_s8_f32_params *p, const int8_t *x, lb_f32 *out, int32_t begin, int32_t end) {
     for (int32_t i = begin; i < end; i++)
         out[i] = lb_dequantize(x[i], p->scale, p->zero_point);
 }
 
 lb_dequantize_s16_f32_fn lb_dequantize_s16_f32__ref;
 
-void lb_dequantize_s16_f32__ref(const lb_dequantize_s16_f32_params *p, const int16_t *x, float *out, int32_t begin, int32_t end) {
+void lb_dequantize_s16_f32__ref(const lb_dequantize_s16_f32_params *p, const int16_t *x, lb_f32 *out, int32_t begin, int32_t end) {
     for (int32_t i = begin; i < end; i++)
         out[i] = lb_dequantize(x[i], p->scale, p->zero_point);
 }
@@ -59,7 +59,7 @@ void lb_requantize_s16__ref(const lb_requantize_s16_params *p, const int16_t *x,
 
 lb_cast_int_f32_fn lb_cast_int_f32__ref;
 
-void lb_cast_int_f32__ref(const lb_cast_int_f32_params *p, const void *x, float *out, int32_t begin, int32_t end) {
+void lb_cast_int_f32__ref(const lb_cast_int_f32_params *p, const void *x, lb_f32 *out, int32_t begin, int32_t end) {
     for (int32_t i = begin; i < end; i++)
         switch (p->x_bytes) {
         case 1:

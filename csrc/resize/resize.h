@@ -1,6 +1,8 @@
-/* Integer interpolation. What holds for every contract stands in lb.h. */
+/* Integer interpolation. lb.h has the rules of every contract. */
 #ifndef LB_RESIZE_H
 #define LB_RESIZE_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -19,7 +21,7 @@ typedef struct {
     int32_t row_taps;    /* >= 1 */
     int32_t column_taps; /* >= 1 */
     int32_t offset;
-    float multiplier; /* finite, > 0 */
+    lb_f32 multiplier; /* finite, > 0 */
     int32_t y_zero;
     int32_t lo;
     int32_t hi;

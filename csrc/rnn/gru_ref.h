@@ -4,18 +4,18 @@
 typedef struct {
     const lb_lstm_s8_params *p;
     lb_rnn_input in;
-    const float *bias, *r_scale, *r_bias;
+    const lb_f32 *bias, *r_scale, *r_bias;
     const lb_weight *r;
     int32_t direction;
 } lb_gru;
 
 /* The product of the input of row `row` for a gate of unit i. */
-static inline float lb_gru_input(const lb_gru *g, ptrdiff_t row, int gate, int32_t i) {
+static inline lb_f32 lb_gru_input(const lb_gru *g, ptrdiff_t row, int gate, int32_t i) {
     const ptrdiff_t n = g->p->hidden, at = (g->direction * 3 + gate) * n + i;
     return lb_f32_add(lb_input_gate(&g->in, g->p, row, g->p->directions * 3 * n, at), g->bias[at]);
 }
 
-static inline float lb_gru_recurrent(const lb_gru *g, const lb_hidden *h, int gate, int32_t i) {
+static inline lb_f32 lb_gru_recurrent(const lb_gru *g, const lb_hidden *h, int gate, int32_t i) {
     const ptrdiff_t n = g->p->hidden, at = (g->direction * 3 + gate) * n + i;
     const lb_sum sum = lb_recurrent(h, g->r + at * n, g->p->hidden, g->p->h_zero);
     return lb_f32_add(lb_f32_mul(LB_SUM_F32(sum), g->r_scale[at]), g->r_bias[at]);
@@ -26,8 +26,8 @@ static inline int32_t lb_gru_gate(const lb_gru *g, ptrdiff_t row, const lb_hidde
 }
 
 /* scratch: r * h of one row, 16 bits an element. */
-static inline void lb_gru_ref(const lb_lstm_s8_params *p, lb_rnn_input in, const float *bias, const lb_weight *r, const float *r_scale,
-                              const float *r_bias, const int16_t *table, const lb_hidden *h0, lb_hidden *y, lb_hidden *h, int16_t *s,
+static inline void lb_gru_ref(const lb_lstm_s8_params *p, lb_rnn_input in, const lb_f32 *bias, const lb_weight *r, const lb_f32 *r_scale,
+                              const lb_f32 *r_bias, const int16_t *table, const lb_hidden *h0, lb_hidden *y, lb_hidden *h, int16_t *s,
                               void *scratch, int32_t begin, int32_t end) {
     lb_hidden *reset = scratch;
     for (int32_t item = begin; item < end; item++) {
@@ -50,7 +50,7 @@ static inline void lb_gru_ref(const lb_lstm_s8_params *p, lb_rnn_input in, const
                 }
                 for (int32_t i = u.first; i < u.last; i++) {
                     const int32_t z = lb_gru_gate(&g, at.row, before, 0, i, table);
-                    float ph;
+                    lb_f32 ph;
                     if (p->linear_before_reset)
                         ph = lb_f32_mul(lb_f32_mul(lb_f32_from_s32(lb_gru_gate(&g, at.row, before, 1, i, table)),
                                                    lb_f32_of_bits(0x38000000u)), /* 2^-15 */

@@ -3,6 +3,8 @@
 #ifndef LB_RNN_H
 #define LB_RNN_H
 
+#include "base/numerics.h"
+
 #include <stdint.h>
 
 /* ---- lstm_s8, gru_s8: 8-bit states; lstm_s16, gru_s16: 16-bit states; lstm_rows_s8, gru_rows_s8: float states, quantized at each step
@@ -62,9 +64,9 @@ typedef struct {
     int32_t sums_fit;    /* of 16-bit states: 1: the sums of (h - h_zero) * r fit int32 */
     int32_t inputs;      /* of *_x_s8 alone, and x_zero */
     int32_t x_zero;
-    float h_multiplier;     /* finite: from the real state (LSTM) or from s (GRU) to h */
-    float reset_multiplier; /* of a GRU: from r * s to h */
-    float state_multiplier; /* of a GRU: from h0 to s */
+    lb_f32 h_multiplier;     /* finite: from the real state (LSTM) or from s (GRU) to h */
+    lb_f32 reset_multiplier; /* of a GRU: from r * s to h */
+    lb_f32 state_multiplier; /* of a GRU: from h0 to s */
 } lb_lstm_s8_params;
 
 typedef lb_lstm_s8_params lb_lstm_s16_params;
@@ -75,37 +77,37 @@ typedef lb_lstm_s8_params lb_gru_rows_s8_params;
 typedef lb_lstm_s8_params lb_lstm_x_s8_params;
 typedef lb_lstm_s8_params lb_gru_x_s8_params;
 
-typedef void lb_lstm_s8_fn(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                           const int16_t *table, const int8_t *h0, const float *c0, int8_t *y, int8_t *h, float *c, void *scratch,
+typedef void lb_lstm_s8_fn(const lb_lstm_s8_params *p, const lb_f32 *px, const lb_f32 *bias, const void *r, const lb_f32 *r_scale,
+                           const int16_t *table, const int8_t *h0, const lb_f32 *c0, int8_t *y, int8_t *h, lb_f32 *c, void *scratch,
                            int32_t begin, int32_t end);
 
-typedef void lb_lstm_s16_fn(const lb_lstm_s16_params *p, const float *px, const float *bias, const int16_t *r, const float *r_scale,
-                            const int16_t *table, const int16_t *h0, const float *c0, int16_t *y, int16_t *h, float *c, void *scratch,
+typedef void lb_lstm_s16_fn(const lb_lstm_s16_params *p, const lb_f32 *px, const lb_f32 *bias, const int16_t *r, const lb_f32 *r_scale,
+                            const int16_t *table, const int16_t *h0, const lb_f32 *c0, int16_t *y, int16_t *h, lb_f32 *c, void *scratch,
                             int32_t begin, int32_t end);
 
 /* x_scale: time * batch; w_scale: rows. px * (x_scale * w_scale) is the product of the input. */
-typedef void lb_lstm_rows_s8_fn(const lb_lstm_rows_s8_params *p, const float *px, const float *x_scale, const float *w_scale,
-                                const float *bias, const void *r, const float *r_scale, const float *h0, const float *c0, float *y,
-                                float *h, float *c, void *scratch, int32_t begin, int32_t end);
+typedef void lb_lstm_rows_s8_fn(const lb_lstm_rows_s8_params *p, const lb_f32 *px, const lb_f32 *x_scale, const lb_f32 *w_scale,
+                                const lb_f32 *bias, const void *r, const lb_f32 *r_scale, const lb_f32 *h0, const lb_f32 *c0, lb_f32 *y,
+                                lb_f32 *h, lb_f32 *c, void *scratch, int32_t begin, int32_t end);
 
-typedef void lb_gru_s8_fn(const lb_gru_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                          const float *r_bias, const int16_t *table, const int8_t *h0, int8_t *y, int8_t *h, int16_t *s, void *scratch,
+typedef void lb_gru_s8_fn(const lb_gru_s8_params *p, const lb_f32 *px, const lb_f32 *bias, const void *r, const lb_f32 *r_scale,
+                          const lb_f32 *r_bias, const int16_t *table, const int8_t *h0, int8_t *y, int8_t *h, int16_t *s, void *scratch,
                           int32_t begin, int32_t end);
 
-typedef void lb_gru_s16_fn(const lb_gru_s16_params *p, const float *px, const float *bias, const int16_t *r, const float *r_scale,
-                           const float *r_bias, const int16_t *table, const int16_t *h0, int16_t *y, int16_t *h, int16_t *s, void *scratch,
+typedef void lb_gru_s16_fn(const lb_gru_s16_params *p, const lb_f32 *px, const lb_f32 *bias, const int16_t *r, const lb_f32 *r_scale,
+                           const lb_f32 *r_bias, const int16_t *table, const int16_t *h0, int16_t *y, int16_t *h, int16_t *s, void *scratch,
                            int32_t begin, int32_t end);
 
-typedef void lb_gru_rows_s8_fn(const lb_gru_rows_s8_params *p, const float *px, const float *x_scale, const float *w_scale,
-                               const float *bias, const void *r, const float *r_scale, const float *r_bias, const float *h0, float *y,
-                               float *h, void *scratch, int32_t begin, int32_t end);
+typedef void lb_gru_rows_s8_fn(const lb_gru_rows_s8_params *p, const lb_f32 *px, const lb_f32 *x_scale, const lb_f32 *w_scale,
+                               const lb_f32 *bias, const void *r, const lb_f32 *r_scale, const lb_f32 *r_bias, const lb_f32 *h0, lb_f32 *y,
+                               lb_f32 *h, void *scratch, int32_t begin, int32_t end);
 
-typedef void lb_lstm_x_s8_fn(const lb_lstm_x_s8_params *p, const int8_t *x, const int8_t *w, const float *w_scale, const float *bias,
-                             const int8_t *r, const float *r_scale, const int16_t *table, const int8_t *h0, const float *c0, int8_t *y,
-                             int8_t *h, float *c, void *scratch, int32_t begin, int32_t end);
+typedef void lb_lstm_x_s8_fn(const lb_lstm_x_s8_params *p, const int8_t *x, const int8_t *w, const lb_f32 *w_scale, const lb_f32 *bias,
+                             const int8_t *r, const lb_f32 *r_scale, const int16_t *table, const int8_t *h0, const lb_f32 *c0, int8_t *y,
+                             int8_t *h, lb_f32 *c, void *scratch, int32_t begin, int32_t end);
 
-typedef void lb_gru_x_s8_fn(const lb_gru_x_s8_params *p, const int8_t *x, const int8_t *w, const float *w_scale, const float *bias,
-                            const int8_t *r, const float *r_scale, const float *r_bias, const int16_t *table, const int8_t *h0, int8_t *y,
+typedef void lb_gru_x_s8_fn(const lb_gru_x_s8_params *p, const int8_t *x, const int8_t *w, const lb_f32 *w_scale, const lb_f32 *bias,
+                            const int8_t *r, const lb_f32 *r_scale, const lb_f32 *r_bias, const int16_t *table, const int8_t *h0, int8_t *y,
                             int8_t *h, int16_t *s, void *scratch, int32_t begin, int32_t end);
 
 #endif

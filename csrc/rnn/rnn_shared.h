@@ -43,20 +43,20 @@ static inline int32_t lb_clamp16s(int32_t v) {
 }
 
 /* tanh, and sigmoid, in Q0.15 of a real. */
-static inline int32_t lb_tanh_gate(float v, const int16_t *table) {
+static inline int32_t lb_tanh_gate(lb_f32 v, const int16_t *table) {
     return lb_tanh16(lb_round_clamp(lb_f32_mul(v, lb_f32_from_s32(4096)), 0, -32768, 32767), table);
 }
 
-static inline int32_t lb_sigmoid_gate(float v, const int16_t *table) {
+static inline int32_t lb_sigmoid_gate(lb_f32 v, const int16_t *table) {
     return (lb_tanh16(lb_round_clamp(lb_f32_mul(v, lb_f32_from_s32(2048)), 0, -32768, 32767), table) + 32768) >> 1;
 }
 
 /* The gates of an LSTM as reals: tanh, a multiple of 2^-15, and sigmoid, a multiple of 2^-16. The largest tanh is an open gate, 1. */
-static inline float lb_tanh_real(float v, const int16_t *table) {
+static inline lb_f32 lb_tanh_real(lb_f32 v, const int16_t *table) {
     return lb_f32_mul(lb_f32_from_s32(lb_tanh_gate(v, table)), lb_f32_of_bits(0x38000000u)); /* 2^-15 */
 }
 
-static inline float lb_sigmoid_real(float v, const int16_t *table) {
+static inline lb_f32 lb_sigmoid_real(lb_f32 v, const int16_t *table) {
     const int32_t tanh = lb_tanh16(lb_round_clamp(lb_f32_mul(v, lb_f32_from_s32(2048)), 0, -32768, 32767), table);
     return lb_f32_mul(lb_f32_from_s32(tanh + 32768 + (tanh == 32767)), lb_f32_of_bits(0x37800000u)); /* 2^-16 */
 }

@@ -25,14 +25,14 @@ static inline void lb_four_gates(lb_sum sums[4], const lb_hidden *h, const lb_we
 
 /* Inputs: px, or where it is NULL what it is made of. */
 typedef struct {
-    const float *px;
+    const lb_f32 *px;
     const lb_hidden *x;
     const lb_weight *w;
-    const float *w_scale;
+    const lb_f32 *w_scale;
 } lb_rnn_input;
 
 /* px of one row, for row `at` of the weights. */
-static inline float lb_input_gate(const lb_rnn_input *in, const lb_lstm_s8_params *p, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t at) {
+static inline lb_f32 lb_input_gate(const lb_rnn_input *in, const lb_lstm_s8_params *p, ptrdiff_t row, ptrdiff_t rows, ptrdiff_t at) {
     if (in->px != NULL)
         return in->px[row * rows + at];
     const lb_sum sum = lb_recurrent(in->x + row * p->inputs, in->w + at * p->inputs, p->inputs, p->x_zero);
@@ -40,7 +40,7 @@ static inline float lb_input_gate(const lb_rnn_input *in, const lb_lstm_s8_param
 }
 
 /* The same for four gates, whose rows are `hidden` apart. */
-static inline void lb_four_inputs(float pre[4], const lb_rnn_input *in, const lb_lstm_s8_params *p, ptrdiff_t row, ptrdiff_t rows,
+static inline void lb_four_inputs(lb_f32 pre[4], const lb_rnn_input *in, const lb_lstm_s8_params *p, ptrdiff_t row, ptrdiff_t rows,
                                   ptrdiff_t at) {
     lb_sum sums[4] = {0};
     if (in->px == NULL)

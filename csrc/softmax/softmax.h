@@ -1,6 +1,8 @@
-/* Softmax of integers and its logarithm (docs/arithmetic.md section 4). What holds for every contract stands in lb.h. */
+/* Softmax of integers and its logarithm (docs/arithmetic.md section 4). lb.h has the rules of every contract. */
 #ifndef LB_SOFTMAX_H
 #define LB_SOFTMAX_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -20,8 +22,8 @@ typedef struct {
     int32_t y_zero;
     int32_t lo;
     int32_t hi;
-    float multiplier; /* finite, > 0 */
-    float y_scale;    /* finite, > 0 */
+    lb_f32 multiplier; /* finite, > 0 */
+    lb_f32 y_scale;    /* finite, > 0 */
 } lb_softmax_int_params;
 
 typedef void lb_softmax_int_fn(const lb_softmax_int_params *p, const void *x, const int32_t *table, void *out, int32_t begin, int32_t end);

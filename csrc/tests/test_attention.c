@@ -1,5 +1,5 @@
 /* Attention, every instruction set against `ref`: sizes around the tiles, extremes, masks, strides, and items in two parts.
- * tests/test_native_transformers.py compares `ref` with the interpreter. */
+ * tests/runtime/test_transformers.py compares `ref` with the interpreter. */
 #include "test_support.h"
 
 #include <math.h>
@@ -73,10 +73,10 @@ static void test_attention(const lb_kernel *ref, const lb_kernel *k, int wide) {
     }
 }
 
-void test_attention_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(attention_s8) {
     test_attention(ref, k, 0);
 }
 
-void test_attention_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(attention_s16) {
     test_attention(ref, k, 1);
 }

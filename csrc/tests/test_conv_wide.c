@@ -87,7 +87,7 @@ static int is_plain(const lb_kernel *k) {
     return strcmp(k->isa->name, "avx2") != 0;
 }
 
-void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
+static void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
     static const int32_t channels[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 32, 33, 48, 65}, bytes[] = {1, 2, 4};
     static unsigned char want[OUT], got[sizeof want];
     const int alone = strncmp(k->contract->name, "dw", 2) == 0;
@@ -141,3 +141,5 @@ void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
         free(x), free(w), free(narrow), free(packed), free(scratch);
     }
 }
+TESTED_BY(conv_s16, test_conv_s16)
+TESTED_BY(dwconv_s16, test_conv_s16)

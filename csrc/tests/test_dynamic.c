@@ -20,7 +20,7 @@ static float real(int style) {
     return style == 3 ? v * 1e-42f : v;
 }
 
-void test_quantize_rows_f32_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(quantize_rows_f32_s8) {
     static float x[MAX_ROWS * MAX_SIZE + 1], scales[2][MAX_ROWS + 1];
     static int8_t out[2][MAX_ROWS * MAX_SIZE + 64];
     for (int32_t size = 0; size <= MAX_SIZE; size++)
@@ -50,7 +50,7 @@ void test_quantize_rows_f32_s8(const lb_kernel *ref, const lb_kernel *k) {
     expect(scales[0][1] == 1.0f && scales[0][2] == 1.0f, "a row of zeros, or with an infinity, has the scale 1");
 }
 
-void test_scale_rows_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(scale_rows_f32) {
     static float acc[MAX_ROWS * MAX_SIZE], x_scales[MAX_ROWS], scales[MAX_SIZE], bias[MAX_SIZE];
     for (int32_t n = 0; n <= MAX_SIZE; n++) {
         const lb_scale_rows_f32_params p = {n};
@@ -67,7 +67,7 @@ void test_scale_rows_f32(const lb_kernel *ref, const lb_kernel *k) {
 }
 
 /* Against the contract's words, operation by operation. */
-void test_linear_s8_blocks_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_s8_blocks_f32) {
     enum { MOST_K = 40, MOST_N = 9, MOST_ROWS = 4 };
     static int8_t a[MOST_ROWS * MOST_K], w[MOST_N * MOST_K];
     static float x_scales[MOST_ROWS], scales[MOST_N * MOST_K], bias[MOST_N], want[MOST_ROWS * MOST_N], got[MOST_ROWS * MOST_N];

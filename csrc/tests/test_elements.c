@@ -21,7 +21,7 @@ static void fill(int8_t *to, int32_t n) {
 
 static const int32_t lengths[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1009};
 
-void test_requantize_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(requantize_s8) {
     static const float scales[] = {1.0f, 0.5f, 0.0173f, 3.7f, 1e-30f, 1e30f};
     for (int32_t s = 0; s < COUNT(scales); s++)
         for (int32_t i = 0; i < COUNT(lengths); i++) {
@@ -93,7 +93,7 @@ static void expect_two(const lb_kernel *ref, const lb_kernel *k, const void *par
         expect_in_place(ref, k, params, args, 1, 2, n);
 }
 
-void test_add_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(add_s8) {
     for (int round = 0; round < 600; round++) {
         lb_add_s8_params p = {.offset = (float)random_int(-1024, 1024) * (round % 5 ? 0.25f : round % 25 ? 1e9f : 1e37f)};
         const int32_t n = two_operands(round, p.shape, p.a_stride, p.b_stride);
@@ -104,7 +104,7 @@ void test_add_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_mul_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(mul_s8) {
     for (int round = 0; round < 600; round++) {
         lb_mul_s8_params p = {.multiplier = (float)random_int(1, 4000) * (round % 7 ? 1e-4f : round % 2 ? 1e30f : 1e-38f)};
         const int32_t n = two_operands(round, p.shape, p.a_stride, p.b_stride);
@@ -116,8 +116,18 @@ void test_mul_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
+static void test_extremum(const lb_kernel *ref, const lb_kernel *k) {
+    for (int round = 0; round < 300; round++) {
+        lb_max_s8_params p;
+        const int32_t n = two_operands(round, p.shape, p.a_stride, p.b_stride);
+        expect_two(ref, k, &p, round, n, is_dense(p.shape, p.a_stride), is_dense(p.shape, p.b_stride));
+    }
+}
+TESTED_BY(max_s8, test_extremum)
+TESTED_BY(min_s8, test_extremum)
+
 /* Tables of any entries, and such as stay the same at one end or both, from any entry on. */
-void test_table_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(table_s8) {
     for (int32_t i = 0; i < 40 * COUNT(lengths); i++) {
         const lb_table_s8_params p = {0};
         const int32_t n = lengths[i % COUNT(lengths)];
@@ -137,7 +147,7 @@ void test_table_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_table_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(table_s8_s16) {
     static int16_t table[256];
     for (int32_t i = 0; i < 256; i++)
         table[i] = (int16_t)random_int(-32768, 32767);
@@ -154,7 +164,7 @@ void test_table_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_table_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(table_s8_f32) {
     static float table[256];
     for (int32_t i = 0; i < 256; i++)
         table[i] = (float)random_int(-1000, 1000) * 0.25f;

@@ -76,7 +76,7 @@ static void expect_close_product(const lb_kernel *ref, const lb_kernel *k, const
     free(plain), free(plain_sizes), free(weights), free(scratch);
 }
 
-void test_linear_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_f32) {
     static const int32_t rows[] = {0, 1, 2, 3, 5, 6, 7, 13, 14, 15, 31}, depths[] = {0, 1, 3, 4, 7, 64, 129, 512},
                          ns[] = {1, 7, 15, 16, 17, 31, 32, 33, 48};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -94,7 +94,7 @@ void test_linear_f32(const lb_kernel *ref, const lb_kernel *k) {
             }
 }
 
-void test_conv_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_f32) {
     static const int32_t channels[] = {1, 2, 3, 5, 8, 12, 16, 17, 24, 33, 64};
     for (int round = 0; round < 400; round++) {
         lb_conv_f32_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 8), .in_w = random_int(1, 8)};
@@ -128,7 +128,7 @@ void test_conv_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_dwconv_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(dwconv_f32) {
     static const int32_t channels[] = {1, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40};
     for (int round = 0; round < 250; round++) {
         lb_dwconv_f32_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 32)};
@@ -182,7 +182,7 @@ void expect_same_floats(const lb_kernel *ref, const lb_kernel *k, const void *p,
     expect(same, k->contract->name);
 }
 
-void test_binary_f32(const lb_kernel *ref, const lb_kernel *k) {
+static void test_binary_f32(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 200; round++) {
         lb_add_f32_params p = {.shape = {random_int(1, 2), random_int(1, 3), random_int(1, 4), random_int(0, 40)},
                                .lo = round % 2 ? -INFINITY : -0.5f,
@@ -200,8 +200,15 @@ void test_binary_f32(const lb_kernel *ref, const lb_kernel *k) {
         expect_same_floats(ref, k, &p, args, 2, n, n);
     }
 }
+TESTED_BY(add_f32, test_binary_f32)
+TESTED_BY(div_f32, test_binary_f32)
+TESTED_BY(max_f32, test_binary_f32)
+TESTED_BY(min_f32, test_binary_f32)
+TESTED_BY(mul_f32, test_binary_f32)
+TESTED_BY(prelu_f32, test_binary_f32)
+TESTED_BY(sub_f32, test_binary_f32)
 
-void test_clip_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(clip_f32) {
     for (int32_t n = 0; n < 70; n++) {
         const lb_clip_f32_params p = {n % 3 ? 0.0f : -INFINITY, n % 2 ? 6.0f : INFINITY};
         for (int32_t i = 0; i < n + 1; i++)
@@ -211,7 +218,7 @@ void test_clip_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_max_pool_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(max_pool_f32) {
     for (int round = 0; round < 100; round++) {
         lb_max_pool_f32_params p = {
             .batch = random_int(1, 2), .in_h = random_int(1, 7), .in_w = random_int(1, 7), .channels = random_int(1, 20)};
@@ -225,7 +232,7 @@ void test_max_pool_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_avg_pool_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(avg_pool_f32) {
     for (int round = 0; round < 50; round++) {
         lb_avg_pool_f32_params p = {.batch = 1, .in_h = random_int(1, 7), .in_w = random_int(1, 7), .channels = random_int(1, 20)};
         p.kernel_h = random_int(1, 3), p.kernel_w = random_int(1, 3), p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = 1;
@@ -245,7 +252,7 @@ void test_avg_pool_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_reduce_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(reduce_f32) {
     static const int32_t ns[] = {0, 1, 7, 8, 31, 32, 33, 100}, inners[] = {1, 2, 7, 8, 9, 20};
     for (int32_t kind = 0; kind < 6; kind++)
         for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)

@@ -20,7 +20,7 @@ static void both(const lb_kernel *ref, const lb_kernel *k, const void *p, void *
     k->call(p, args, 0, cut);
 }
 
-void test_unary_f32(const lb_kernel *ref, const lb_kernel *k) {
+static void test_unary_f32(const lb_kernel *ref, const lb_kernel *k) {
     static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN,   FLT_MAX, -FLT_MAX, FLT_MIN, 1e-40f,    -1e-40f,
                                     0.5f, 1.5f,  2.5f,     -0.5f,     -1.5f, 88.8f,   -104,     8388607, 4194305.5f};
     const int32_t count = sizeof special / sizeof *special;
@@ -35,13 +35,33 @@ void test_unary_f32(const lb_kernel *ref, const lb_kernel *k) {
         expect(close_floats(want, got, sizes, n + 64, 0x1p-20f), k->contract->name);
     }
 }
+TESTED_BY(abs_f32, test_unary_f32)
+TESTED_BY(ceil_f32, test_unary_f32)
+TESTED_BY(elu_f32, test_unary_f32)
+TESTED_BY(erf_f32, test_unary_f32)
+TESTED_BY(floor_f32, test_unary_f32)
+TESTED_BY(gelu_f32, test_unary_f32)
+TESTED_BY(gelu_tanh_f32, test_unary_f32)
+TESTED_BY(hardsigmoid_f32, test_unary_f32)
+TESTED_BY(hardswish_f32, test_unary_f32)
+TESTED_BY(leaky_relu_f32, test_unary_f32)
+TESTED_BY(log_f32, test_unary_f32)
+TESTED_BY(mish_f32, test_unary_f32)
+TESTED_BY(neg_f32, test_unary_f32)
+TESTED_BY(reciprocal_f32, test_unary_f32)
+TESTED_BY(round_f32, test_unary_f32)
+TESTED_BY(sigmoid_f32, test_unary_f32)
+TESTED_BY(silu_f32, test_unary_f32)
+TESTED_BY(softplus_f32, test_unary_f32)
+TESTED_BY(sqrt_f32, test_unary_f32)
+TESTED_BY(tanh_f32, test_unary_f32)
 
 static void expect_near(float have, float known, const char *claim) {
     expect(lb_absf(have - known) <= 3 * 0x1p-23f * lb_absf(known), claim);
 }
 
 /* `ref` of exp is asked for what is known of all. */
-void test_exp_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(exp_f32) {
     test_unary_f32(ref, k);
     expect_near(lb_expf(1.0f), 2.71828183f, "e");
     expect_near(lb_expf(-100.0f) * 0x1p100f, 3.72007598e-44f * 0x1p100f, "exp has subnormals");
@@ -60,7 +80,7 @@ void test_exp_f32(const lb_kernel *ref, const lb_kernel *k) {
     expect(lb_roundf(2.5f) == 2.0f && lb_roundf(-3.5f) == -4.0f && lb_floorf(-0.5f) == -1.0f && lb_ceilf(1.2f) == 2.0f, "rounding");
 }
 
-void test_softmax_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(softmax_f32) {
     static const int32_t ns[] = {1, 2, 7, 8, 9, 16, 40, 65}, inners[] = {1, 2, 8, 11};
     for (int32_t i = 0; i < 8; i++)
         for (int32_t j = 0; j < 4; j++)
@@ -80,7 +100,7 @@ void test_softmax_f32(const lb_kernel *ref, const lb_kernel *k) {
             }
 }
 
-void test_layer_norm_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(layer_norm_f32) {
     static const int32_t ns[] = {1, 5, 8, 31, 32, 33, 100};
     for (int32_t i = 0; i < 7; i++)
         for (int32_t centered = 0; centered < 2; centered++) {
@@ -94,7 +114,7 @@ void test_layer_norm_f32(const lb_kernel *ref, const lb_kernel *k) {
         }
 }
 
-void test_group_norm_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(group_norm_f32) {
     for (int round = 0; round < 40; round++) {
         const lb_group_norm_f32_params p = {2 * 3, 3, random_int(1, 4), random_int(1, 20), 1e-5f};
         const int32_t row = p.channels * p.spatial, n = p.rows * row;
@@ -107,7 +127,7 @@ void test_group_norm_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_matmul_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(matmul_f32) {
     for (int round = 0; round < 150; round++) {
         lb_matmul_f32_params p = {.shape = {1, random_int(1, 2), random_int(1, 3)}, .m = random_int(1, 31), .k = random_int(0, 20)};
         p.n = random_int(1, 70), p.block = random_int(1, 31);
@@ -123,7 +143,7 @@ void test_matmul_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_attention_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(attention_f32) {
     static uint8_t bytes[4096];
     for (int round = 0; round < 120; round++) {
         lb_attention_f32_params p = {.outer = random_int(1, 2), .inner = random_int(1, 3), .rows = random_int(1, 20)};
@@ -168,7 +188,7 @@ static float *panels(const lb_isa *isa, const float *from, int32_t groups, int32
     return to;
 }
 
-void test_conv_transpose_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_transpose_f32) {
     for (int round = 0; round < 80; round++) {
         lb_conv_transpose_f32_params p = {.batch = random_int(1, 2), .in_h = random_int(1, 5), .in_w = random_int(1, 6)};
         p.groups = round % 4 ? 1 : 2, p.in_c = random_int(1, 9) * p.groups, p.out_c = random_int(1, 20) * p.groups;
@@ -202,7 +222,7 @@ void test_conv_transpose_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_resize_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(resize_f32) {
     (void)ref;
     const lb_resize_f32_params p = {1, 2, 2, 3, 3, 1, 2, 1};
     const float in[12] = {0, 1, 2, 10, 11, 12, 20, 21, 22, 30, 31, 32}, by[6] = {1.0f, 0.0f, 0.5f, 0.5f, 0.25f, 0.75f}, one = 1.0f;
@@ -245,10 +265,10 @@ static void test_rnn(const lb_kernel *ref, const lb_kernel *k, int32_t gates) {
     }
 }
 
-void test_lstm_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_f32) {
     test_rnn(ref, k, 4);
 }
 
-void test_gru_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_f32) {
     test_rnn(ref, k, 3);
 }

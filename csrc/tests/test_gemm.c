@@ -12,7 +12,7 @@ static const int32_t ks[] = {0, 1, 3, 4, 15, 16, 17, 31, 33, 100, 255, 257, 511,
 
 enum { GUARD = 64 };
 
-/* `bytes` at an address of 64 n + shift, with a guard before and behind. */
+/* `bytes` at an address of 64 n + shift, with a guard before and after. */
 typedef struct {
     unsigned char *block, *at;
     size_t bytes;
@@ -150,7 +150,7 @@ static void check_product(const lb_kernel *k, problem *q, float start, size_t sh
     free(want.block), free(got.block), free(packed.block), free(scratch.block);
 }
 
-void test_gemm_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gemm_s8_sizes) {
     (void)ref;
     static const char *family[] = {"gemm_s8_sizes", "gemm_s8_pack", "gemm_s8_s32", "gemm_s8_f32"};
     for (size_t i = 0; i < COUNT(family); i++)
@@ -158,7 +158,7 @@ void test_gemm_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {
 }
 
 /* However b lies in memory, its packed form is the same. */
-void test_gemm_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gemm_s8_pack) {
     (void)ref;
     int32_t variant = 0;
     for (size_t i = 0; i < COUNT(ks); i++)
@@ -183,7 +183,7 @@ void test_gemm_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
         }
 }
 
-void test_gemm_s8_s32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gemm_s8_s32) {
     (void)ref;
     int32_t variant = 0;
     for (size_t h = 0; h < COUNT(ms); h++)
@@ -202,7 +202,7 @@ void test_gemm_s8_s32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_gemm_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gemm_s8_f32) {
     (void)ref;
     static const int32_t segments[] = {1000000, 32, 5, 16, 513};
     int32_t variant = 0;
@@ -251,7 +251,7 @@ static void check_s16(const lb_kernel *k, int32_t m, int32_t depth, int32_t n, i
     free(a), free(b), free(want.block), free(got.block), free(scratch.block);
 }
 
-void test_gemm_s16_s64(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gemm_s16_s64) {
     (void)ref;
     int32_t variant = 0;
     for (size_t h = 0; h < COUNT(ms); h++)
@@ -262,7 +262,7 @@ void test_gemm_s16_s64(const lb_kernel *ref, const lb_kernel *k) {
         check_s16(k, 5, 70001, 9, variant);
 }
 
-void test_gemm_b1_s32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gemm_b1_s32) {
     (void)ref;
     static const int32_t longer[] = {0, 1, 63, 64, 65, 255, 256, 257, 1000, 31 * 256, 31 * 256 + 1, 63 * 256 + 65};
     int32_t variant = 0;

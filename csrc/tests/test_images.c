@@ -105,7 +105,7 @@ static void *pairs_of_weights(const int8_t *w, int32_t in_c, int32_t out_c) {
     return to;
 }
 
-void test_conv3x3_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv3x3_s8) {
     const int wide = strcmp(k->isa->name, "avx512vnni") == 0;
     for (int round = 0; round < 150; round++) {
         lb_conv3x3_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 11), .in_w = random_int(1, 11)};
@@ -172,7 +172,7 @@ static void *few_channels_dot4(const lb_conv_few_channels_s8_params *p, const in
     return sums;
 }
 
-void test_conv_few_channels_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_few_channels_s8) {
     const int quads = strcmp(k->isa->name, "avx512vnni") == 0;
     for (int round = 0; round < 300; round++) {
         lb_conv_few_channels_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 12), .in_w = random_int(1, 40), .groups = 1};
@@ -222,7 +222,7 @@ static int16_t *stride2_winograd_weights(const lb_conv_stride2_winograd_s8_param
     return to;
 }
 
-void test_conv_stride2_winograd_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_stride2_winograd_s8) {
     for (int round = 0; round < 200; round++) {
         lb_conv_stride2_winograd_s8_params p = {
             .batch = random_int(0, 2), .in_h = random_int(1, 15), .in_w = random_int(1, 22), .groups = 1};
@@ -293,7 +293,7 @@ static void *dwconv_quads(const lb_dwconv_s8_params *p, const int8_t *w) {
     return sums;
 }
 
-void test_dwconv_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(dwconv_s8) {
     for (int round = 0; round < 500; round++) {
         lb_dwconv_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 12)};
         p.channels = channels[random_int(0, COUNT(channels) - 1)];
@@ -335,7 +335,7 @@ static void fill_axis(int32_t n, int32_t out, int32_t taps, int32_t *at, int16_t
         at[i] = random_int(0, n - 1), by[i] = (int16_t)random_int(-2047 / taps, 2047 / taps);
 }
 
-void test_resize_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(resize_s8) {
     static const int32_t widths[] = {1, 3, 15, 16, 17, 31, 32, 40};
     for (int round = 0; round < 200; round++) {
         int32_t row_at[64], column_at[64];

@@ -18,7 +18,7 @@ static void fill(void) {
     }
 }
 
-void test_cast(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(cast) {
     (void)ref;
     const float f[] = {-1.9f, 300.7f, NAN, 1e30f, 0.0f, -0.5f};
     const int32_t as_int[] = {-1, 300, 0, 0, 0, 0};
@@ -51,7 +51,7 @@ static int truth(int kind, int less, int equal, int greater) {
     return all[kind];
 }
 
-void test_compare(const lb_kernel *ref, const lb_kernel *k) {
+static void test_compare(const lb_kernel *ref, const lb_kernel *k) {
     (void)ref;
     const char type = k->contract->name[strlen("compare_")], wide = k->contract->name[strlen("compare_s")];
     for (int kind = 0; kind < 6; kind++) {
@@ -76,8 +76,11 @@ void test_compare(const lb_kernel *ref, const lb_kernel *k) {
         expect(ok, k->contract->name);
     }
 }
+TESTED_BY(compare_f32, test_compare)
+TESTED_BY(compare_s32, test_compare)
+TESTED_BY(compare_s64, test_compare)
 
-void test_arithmetic(const lb_kernel *ref, const lb_kernel *k) {
+static void test_arithmetic(const lb_kernel *ref, const lb_kernel *k) {
     (void)ref;
     const int wide = k->contract->name[strlen("arithmetic_s")] == '6';
     for (int kind = 0; kind < 5; kind++) {
@@ -95,8 +98,10 @@ void test_arithmetic(const lb_kernel *ref, const lb_kernel *k) {
         expect(ok, k->contract->name);
     }
 }
+TESTED_BY(arithmetic_s32, test_arithmetic)
+TESTED_BY(arithmetic_s64, test_arithmetic)
 
-void test_logic_b8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(logic_b8) {
     (void)ref;
     for (int kind = 0; kind < 3; kind++) {
         fill();
@@ -110,7 +115,7 @@ void test_logic_b8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_not_b8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(not_b8) {
     (void)ref;
     fill();
     const lb_not_b8_params p = {0};
@@ -122,7 +127,7 @@ void test_not_b8(const lb_kernel *ref, const lb_kernel *k) {
     expect(ok, "not_b8");
 }
 
-void test_where(const lb_kernel *ref, const lb_kernel *k) {
+static void test_where(const lb_kernel *ref, const lb_kernel *k) {
     (void)ref;
     fill();
     const int wide = k->contract->name[strlen("where_b")] == '6';
@@ -135,8 +140,10 @@ void test_where(const lb_kernel *ref, const lb_kernel *k) {
         ok &= wide ? got64[i] == (a8[i % 64] ? a64[i] : b64[0]) : got32[i] == (a8[i % 64] ? a32[i] : b32[0]);
     expect(ok, k->contract->name);
 }
+TESTED_BY(where_b32, test_where)
+TESTED_BY(where_b64, test_where)
 
-void test_fill_wide(const lb_kernel *ref, const lb_kernel *k) {
+static void test_fill_wide(const lb_kernel *ref, const lb_kernel *k) {
     (void)ref;
     const int wide = k->contract->name[strlen("fill_b")] == '6';
     const lb_fill_b32_params p32 = {0x12345678u};
@@ -149,3 +156,5 @@ void test_fill_wide(const lb_kernel *ref, const lb_kernel *k) {
         ok &= wide ? got64[i] == (i >= 3 && i < 9 ? 0x123456789ABCDEF0 : 0) : got32[i] == (i >= 3 && i < 9 ? 0x12345678 : 0);
     expect(ok, k->contract->name);
 }
+TESTED_BY(fill_b32, test_fill_wide)
+TESTED_BY(fill_b64, test_fill_wide)

@@ -192,9 +192,9 @@ static void test_channels(const lb_kernel *ref, const lb_kernel *k, size_t eleme
     }
 }
 
-void test_linear_w4_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_w4_s8) {
     test_channels(ref, k, 1);
-    /* `ref` against the plain sum: every activation -128, every weight -8, and one odd element behind */
+    /* `ref` against the plain sum: every activation -128, every weight -8, and one odd element after */
     fill(3, 5, 2, -128);
     memset(w, -8, 15), memset(x, -128, 11);
     w[4] = 7;
@@ -207,11 +207,11 @@ void test_linear_w4_s8(const lb_kernel *ref, const lb_kernel *k) {
     free(weights), free(out);
 }
 
-void test_linear_w4_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_w4_s8_s16) {
     test_channels(ref, k, 2);
 }
 
-void test_linear_w4_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_w4_s8_f32) {
     test_channels(ref, k, 4);
 }
 
@@ -248,19 +248,19 @@ static void test_blocks(const lb_kernel *ref, const lb_kernel *k, size_t element
     }
 }
 
-void test_linear_w4_blocks_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_w4_blocks_s8) {
     test_blocks(ref, k, 1, 0);
 }
 
-void test_linear_w4_blocks_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_w4_blocks_s8_s16) {
     test_blocks(ref, k, 2, 0);
 }
 
-void test_linear_w4_blocks_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_w4_blocks_s8_f32) {
     test_blocks(ref, k, 4, 0);
 }
 
-void test_linear_w4_rows_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_w4_rows_f32) {
     test_blocks(ref, k, 4, 1);
 }
 
@@ -296,14 +296,14 @@ static void test_conv_w4(const lb_kernel *ref, const lb_kernel *k, size_t elemen
     }
 }
 
-void test_conv_w4_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_w4_s8) {
     test_conv_w4(ref, k, 1);
 }
 
-void test_conv_w4_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_w4_s8_s16) {
     test_conv_w4(ref, k, 2);
 }
 
-void test_conv_w4_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_w4_s8_f32) {
     test_conv_w4(ref, k, 4);
 }

@@ -1,7 +1,7 @@
 /* Every compiled kernel that this CPU can run gives the right bytes: those of its `ref`, or of plain loops. Plain C, so that sanitizers and
  * emulators can run it.
  *
- * A contract is tested by one function that makes inputs and calls `expect_same`; a contract without one fails. */
+ * A contract is tested by one function (KERNEL_TEST) that makes inputs and calls `expect_same`; a contract without one fails. */
 #include "base/cpu.h"
 #include "base/numerics.h"
 #include "test_support.h"
@@ -70,7 +70,7 @@ void expect_same(const lb_kernel *ref, const lb_kernel *k, const void *params, v
 
 /* ---- one function per contract -------------------------------------------------------------------------------------------- */
 
-void test_quantize_f32_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(quantize_f32_s8) {
     static const float special[] = {0.0f,    -0.0f, INFINITY, -INFINITY, NAN,    -NAN,   FLT_MAX, -FLT_MAX, FLT_MIN, 1e-45f,
                                     -1e-45f, 0.5f,  -0.5f,    1.5f,      127.5f, 128.5f, -128.5f, -129.5f,  2.5f,    -2.5f};
     static const float scales[] = {1.0f, 0.5f, 0.0173f, 3.0f, 1e-45f, FLT_MIN, FLT_MAX};
@@ -92,7 +92,7 @@ void test_quantize_f32_s8(const lb_kernel *ref, const lb_kernel *k) {
             }
 }
 
-void test_dequantize_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(dequantize_s8_f32) {
     static const float scales[] = {1.0f, 0.0173f, 1e-45f, FLT_MAX};
     static const int32_t zero_points[] = {-128, -1, 0, 127};
     static int8_t x[MAX_N + 8];
@@ -107,15 +107,6 @@ void test_dequantize_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
                 expect_same(ref, k, &p, args, 1, (size_t)n * sizeof(float), sizeof(float) * (size_t)(z % 3), n);
             }
 }
-
-static const struct {
-    const char *contract;
-    kernel_test *run;
-} tests[] = {
-#define ROW(contract, test) {#contract, test},
-    KERNEL_TESTS(ROW)
-#undef ROW
-};
 
 /* ---- the page that `ref` itself stands on ----------------------------------------------------------------------------------- */
 
@@ -160,15 +151,15 @@ int main(void) {
             ref = k; /* stands first among those of its contract */
         int found = 0;
         const int before = comparisons;
-        for (size_t t = 0; t < sizeof tests / sizeof *tests; t++)
-            if (strcmp(tests[t].contract, k->contract->name) == 0) {
+        for (int t = 0; t < contract_test_count; t++)
+            if (strcmp(contract_tests[t].contract, k->contract->name) == 0) {
                 found = 1;
                 if (is_wanted(k->isa, features))
-                    tests[t].run(ref, k);
+                    contract_tests[t].run(ref, k);
             }
         expect(found, k->contract->name);
         if (!found)
-            printf("  ^ contract without a test in test_list.h\n");
+            printf("  ^ contract without a KERNEL_TEST\n");
         else if (comparisons == before + 1)
             printf("%-28s %-12s not on this CPU\n", k->contract->name, k->isa->name);
         else

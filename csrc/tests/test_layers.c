@@ -25,7 +25,7 @@ static _Alignas(64) int8_t x[MAX_X], w[MAX_W];
 static int32_t bias[MAX_CHANNELS];
 static float multiplier[MAX_CHANNELS];
 
-/* Random bytes, or now and then only the extremes, or near the least, as behind a relu, but for some that are not. */
+/* Random bytes, or now and then only the extremes, or near the least, as after a relu, but for some that are not. */
 static void fill(int8_t *to, int32_t n) {
     const int kind = random_int(0, 3), most = random_int(-128, 0), often = random_int(1, 64);
     for (int32_t i = 0; i < n; i++)
@@ -104,7 +104,7 @@ enum { BEHIND = 64 }; /* bytes that stay as they are */
 
 #ifdef __linux__
 enum { PAGE = 1 << 12 };
-static size_t walled_bytes; /* of the one block that is behind a wall */
+static size_t walled_bytes; /* of the one block that ends at a guard page */
 #endif
 
 /* Bytes right before memory that nobody may read, where there is such a thing: loads in assembly go unseen by sanitizers. */
@@ -138,7 +138,7 @@ static void free_packed(void *weights) {
 }
 
 /* Weights (n, k) as a kernel of `isa` wants them for products of about `rows` rows, `groups` times; and scratch for `m` rows, with 0x5A
- * behind it. The caller frees both (free_packed). Where there is one group, only what it used is left, and a step too far is seen. */
+ * after it. The caller frees both (free_packed). Where there is one group, only what it used is left, and a step too far is seen. */
 static void *packed(const lb_isa *isa, int32_t rows, int32_t activations, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch,
                     int64_t *scratch_bytes) {
     if (takes_quads(isa)) {
@@ -244,15 +244,15 @@ static void test_conv(const lb_kernel *ref, const lb_kernel *k, size_t element) 
     }
 }
 
-void test_conv_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_s8) {
     test_conv(ref, k, 1);
 }
 
-void test_conv_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_s8_s16) {
     test_conv(ref, k, 2);
 }
 
-void test_conv_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(conv_s8_f32) {
     test_conv(ref, k, 4);
 }
 
@@ -267,7 +267,7 @@ static void check_linear(const lb_kernel *ref, const lb_kernel *k, size_t elemen
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
 }
 
-/* Activations behind a relu of which every quad is cut in two parts, that fit into groups of two and leave two over. */
+/* Activations after a relu of which every quad is cut in two parts, that fit into groups of two and leave two over. */
 static void check_cut_quads(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     const lb_linear_s8_params p = {
         .rows = 4, .k = 2048, .n = 16, .out_stride = 16, .block_rows = 4, .block_columns = 16, .x_zero = -128, .lo = -128, .hi = 127};
@@ -279,7 +279,7 @@ static void check_cut_quads(const lb_kernel *ref, const lb_kernel *k, size_t ele
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), 1);
 }
 
-/* Activations behind a relu, of so few quads that they are grouped all at once: each channel has a largest one, of which some are 0. */
+/* Activations after a relu, of so few quads that they are grouped all at once: each channel has a largest one, of which some are 0. */
 static void check_few_quads(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     static const int32_t depths[] = {49, 50, 63, 64, 65, 92, 96, 97, 127, 128, 129};
     const int32_t rows = random_int(1, 13), n = random_int(1, 50), sparse = random_int(0, 3);
@@ -372,7 +372,7 @@ static void test_linear(const lb_kernel *ref, const lb_kernel *k, size_t element
         check_far(ref, k, element, far[i % COUNT(far)]);
 }
 
-void test_linear_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_s8_sizes) {
     (void)ref;
     static const char *family[] = {"linear_s8_sizes", "linear_s8_pack", "linear_s8",   "linear_s8_s16",
                                    "linear_s8_f32",   "conv_s8",        "conv_s8_s16", "conv_s8_f32"};
@@ -381,7 +381,7 @@ void test_linear_s8_sizes(const lb_kernel *ref, const lb_kernel *k) {
 }
 
 /* The same weights give the same bytes, whatever was in memory before. */
-void test_linear_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_s8_pack) {
     (void)ref;
     static const int32_t ns[] = {0, 1, 8, 9, 40}, ks[] = {0, 1, 5, 64, 131};
     for (int32_t i = 0; i < COUNT(ns) * COUNT(ks) * 6; i++) {
@@ -406,7 +406,7 @@ void test_linear_s8_pack(const lb_kernel *ref, const lb_kernel *k) {
 }
 
 /* Every byte against the contract. */
-void test_linear_s8_pack_dot4(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_s8_pack_dot4) {
     static const int32_t ns[] = {0, 1, 15, 16, 17, 40}, ks[] = {0, 1, 3, 4, 5, 64, 131};
     (void)ref;
     for (int32_t i = 0; i < COUNT(ns) * COUNT(ks); i++) {
@@ -428,20 +428,20 @@ void test_linear_s8_pack_dot4(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_linear_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_s8) {
     test_linear(ref, k, 1);
 }
 
-void test_linear_s8_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_s8_s16) {
     test_linear(ref, k, 2);
 }
 
-void test_linear_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_s8_f32) {
     test_linear(ref, k, 4);
 }
 
 /* Rows with scales of their own, of every number that tiles have. */
-void test_linear_s8_rows_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_s8_rows_f32) {
     enum { MOST = 27 };
     static float real[MAX_CHANNELS], scales[MOST];
     for (int32_t round = 0; round < 300; round++) {
@@ -459,7 +459,7 @@ void test_linear_s8_rows_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_max_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(max_pool_s8) {
     for (int round = 0; round < 200; round++) {
         lb_max_pool_s8_params p = {.batch = random_int(0, 2), .in_h = random_int(1, 9), .in_w = random_int(1, 9)};
         p.channels = round % 4 ? channels[random_int(0, COUNT(channels) - 1)] : random_int(63, 130);
@@ -494,11 +494,11 @@ static void test_averages(const lb_kernel *ref, const lb_kernel *k, size_t eleme
     }
 }
 
-void test_avg_pool_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(avg_pool_s8) {
     test_averages(ref, k, 1);
 }
 
-void test_avg_pool_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(avg_pool_s8_f32) {
     test_averages(ref, k, 4);
 }
 
@@ -530,28 +530,31 @@ static void test_copy(const lb_kernel *ref, const lb_kernel *k, size_t element) 
     }
 }
 
-void test_copy_b8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(copy_b8) {
     test_copy(ref, k, 1);
 }
 
-void test_copy_b16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(copy_b16) {
     test_copy(ref, k, 2);
 }
 
-void test_copy_b32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(copy_b32) {
     test_copy(ref, k, 4);
 }
 
-void test_copy_b64(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(copy_b64) {
     test_copy(ref, k, 8);
 }
 
 /* What has a portable version alone so far; tests of sessions compare it with the interpreter. */
-void test_portable(const lb_kernel *ref, const lb_kernel *k) {
+static void test_portable(const lb_kernel *ref, const lb_kernel *k) {
     expect(ref == k, "a kernel for another instruction set than ref needs a test of its own");
 }
+TESTED_BY(avg_pool_s16, test_portable)
+TESTED_BY(avg_pool_s16_f32, test_portable)
+TESTED_BY(max_pool_s16, test_portable)
 
-void test_fill_b8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(fill_b8) {
     const lb_fill_b8_params p = {200};
     void *args[1];
     expect_same(ref, k, &p, args, 0, 100, 3, 100);

@@ -1,7 +1,7 @@
 /* Chains of products give the sums that their contract names, so that each product was made. */
 #include "test_support.h"
 
-void test_peak_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(peak_s16) {
     int16_t x[16], w[16];
     int32_t out[96];
     for (int32_t rounds = 0; rounds < 9; rounds += 4) {
@@ -13,7 +13,7 @@ void test_peak_s16(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_peak_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(peak_s8) {
     uint8_t x[64];
     int8_t w[64];
     int32_t out[192];
@@ -26,7 +26,7 @@ void test_peak_s8(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_peak_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(peak_f32) {
     float x[8], w[8], out[96];
     for (int32_t rounds = 0; rounds < 9; rounds += 4) {
         for (int i = 0; i < 8; i++)

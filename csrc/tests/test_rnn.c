@@ -72,7 +72,7 @@ static lb_lstm_s8_params geometry(int32_t gates, int dynamic) {
     return p;
 }
 
-/* Panels of the gates first ... first + count - 1 of every unit: 16 of them, behind the sums of weights. */
+/* Panels of the gates first ... first + count - 1 of every unit: 16 of them, after the sums of weights. */
 static unsigned char *pack_sums(const lb_lstm_s8_params *p, unsigned char *to, int32_t direction, int32_t gates, int32_t first,
                                 int32_t count) {
     const int32_t n = p->hidden, depth = (n + 15) / 16 * 16;
@@ -117,7 +117,7 @@ static int16_t *pack_words(const lb_lstm_s8_params *p, int16_t *to, int32_t dire
     return to;
 }
 
-enum { WORDS = 1 << 17 }; /* where panels of words stand, behind the weights that they are made of */
+enum { WORDS = 1 << 17 }; /* where panels of words stand, after the weights that they are made of */
 
 static void pack_wide(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni) {
     int16_t *to = (int16_t *)(void *)(packed + WORDS);
@@ -137,7 +137,7 @@ static void pack(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni)
     }
 }
 
-/* All outputs, one behind the other: y, then `count` states of `size` elements; `wide` bytes an element. Runs all steps, at once or
+/* All outputs, one after the other: y, then `count` states of `size` elements; `wide` bytes an element. Runs all steps, at once or
  * one by one in parts. args has NULL where outputs go, from `first` on. */
 static void run(const lb_kernel *k, lb_lstm_s8_params p, void **args, int first, int outputs, const size_t *bytes, unsigned char *out,
                 int whole) {
@@ -213,27 +213,27 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
     }
 }
 
-void test_lstm_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_s8) {
     test(ref, k, 4, 0, 0);
 }
 
-void test_lstm_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_s16) {
     test(ref, k, 4, 0, 1);
 }
 
-void test_lstm_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_rows_s8) {
     test(ref, k, 4, 1, 0);
 }
 
-void test_gru_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_s8) {
     test(ref, k, 3, 0, 0);
 }
 
-void test_gru_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_s16) {
     test(ref, k, 3, 0, 1);
 }
 
-void test_gru_rows_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_rows_s8) {
     test(ref, k, 3, 1, 0);
 }
 
@@ -286,12 +286,12 @@ static void test_from_x(const lb_kernel *k, int32_t gates) {
     }
 }
 
-void test_lstm_x_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(lstm_x_s8) {
     (void)ref;
     test_from_x(k, 4);
 }
 
-void test_gru_x_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gru_x_s8) {
     (void)ref;
     test_from_x(k, 3);
 }

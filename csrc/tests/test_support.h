@@ -4,7 +4,6 @@
 
 #include "lb.h"
 #include "base/kernel_table.h"
-#include "test_list.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,11 +26,24 @@ void expect_same(const lb_kernel *ref, const lb_kernel *k, const void *params, v
 /* Arithmetic in integers (soft.h), which no kernel of this machine uses. */
 void test_soft(void);
 
-/* One per contract, called for every kernel that this CPU can run. */
+/* A test of a contract, run for every kernel of it that this CPU can run: KERNEL_TEST(add_s8) { ... }. TESTED_BY names a function that
+ * tests several contracts. The build finds these lines and makes the list of all tests (kernel_table.py). */
 typedef void kernel_test(const lb_kernel *ref, const lb_kernel *k);
-#define DECLARE(contract, test) kernel_test test;
-KERNEL_TESTS(DECLARE)
-#undef DECLARE
+#define KERNEL_TEST(contract)                                                                                                              \
+    kernel_test test_of_##contract;                                                                                                        \
+    void test_of_##contract(const lb_kernel *ref, const lb_kernel *k)
+#define TESTED_BY(contract, test)                                                                                                          \
+    KERNEL_TEST(contract) {                                                                                                                \
+        test(ref, k);                                                                                                                      \
+    }
+
+typedef struct {
+    const char *contract;
+    kernel_test *run;
+} contract_test;
+
+extern const contract_test contract_tests[];
+extern const int contract_test_count;
 
 /* Zero point, lo and hi of an output of `bytes`. */
 static inline void clamp_of(int32_t bytes, int32_t *zero, int32_t *lo, int32_t *hi) {

@@ -1,5 +1,5 @@
 /* Kernels of transformers, every instruction set against `ref`: sizes around the tiles, extremes, masks, strides, and items in two parts.
- * tests/test_native_transformers.py compares `ref` with the interpreter. */
+ * tests/runtime/test_transformers.py compares `ref` with the interpreter. */
 #include "base/numerics.h"
 #include "test_support.h"
 
@@ -55,15 +55,15 @@ static void test_norm(const lb_kernel *ref, const lb_kernel *k, int wide) {
     }
 }
 
-void test_norm_s8(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(norm_s8) {
     test_norm(ref, k, 0);
 }
 
-void test_norm_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(norm_s16) {
     test_norm(ref, k, 1);
 }
 
-void test_scale_shift(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(scale_shift) {
     for (int round = 0; round < 100; round++) {
         fill();
         lb_scale_shift_params p = {random_int(1, 5), random_int(1, 70), random_int(1, 2), width(), random_int(-9, 9), 0, 0, 0};
@@ -76,7 +76,7 @@ void test_scale_shift(const lb_kernel *ref, const lb_kernel *k) {
 /* ---- softmax ---------------------------------------------------------------------------------------------------------------------------
  */
 
-void test_softmax_int(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(softmax_int) {
     for (int round = 0; round < 200; round++) {
         fill();
         const int32_t n = round % 4 ? random_int(1, 70) : random_int(100, 700);
@@ -93,7 +93,7 @@ void test_softmax_int(const lb_kernel *ref, const lb_kernel *k) {
 /* ---- elementwise, sums, tables, lookups ------------------------------------------------------------------------------------------------
  */
 
-void test_scaled_int(const lb_kernel *ref, const lb_kernel *k) {
+static void test_scaled_int(const lb_kernel *ref, const lb_kernel *k) {
     for (int round = 0; round < 300; round++) {
         fill();
         lb_mul_int_params p = {.multiplier = (float)random_int(1, 1000) * 1e-4f, .a_bytes = random_int(1, 2), .b_bytes = random_int(1, 2)};
@@ -111,8 +111,10 @@ void test_scaled_int(const lb_kernel *ref, const lb_kernel *k) {
         expect_same(ref, k, &p, args, 2, (size_t)(items * p.out_bytes), 4, items);
     }
 }
+TESTED_BY(div_int, test_scaled_int)
+TESTED_BY(mul_int, test_scaled_int)
 
-void test_add_int(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(add_int) {
     (void)ref;
     static float want[64], got[64];
     for (int round = 0; round < 300; round++) {
@@ -139,7 +141,7 @@ void test_add_int(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_sum_int(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(sum_int) {
     for (int round = 0; round < 100; round++) {
         fill();
         lb_sum_int_params p = {random_int(0, 70), random_int(1, 40), random_int(1, 2), width(), random_int(-9, 9), 0, 0, 0, 0.013f};
@@ -149,7 +151,7 @@ void test_sum_int(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_table_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(table_s16) {
     for (int i = 0; i < 1 << 16; i++)
         table16[i] = (int16_t)random_u32();
     for (int32_t n = 0; n < 80; n++) {
@@ -183,7 +185,7 @@ static void gather_many(const lb_kernel *k, int32_t rows, int32_t count, int32_t
 }
 #endif
 
-void test_gather(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(gather) {
 #ifdef __linux__
     for (int round = 0; round < 4; round++) {
         gather_many(k, 130, 1000, 1); /* 65 of them at once */
@@ -207,7 +209,7 @@ void test_gather(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_cast_int_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(cast_int_f32) {
     for (int32_t n = 0; n < 80; n++) {
         fill();
         const lb_cast_int_f32_params p = {1 << n % 4};

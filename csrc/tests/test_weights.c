@@ -33,17 +33,17 @@ static void expect_expanded(const lb_kernel *k, void *weights, int32_t lo, int32
     }
 }
 
-void test_expand_s8_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(expand_s8_f32) {
     (void)ref;
     expect_expanded(k, w, -128, 127);
 }
 
-void test_expand_w4_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(expand_w4_f32) {
     (void)ref;
     expect_expanded(k, nibbles, -8, 7);
 }
 
-void test_linear_w4_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(linear_w4_f32) {
     (void)ref;
     static float x[MOST], bias[8], most[MOST];
     static uint8_t packed[MOST];

@@ -36,7 +36,7 @@ static void pack(int32_t n, int32_t k, int32_t planes, int32_t narrow) {
         }
 }
 
-void test_linear_s16(const lb_kernel *ref, const lb_kernel *k) {
+static void test_linear_s16(const lb_kernel *ref, const lb_kernel *k) {
     static const int32_t depths[] = {0, 1, 2, 3, 15, 16, 31, 64, 127, 255, 256, 257, 520};
     const int32_t bytes = strcmp(k->contract->args[4].type, "float") == 0 ? 4 : strcmp(k->contract->args[4].type, "int8_t") == 0 ? 1 : 2;
     for (int round = 0; round < 300; round++) {
@@ -72,6 +72,9 @@ void test_linear_s16(const lb_kernel *ref, const lb_kernel *k) {
         expect_equal(k, want, got, sizeof want, 0);
     }
 }
+TESTED_BY(linear_s16, test_linear_s16)
+TESTED_BY(linear_s16_f32, test_linear_s16)
+TESTED_BY(linear_s16_s8, test_linear_s16)
 
 /* Parameters of requantize for an output of `bytes`. */
 static lb_requantize_s8_params some_requantize(int32_t bytes, int32_t zeros) {
@@ -81,7 +84,7 @@ static lb_requantize_s8_params some_requantize(int32_t bytes, int32_t zeros) {
     return p;
 }
 
-void test_requantize_wide(const lb_kernel *ref, const lb_kernel *k) {
+static void test_requantize_wide(const lb_kernel *ref, const lb_kernel *k) {
     const int32_t from = strcmp(k->contract->args[0].type, "int8_t") == 0 ? 1 : 2;
     const int32_t to = strcmp(k->contract->args[1].type, "int8_t") == 0 ? 1 : 2;
     for (int32_t n = 0; n < 100; n++) {
@@ -91,8 +94,11 @@ void test_requantize_wide(const lb_kernel *ref, const lb_kernel *k) {
         expect_same(ref, k, &p, args, 1, (size_t)(n * to), 2, n);
     }
 }
+TESTED_BY(requantize_s16, test_requantize_wide)
+TESTED_BY(requantize_s16_s8, test_requantize_wide)
+TESTED_BY(requantize_s8_s16, test_requantize_wide)
 
-void test_quantize_f32_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(quantize_f32_s16) {
     static const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, FLT_MAX, -FLT_MAX, 0.5f, -0.5f, 1.5f, 32767.5f, -32768.5f};
     for (int32_t n = 0; n < 100; n++) {
         const lb_requantize_s8_params r = some_requantize(2, 1);
@@ -104,7 +110,7 @@ void test_quantize_f32_s16(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_dequantize_s16_f32(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(dequantize_s16_f32) {
     for (int32_t n = 0; n < 100; n++) {
         fill(x, -32768, 32767);
         const lb_dequantize_s16_f32_params p = {0.0173f, random_int(-32768, 32767)};
@@ -113,7 +119,7 @@ void test_dequantize_s16_f32(const lb_kernel *ref, const lb_kernel *k) {
     }
 }
 
-void test_add_s16(const lb_kernel *ref, const lb_kernel *k) {
+KERNEL_TEST(add_s16) {
     for (int round = 0; round < 200; round++) {
         fill(x, -32768, 32767), fill(y, -32768, 32767);
         lb_add_s16_params p = {.a_multiplier = (float)random_int(-99, 99) * 0.01f, .b_multiplier = (float)random_int(-99, 99) * 0.01f};

@@ -58,7 +58,7 @@ static void lb_four_narrow_s16(int64_t *acc, const int16_t *x, const int8_t *w, 
     acc[0] = s0, acc[1] = s1, acc[2] = s2, acc[3] = s3;
 }
 
-void lb_conv_s16__armdsp(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+void lb_conv_s16__armdsp(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,
                          void *out, void *scratch, int32_t begin, int32_t end) {
     lb_conv_s16_cortex(p, x, w, bias, multiplier, out, scratch, begin, end);
 }

@@ -2,8 +2,8 @@
 
 lb_conv_s16_fn lb_conv_s16__ref;
 
-void lb_conv_s16__ref(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier, void *out,
-                      void *scratch, int32_t begin, int32_t end) {
+void lb_conv_s16__ref(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,
+                      void *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
     const int32_t depth = p->in_c / p->groups, wide = p->out_c / p->groups;
     for (int32_t pixel = lb_conv_s16_first(p, begin); pixel < lb_conv_s16_first(p, end); pixel++) {
@@ -25,7 +25,7 @@ void lb_conv_s16__ref(const lb_conv_s16_params *p, const int16_t *x, const void 
 
 lb_dwconv_s16_fn lb_dwconv_s16__ref;
 
-void lb_dwconv_s16__ref(const lb_dwconv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+void lb_dwconv_s16__ref(const lb_dwconv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,
                         void *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
     for (int32_t pixel = lb_conv_s16_first(p, begin); pixel < lb_conv_s16_first(p, end); pixel++) {

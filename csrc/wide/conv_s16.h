@@ -48,10 +48,10 @@ static inline int64_t lb_run_s16(const lb_conv_s16_params *p, const int16_t *x, 
 }
 
 /* A sum as element `at` of the output. */
-static inline void lb_conv_s16_put(const lb_conv_s16_params *p, int64_t acc, float multiplier, void *out, ptrdiff_t at) {
-    const float fl = p->sum_bytes == 4 ? lb_f32_from_s32((int32_t)acc) : lb_f32_from_s64(acc), v = lb_f32_mul(fl, multiplier);
+static inline void lb_conv_s16_put(const lb_conv_s16_params *p, int64_t acc, lb_f32 multiplier, void *out, ptrdiff_t at) {
+    const lb_f32 fl = p->sum_bytes == 4 ? lb_f32_from_s32((int32_t)acc) : lb_f32_from_s64(acc), v = lb_f32_mul(fl, multiplier);
     if (p->out_bytes == 4)
-        ((float *)out)[at] = v;
+        ((lb_f32 *)out)[at] = v;
     else if (p->out_bytes == 2)
         ((int16_t *)out)[at] = (int16_t)lb_round_clamp(v, p->y_zero, p->lo, p->hi);
     else
@@ -63,7 +63,7 @@ static inline void lb_gather_s16(const lb_conv_s16_params *p, const int16_t *x, 
     const int32_t depth = p->in_c / p->groups;
     const lb_place w = lb_place_of(p, x, pixel);
     const lb_taps taps = lb_taps_inside(w.left, p->kernel_w, p->dilation_w, 0, p->in_w);
-    const int run = p->groups == 1 && p->dilation_w == 1; /* the taps of a row stand one behind the other */
+    const int run = p->groups == 1 && p->dilation_w == 1; /* the taps of a row stand one after the other */
     for (int32_t i = 0; i < p->kernel_h; i++) {
         const int32_t at = w.top + i * p->dilation_h;
         const lb_taps t = at >= 0 && at < p->in_h ? taps : (lb_taps){0, 0};

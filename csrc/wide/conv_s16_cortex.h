@@ -34,7 +34,7 @@ static inline void lb_dots_s16(const lb_conv_s16_params *p, int64_t *acc, int32_
 }
 
 LB_INLINE void lb_conv_s16_cortex(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias,
-                                  const float *multiplier, void *out, void *scratch, int32_t begin, int32_t end) {
+                                  const lb_f32 *multiplier, void *out, void *scratch, int32_t begin, int32_t end) {
     const int32_t n = p->out_c / p->groups, k = p->kernel_h * p->kernel_w * (p->in_c / p->groups), last = lb_conv_s16_first(p, end);
     int64_t *const own = scratch;
     const int64_t *const start = p->x_zero ? own : bias; /* the zero point of 16-bit activations is 0 as a rule */

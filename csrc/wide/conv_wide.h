@@ -1,6 +1,8 @@
-/* Convolutions of 16-bit images. What holds for every contract stands in lb.h. */
+/* Convolutions of 16-bit images. lb.h has the rules of every contract. */
 #ifndef LB_CONV_WIDE_H
 #define LB_CONV_WIDE_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -45,7 +47,7 @@ typedef struct {
 } lb_conv_s16_params;
 
 /* multiplier: out_c, finite, >= 0. */
-typedef void lb_conv_s16_fn(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+typedef void lb_conv_s16_fn(const lb_conv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,
                             void *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- dwconv_s16: the same for groups = in_c = out_c ------------------------------------------------------------------------------------
@@ -55,7 +57,7 @@ typedef void lb_conv_s16_fn(const lb_conv_s16_params *p, const int16_t *x, const
  * what does not exist is 0. Aligned to 64. scratch, aligned to 64: none for `ref`, 10 * c bytes for avx2. */
 typedef lb_conv_s16_params lb_dwconv_s16_params;
 
-typedef void lb_dwconv_s16_fn(const lb_dwconv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+typedef void lb_dwconv_s16_fn(const lb_dwconv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,
                               void *out, void *scratch, int32_t begin, int32_t end);
 
 #endif

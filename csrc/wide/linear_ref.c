@@ -3,7 +3,7 @@
 
 lb_linear_s16_fn lb_linear_s16__ref;
 
-void lb_linear_s16__ref(const lb_linear_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+void lb_linear_s16__ref(const lb_linear_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,
                         int16_t *out, int32_t begin, int32_t end) {
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);
@@ -18,7 +18,7 @@ void lb_linear_s16__ref(const lb_linear_s16_params *p, const int16_t *x, const v
 
 lb_linear_s16_s8_fn lb_linear_s16_s8__ref;
 
-void lb_linear_s16_s8__ref(const lb_linear_s16_s8_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+void lb_linear_s16_s8__ref(const lb_linear_s16_s8_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,
                            int8_t *out, int32_t begin, int32_t end) {
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);
@@ -34,7 +34,7 @@ void lb_linear_s16_s8__ref(const lb_linear_s16_s8_params *p, const int16_t *x, c
 lb_linear_s16_f32_fn lb_linear_s16_f32__ref;
 
 void lb_linear_s16_f32__ref(const lb_linear_s16_f32_params *p, const int16_t *x, const void *w, const int64_t *bias,
-                            const float *multiplier, float *out, int32_t begin, int32_t end) {
+                            const lb_f32 *multiplier, lb_f32 *out, int32_t begin, int32_t end) {
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);
         for (int32_t i = b.top; i < b.bottom; i++)

@@ -10,9 +10,9 @@
 static void lb_dot_1x2_s16(int64_t acc[2], const int16_t *x, const int16_t *w, const int16_t *other, int32_t k);
 
 LB_INLINE void lb_put_s64(void *row, int32_t j, int64_t acc, const lb_scaling *s, lb_kind kind) {
-    const float v = lb_f32_mul(lb_f32_from_s64(acc), s->multiplier[j]);
+    const lb_f32 v = lb_f32_mul(lb_f32_from_s64(acc), s->multiplier[j]);
     if (kind == LB_TO_F32)
-        ((float *)row)[j] = v;
+        ((lb_f32 *)row)[j] = v;
     else if (kind == LB_TO_S16)
         ((int16_t *)row)[j] = (int16_t)lb_round_clamp(v, s->zero, s->lo, s->hi);
     else
@@ -30,7 +30,7 @@ LB_INLINE int64_t lb_start_s16(int64_t bias, const int16_t *w, int32_t k, int32_
 }
 
 LB_INLINE void lb_linear_s16_cortex(const lb_linear_s8_params *p, const int16_t *x, const void *w, const int64_t *bias,
-                                    const float *multiplier, void *out, lb_kind kind, int32_t begin, int32_t end) {
+                                    const lb_f32 *multiplier, void *out, lb_kind kind, int32_t begin, int32_t end) {
     const lb_scaling scaling = {multiplier, p->y_zero, p->lo, p->hi};
     for (int32_t item = begin; item < end; item++) {
         const lb_block b = lb_linear_block(p, item);

@@ -1,6 +1,8 @@
-/* 16-bit activations. What holds for every contract stands in lb.h. */
+/* 16-bit activations. lb.h has the rules of every contract. */
 #ifndef LB_WIDE_H
 #define LB_WIDE_H
+
+#include "base/numerics.h"
 
 #include <stdint.h>
 
@@ -14,27 +16,27 @@
  * Zero points, lo and hi are then in the range of int16. Elements of 2 bytes are
  * copied by copy_b16. */
 typedef struct {
-    float scale;        /* finite, > 0 */
+    lb_f32 scale;       /* finite, > 0 */
     int32_t zero_point; /* lo ... hi */
     int32_t lo;         /* -32768 ... hi */
     int32_t hi;         /* lo ... 32767 */
 } lb_quantize_f32_s16_params;
 
-typedef void lb_quantize_f32_s16_fn(const lb_quantize_f32_s16_params *p, const float *x, int16_t *out, int32_t begin, int32_t end);
+typedef void lb_quantize_f32_s16_fn(const lb_quantize_f32_s16_params *p, const lb_f32 *x, int16_t *out, int32_t begin, int32_t end);
 
 typedef lb_dequantize_s8_f32_params lb_dequantize_s16_f32_params;
 
-typedef void lb_dequantize_s16_f32_fn(const lb_dequantize_s16_f32_params *p, const int16_t *x, float *out, int32_t begin, int32_t end);
+typedef void lb_dequantize_s16_f32_fn(const lb_dequantize_s16_f32_params *p, const int16_t *x, lb_f32 *out, int32_t begin, int32_t end);
 
 typedef lb_conv_s8_params lb_conv_s8_s16_params;
 
-typedef void lb_conv_s8_s16_fn(const lb_conv_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                               int16_t *out, void *scratch, int32_t begin, int32_t end);
+typedef void lb_conv_s8_s16_fn(const lb_conv_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias,
+                               const lb_f32 *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end);
 
 typedef lb_linear_s8_params lb_linear_s8_s16_params;
 
 typedef void lb_linear_s8_s16_fn(const lb_linear_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                 const float *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end);
+                                 const lb_f32 *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end);
 
 typedef lb_requantize_s8_params lb_requantize_s8_s16_params;
 typedef lb_requantize_s8_params lb_requantize_s16_s8_params;
@@ -58,7 +60,7 @@ typedef void lb_avg_pool_s16_fn(const lb_avg_pool_s16_params *p, const int16_t *
 
 typedef lb_avg_pool_s8_params lb_avg_pool_s16_f32_params; /* kernel_h * kernel_w < 2^15 */
 
-typedef void lb_avg_pool_s16_f32_fn(const lb_avg_pool_s16_f32_params *p, const int16_t *x, float *out, void *scratch, int32_t begin,
+typedef void lb_avg_pool_s16_f32_fn(const lb_avg_pool_s16_f32_params *p, const int16_t *x, lb_f32 *out, void *scratch, int32_t begin,
                                     int32_t end);
 
 typedef lb_copy_b8_params lb_copy_b16_params;
@@ -71,10 +73,10 @@ typedef lb_linear_s8_params lb_linear_s16_s8_params;
 typedef lb_linear_s8_params lb_linear_s16_params;
 
 typedef void lb_linear_s16_f32_fn(const lb_linear_s16_f32_params *p, const int16_t *x, const void *w, const int64_t *bias,
-                                  const float *multiplier, float *out, int32_t begin, int32_t end);
+                                  const lb_f32 *multiplier, lb_f32 *out, int32_t begin, int32_t end);
 typedef void lb_linear_s16_s8_fn(const lb_linear_s16_s8_params *p, const int16_t *x, const void *w, const int64_t *bias,
-                                 const float *multiplier, int8_t *out, int32_t begin, int32_t end);
-typedef void lb_linear_s16_fn(const lb_linear_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const float *multiplier,
+                                 const lb_f32 *multiplier, int8_t *out, int32_t begin, int32_t end);
+typedef void lb_linear_s16_fn(const lb_linear_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,
                               int16_t *out, int32_t begin, int32_t end);
 
 #endif

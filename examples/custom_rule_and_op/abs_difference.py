@@ -2,7 +2,7 @@
 
 What lowbit needs is the types (`infer`) and the meaning (`real`). With `quantizes` it also gets an integer form: `lower` says which integer
 op stands for it, and that op's meaning is exact, so that every backend can be held to the same bits. `kernels/` has the same in C:
-a contract and its portable kernel; `lowers` says how a node becomes a call of it.
+a contract and its portable kernel; `kernels_for` says how a node becomes a call of it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import numpy as np
 from lowbit import Node, Op, TensorType, load_kernels, register
 from lowbit.dtypes import dtype
 from lowbit.numerics import round_clamp
-from lowbit.ops.quant import Call, Operand, Operands, QuantSpec, Ref, Result, quantizes
-from lowbit.plan.kernels import Call as KernelCall
-from lowbit.plan.kernels import Context, lowers
+from lowbit.ops.quant import OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.plan.kernels import Context, KernelCall, kernels_for
 from lowbit.types import Array, broadcast
 
 
@@ -42,20 +41,20 @@ def exact(a: Array, b: Array, *, a_zero: int, b_zero: int, ma: float, mb: float,
     return round_clamp(np.abs(left - right), np.asarray(y_zero), dtype(to), qmin=lo, qmax=hi)
 
 
-def lower(operands: Operands, result: Result) -> Call:
+def lower(operands: Operands, result: Result) -> OpCall:
     """The integer op for these operands: a multiplier for each side, from its scale and the result's."""
     a, b = operands
     assert isinstance(a, Operand) and isinstance(b, Operand)
     (sa, za), (sb, zb), (sy, zy) = a.per_tensor("left side"), b.per_tensor("right side"), result.per_tensor()
     attrs = {"a_zero": za, "b_zero": zb, "ma": float(np.float32(sa / sy)), "mb": float(np.float32(sb / sy)), "y_zero": zy}
-    return Call("q_abs_difference", (Ref(0), Ref(1)), attrs | result.clamp)
+    return OpCall("q_abs_difference", (Ref(0), Ref(1)), attrs | result.clamp)
 
 
 register(Op("abs_difference", infer, real), Op("q_abs_difference", infer_q, exact))
 quantizes("abs_difference", QuantSpec(inputs=(0, 1)), lower)
 
 
-@lowers("q_abs_difference")
+@kernels_for("q_abs_difference")
 def kernel_call(node: Node, ctx: Context) -> list[KernelCall] | None:
     """The C kernel, where both sides are 8-bit tensors of one shape; elsewhere None: the interpreter runs the node."""
     a, b = node.inputs

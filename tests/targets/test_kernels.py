@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 from boards import link, run
+from repository import ROOT
 
 from lowbit.codegen.targets import TARGETS
-from lowbit.kernels.kernel_table import isa_of, kernels_of, parse_contracts, parse_isas, table, with_includes
+from lowbit.kernels.kernel_table import (
+    CONTRACTS,
+    contract_headers,
+    contracts_header,
+    contracts_of,
+    isa_of,
+    kernels_of,
+    parse_isas,
+    table,
+    test_table,
+)
 
-CSRC = Path(__file__).parents[2] / "csrc"
+CSRC = ROOT / "csrc"
 PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights
 # those that test contracts of microcontrollers
 TESTS = (
@@ -42,16 +52,6 @@ void test_soft(void) {
 """
 
 
-def others() -> str:
-    """The tests of contracts that are not in the table: nobody calls them."""
-    named = set(re.findall(r"X\(\w+, (test_\w+)\)", (CSRC / "tests" / "test_list.h").read_text()))
-    here = set(re.findall(r"^void (test_\w+)\(", "".join((CSRC / "tests" / t).read_text() for t in TESTS), re.M))
-    assert here < named
-    return OTHERS + "".join(
-        f"void {t}(const lb_kernel *ref, const lb_kernel *k) {{\n    (void)ref, (void)k;\n    abort();\n}}\n" for t in sorted(named - here)
-    )
-
-
 def kernels_for(isa: str) -> dict[tuple[str, str], str]:
     """The C text of each kernel."""
     return {kernel: text for path in sorted(CSRC.rglob("*.c")) if isa_of(path) == isa for kernel, text in kernels_of(path).items()}
@@ -70,12 +70,21 @@ def test_kernels_give_the_bytes_of_ref(target: str, tmp_path: Path) -> None:
     for (contract, isa), text in kernels.items():
         files.append(tmp_path / f"{contract}__{isa}.c")
         files[-1].write_text(text)
-    contracts = {n: c for n, c in parse_contracts(with_includes(CSRC / "lb.h")).items() if n in names}
+    contracts = {n: c for n, c in contracts_of(CSRC).items() if n in names}
+    (tmp_path / CONTRACTS).write_text(contracts_header(contract_headers(CSRC)))
     made = tmp_path / "lb_table.c"
     made.write_text(table(contracts, parse_isas((CSRC / "isas.txt").read_text()), list(kernels)))
-    (tmp_path / "others.c").write_text(others())
-    sources = [*(CSRC / "tests" / t for t in TESTS), CSRC / "base" / "cpu.c", tmp_path / "others.c", made, *files]
-    said = run(link(sources, target, tmp_path / "tests.elf", f"-I{CSRC}", "-lm"), target)
+    (tmp_path / "others.c").write_text(OTHERS)
+    (tmp_path / "test_table.c").write_text(test_table((CSRC / "tests" / t).read_text() for t in TESTS))
+    sources = [
+        *(CSRC / "tests" / t for t in TESTS),
+        CSRC / "base" / "cpu.c",
+        tmp_path / "others.c",
+        tmp_path / "test_table.c",
+        made,
+        *files,
+    ]
+    said = run(link(sources, target, tmp_path / "tests.elf", f"-I{CSRC}", f"-I{tmp_path}", "-lm"), target)
     for contract, isa in own:
         assert f"\n{contract:28} {isa:12} " in said, said
     assert "\nok: " in said and "not on this CPU" not in said, said[-2000:]

@@ -5,7 +5,7 @@
 lb_dwconv_s8_fn lb_dwconv_s8__armdsp;
 
 /* Four channels of a pixel at once: the halves of two words are multiplied, each for a channel of its own. */
-void lb_dwconv_s8__armdsp(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+void lb_dwconv_s8__armdsp(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                           int8_t *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
     const int8_t *const weights = w;

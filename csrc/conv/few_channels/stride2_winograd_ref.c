@@ -4,7 +4,7 @@
 lb_conv_stride2_winograd_s8_fn lb_conv_stride2_winograd_s8__ref;
 
 void lb_conv_stride2_winograd_s8__ref(const lb_conv_stride2_winograd_s8_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                      const float *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end) {
+                                      const lb_f32 *multiplier, int8_t *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
     const int32_t down = (p->out_h + 2) / 3;
     for (int32_t item = begin; item < end; item++) {

@@ -3,7 +3,7 @@
 
 lb_conv3x3_s8_fn lb_conv3x3_s8__ref;
 
-void lb_conv3x3_s8__ref(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
+void lb_conv3x3_s8__ref(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
                         int8_t *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
     const lb_conv_s8_params c = {.batch = p->batch,

@@ -48,13 +48,13 @@ typedef struct {
     int32_t k, n; /* of the packed weights */
     int32_t x_zero;
     const int32_t *bias; /* NULL: none */
-    const float *multiplier;
+    const lb_f32 *multiplier;
     void *out; /* row 0, column 0 */
     ptrdiff_t out_stride;
     int32_t y_zero, lo, hi;
     const uint8_t *a; /* the rows */
     ptrdiff_t stride;
-    const float *row_multiplier, *real_bias; /* of LB_DOT4_ROWS */
+    const lb_f32 *row_multiplier, *real_bias; /* of LB_DOT4_ROWS */
 } lb_dot4_product;
 
 #endif

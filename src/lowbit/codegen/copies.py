@@ -12,13 +12,13 @@ from functools import cache
 from pathlib import Path
 from posixpath import basename
 
-from lowbit.kernels import own_kernels, sources
+from lowbit.kernels import kernel_table, own_kernels, sources
 
-INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+INCLUDE = re.compile(r'^#include "([^"]+)"(?: /\*.*\*/)?', re.M)
 MENTION = re.compile(r"(?<![\w/\"<])\w+\.h\b")  # of a header, in a comment
 HEAD = "lb.h"
 NO_FLOAT = "#define LB_NO_FLOAT /* real numbers are held in integers, and computed by them */\n"
-FIXED = "base/fixed.h"  # what the header of a network without floats offers beside
+FIXED = "base/fixed.h"  # additional names of the header of a network without floats
 NUMBERS = ("base/numerics.h", "base/soft.h")  # files that know both ways of computing
 FOLDER = "kernels"
 
@@ -40,36 +40,26 @@ def _text(path: str) -> str:
 @cache
 def _defined() -> dict[str, str]:
     """Params struct or function type → the header that defines it."""
-    found: dict[str, str] = {}
-    for path in INCLUDE.findall(_text(HEAD)):
-        for name in re.findall(r"\b(lb_\w+_(?:params|fn))(?=;|\()", _text(path)):
-            found.setdefault(name, path)
+    found = {}
+    for path, text in sources.headers().items():
+        for name in kernel_table.CONTRACT.findall(text):
+            found[f"lb_{name}_params"] = found[f"lb_{name}_fn"] = path
     return found
 
 
-REALS = re.compile(
-    r"\((?:float|double)\)|LB_DEFINE_\w+\([^)]*\bfloat\b|\b\d+\.\d*(?:[eE][-+]?\d+)?f?\b|\b0x[\da-fA-F.]+p[-+]?\d+f?\b"
-    r"|immintrin|arm_neon|arm_mve"
-)
+FLOATS = frozenset(["float", "double", "immintrin", "arm_neon", "arm_mve"])
 
 
 def computes_in_floats(kernel: str) -> bool:
-    """Whether a kernel computes reals without the functions of base/numerics.h: those of contracts in float_*.h do, others if they cast.
-
-    Operators on reals do not show in the text of a kernel of yours. There the compiler refuses: a real is a struct without floats.
-    """
-    contract = _defined().get(f"lb_{kernel.rpartition('__')[0]}_fn", "")
-    if basename(contract).startswith("float_"):
-        return True
-    seen: set[str] = {HEAD, *NUMBERS, *_defined().values()}
-    wanted = [f"{kernel}.c"]
+    """Whether a kernel names a type of floats: one that may run without them calls reals lb_f32 (base/numerics.h)."""
+    wanted, seen = [f"{kernel}.c"], {HEAD, *NUMBERS}
     while wanted:
         path = wanted.pop()
         if path in seen:
             continue
         seen.add(path)
         text = re.sub(r"/\*.*?\*/", " ", _text(path), flags=re.S)
-        if REALS.search(text):
+        if not FLOATS.isdisjoint(re.findall(r"\w+", text)):
             return True
         wanted += INCLUDE.findall(text)
     return False
@@ -91,15 +81,12 @@ def copies(kernels: Iterable[str], no_float: bool = False) -> dict[str, str]:
         used = {_defined()[name] for name in set(re.findall(r"\blb_\w+_(?:params|fn)\b", text)) if name in _defined()}
         contracts |= used | set(includes) & set(_defined().values())
         wanted += [*used, HEAD, *includes]
-    theirs = sorted(path for path, text in files.items() if _own(path) and re.search(r"\btypedef void lb_\w+_fn\(", text))
-    head, _, tail = files[HEAD].rpartition("#endif")
-    files[HEAD] = head + "".join(f'#include "{path}"\n' for path in theirs) + ("\n" if theirs else "") + "#endif" + tail
-    contracts |= set(theirs)
+    contracts |= {path for path, text in files.items() if _own(path) and kernel_table.CONTRACT.search(text)}
     return {_place(path): _printed(path, text, contracts, no_float) for path, text in sorted(files.items())}
 
 
 def _name(path: str) -> str:
-    """What a file is called in the project's folder: the last part of its path, which no two headers share, after `lb_`."""
+    """The name of a file in the project's folder: `lb_` and the last part of its path, which no two headers share."""
     return path if path.endswith(".c") or path == HEAD or path not in sources.headers() else f"lb_{basename(path)}"
 
 
@@ -114,18 +101,14 @@ def _place(path: str) -> str:
 
 
 def _printed(path: str, text: str, contracts: set[str], no_float: bool) -> str:
+    """The text with includes by the names that files have here; of lb.h with the contracts that are used."""
+
     def include(match: re.Match[str]) -> str:
-        return f'#include "{_name(match[1])}"' if path != HEAD or match[1] in contracts else ""
+        named = sorted(contracts) if match[1] == kernel_table.CONTRACTS else [match[1]]
+        return "\n".join(f'#include "{_name(path)}"' for path in named)
 
     out = MENTION.sub(lambda m: _name(_paths().get(m[0], m[0])), INCLUDE.sub(include, text))
-    if path == HEAD:
-        out = re.sub(r'(#include "[^"]+"\n)\n+(?=#include)', r"\1", re.sub(r"\n{3,}", "\n\n", out))
     if no_float and path == NUMBERS[0]:
-        return out.replace(
-            "#ifndef LB_NUMERICS_H\n#define LB_NUMERICS_H\n", f"#ifndef LB_NUMERICS_H\n#define LB_NUMERICS_H\n\n{NO_FLOAT}", 1
-        )
-    if no_float and path not in NUMBERS:
-        out = re.sub(r"\bfloat\b", "lb_f32", out)
-        if path.endswith(".h"):
-            out = out.replace("#include <stdint.h>\n", f'#include <stdint.h>\n\n#include "{_name(NUMBERS[0])}"\n', 1)
+        guard = "#ifndef LB_NUMERICS_H\n#define LB_NUMERICS_H\n"
+        return out.replace(guard, f"{guard}\n{NO_FLOAT}", 1)
     return out

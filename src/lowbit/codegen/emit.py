@@ -25,6 +25,7 @@ from lowbit.errors import InputError, ShapeError, UnsupportedOp
 from lowbit.ir.graph import Graph, Value
 from lowbit.ir.interp import run as interpret
 from lowbit.plan import Plan, build, physical, unsupported
+from lowbit.plan.kernels.call import Calls
 from lowbit.progress import progress
 from lowbit.runtime.session import Session
 from lowbit.types import Array
@@ -34,7 +35,7 @@ MOST_VECTORS = 1000  # they stand in the C file as numbers
 
 @dataclass(frozen=True)
 class EmittedC:
-    """What was written. RAM is exact; flash and stack are measured, or None without a compiler for the target.
+    """The written project. RAM is exact; flash and stack are measured, or None without a compiler for the target.
 
     least_bytes and live_bytes: no arena can be smaller than what is alive at the fullest step, with scratch memory and without
     weight_bytes: all constants; table_bytes: those of them that are tables of layers which read 16 bits
@@ -141,7 +142,7 @@ def emit(
     project = Project(name, plan_for(ready, t, io_in_arena, no_float, states), t, version, no_float, ins, outs, states, zeros)
     check_possible(project, vectors)
     if fits is not None and vectors * project.macs > LONG:
-        check_fits(project, channels_last_io, *fits)  # what is known by now: stack and code are not
+        check_fits(project, channels_last_io, *fits)  # known by now, unlike stack and code
     known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors, states, zeros)
     files = print_project(project, known, exact)
     found = measure(project, files) if measured else None
@@ -167,7 +168,8 @@ def _numbers(found: Measured | None) -> tuple[int | None, int | None, str | None
 def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool, states: Mapping[str, str] | None = None) -> Plan:
     """The plan, or an error that names the first layer that has no kernel."""
     where = t.plan_target(io_in_arena, no_float)
-    without = unsupported(graph, where)
+    calls: Calls = {}
+    without = unsupported(graph, where, calls)
     if without:
         n = without[0]
         more = f" (and {len(without) - 1} more)" if len(without) > 1 else ""
@@ -177,7 +179,7 @@ def plan_for(graph: Graph, t: CTarget, io_in_arena: bool, no_float: bool, states
             where=n.where,
             hint="another recipe or rule for this layer, or a kernel of your own: lowbit.load_kernels",
         )
-    made = build(graph, where, states=states)
+    made = build(graph, where, states=states, calls=calls)
     floats = next((s for s in made.steps if no_float and computes_in_floats(s.kernel)), None)
     if floats is not None:
         raise UnsupportedOp(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lowbit.codegen.literals import WIDTH, c_type, decimal, number, ratio, real, rows
 from lowbit.codegen.names import comment
-from lowbit.codegen.project import Call, Port, Project
+from lowbit.codegen.project import NamedStep, Port, Project
 from lowbit.ir.graph import Value
 from lowbit.kernels import native
 from lowbit.plan import Place, Slot
@@ -185,7 +185,7 @@ def wrapped(head: str, items: list[str], tail: str, indent: str) -> list[str]:
     return [whole] if len(whole) <= WIDTH else [head, *rows(items, indent).split("\n")[:-1], rows(items, indent).split("\n")[-1] + tail]
 
 
-def titled(call: Call, indent: str) -> list[str]:
+def titled(call: NamedStep, indent: str) -> list[str]:
     """The call's title as a comment of lines that are not too long."""
     words, lines, line = comment(call.title).split(" "), [], f"{indent}/*"
     for word in words:
@@ -196,7 +196,7 @@ def titled(call: Call, indent: str) -> list[str]:
     return [*lines, f"{line} */"]
 
 
-def fields(p: Project, call: Call) -> list[str]:
+def fields(p: Project, call: NamedStep) -> list[str]:
     """The params of a call, field by field."""
     layout, out = call.contract.layout, []
     for name in layout.names or ():
@@ -210,7 +210,7 @@ def fields(p: Project, call: Call) -> list[str]:
     return out
 
 
-def kernel_arguments(p: Project, call: Call) -> list[str]:
+def kernel_arguments(p: Project, call: NamedStep) -> list[str]:
     step = call.step
     given = [f"&{call.name}", *(argument(p, a, s) for a, s in zip(call.contract.args, step.args, strict=True))]
     return given + (["0", str(step.items)] if call.contract.ranged else [])

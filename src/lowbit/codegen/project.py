@@ -1,4 +1,4 @@
-"""What the files of a project have in common: the plan with a C name for everything that it mentions."""
+"""The common part of a project's files: the plan with a C name for everything that it mentions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lowbit.kernels import native
 from lowbit.plan import Place, Plan, Slot, Step
 from lowbit.types import Array
 
-MACROS = (  # what an input or output has, by its name
+MACROS = (  # macros of an input or output, by its name
     "_count", "_bytes", "_scale", "_zero_point", "_quantize", "_dequantize", "_scale_multiplier", "_scale_shift", "_quantize_q16",
     "_dequantize_q16", "_from_q16", "_to_q16",
 )  # fmt: skip
-FIELD = "s_"  # begins the fields of the state: a state may be called NULL, unix or int
+FIELD = "s_"  # prefix of the fields of the state: a state may be called NULL, unix or int
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Call:
+class NamedStep:
     """A step with its name in C and a description for people."""
 
     step: Step
@@ -151,9 +151,9 @@ class Project:
         return -(-sum(max(1, p.count) * p.value.type.dtype.numpy.itemsize for p in self.kept) // widest) * widest
 
     @cached_property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[NamedStep, ...]:
         names, contracts = Names(), native.contracts()
-        return tuple(Call(s, names.new(s.layer, "layer_"), contracts[s.contract]) for s in self.plan.steps)
+        return tuple(NamedStep(s, names.new(s.layer, "layer_"), contracts[s.contract]) for s in self.plan.steps)
 
     @property
     def constants(self) -> tuple[Constant, ...]:

@@ -1,4 +1,4 @@
-"""README.md of a project: what a firmware engineer must know of it, with figures."""
+"""README.md of a project for firmware engineers, with figures."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from lowbit.codegen.boards import BOARDS, FOLDER
 from lowbit.codegen.building import isa_flags
 from lowbit.codegen.measure import Measured
 from lowbit.codegen.names import cell
-from lowbit.codegen.project import Call, Port, Project
+from lowbit.codegen.project import NamedStep, Port, Project
 from lowbit.codegen.targets import EXACT
 from lowbit.plan import Place
 
 
-def layer_bytes(p: Project, call: Call) -> tuple[int, int]:
+def layer_bytes(p: Project, call: NamedStep) -> tuple[int, int]:
     """Flash of the layer's constants, counted where they are read first, and RAM of the arena that it reads and writes."""
     flash = sum(c.data.nbytes for c in {s.index: p.constant_at[s.index] for s in call.step.args if s.place is Place.CONSTANT}.values()
                 if _first(p, c.name) is call)  # fmt: skip
     return flash + call.contract.layout.itemsize, sum(s.size for s in call.step.args if s.place is Place.ARENA)
 
 
-def _first(p: Project, name: str) -> Call:
+def _first(p: Project, name: str) -> NamedStep:
     return next(c for c in p.calls if any(s.place is Place.CONSTANT and p.constant_at[s.index].name == name for s in c.step.args))
 
 
@@ -33,7 +33,7 @@ def flags_needed(p: Project) -> list[str]:
 
 
 def floating_point(p: Project) -> str:
-    """What the code asks of a floating-point unit."""
+    """The floating-point unit that the code needs."""
     if p.no_float:
         other = " Calls pass no floats: with `-mfloat-abi=hard` for the rest of your program, compile it so too." if p.target.fpu else ""
         return f"No floating-point unit is used, nor a library of the compiler for floats: real numbers are computed in integers.{other}"

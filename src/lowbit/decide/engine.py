@@ -3,7 +3,7 @@
     plain rules       the recipe as it is, with the ranges that were seen
     free repairs      ranges by least squared error, biases that take up the mean error, channels scaled between layers, weights rounded
                       so that their errors cancel: they cost no time when the network runs
-    broken layers     a layer below LAYER dB is mended, whatever the outputs show
+    broken layers     a layer below LAYER dB is repaired, whatever the outputs show
     costly repairs    float for a few operations, 16 bits, float: in the order of noise taken away for each millisecond
     float for speed   layers that take longer in integers than in float, conversions included, stay float
     limits            what is too slow or too large becomes narrower again, and weights get four bits (`fewer`)
@@ -25,6 +25,7 @@ from lowbit.blas import one_thread
 from lowbit.calibration.observers import make_observer
 from lowbit.decide.batches import Data
 from lowbit.decide.brackets import Pair
+from lowbit.decide.broken_layers import repair_broken_layers
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
 from lowbit.decide.decision import Decision as Decision
@@ -35,7 +36,6 @@ from lowbit.decide.fewer import keep_to_limits
 from lowbit.decide.front import Tried
 from lowbit.decide.goal import CHEAP, FASTER, Goal, Step
 from lowbit.decide.limits import Deadline, Limits, Needs, Over
-from lowbit.decide.mend import mend_layers
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import EIGHTS, Repair, enough, few_weights, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, split
@@ -132,7 +132,7 @@ class Engine:
                 for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
                     self.attempt(what, where, tried)
                 self.by_rows()
-                mend_layers(self)
+                repair_broken_layers(self)
                 self.costly_repairs()
                 self.take_back()
             self.float_for_speed()

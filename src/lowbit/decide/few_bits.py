@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lowbit.decide.mend import mend_layers
+from lowbit.decide.broken_layers import repair_broken_layers
 from lowbit.decide.repairs import EIGHTS
 from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths
@@ -29,7 +29,7 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
     for make in (engine.clipping(everywhere), engine.biases):
         for what, where, tried in make():
             engine.attempt(f"{what}, beside weights of 8 bits", where, tried)
-    mend_layers(engine)
+    repair_broken_layers(engine)
     if not engine.good:
         engine.repair(goal.needed(engine.best.quality), engine.cap, wanted=False)
     engine.goal = goal.of_few_bits()
@@ -44,7 +44,7 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
 
 
 def _until_good(engine: Engine, shares: tuple[float, ...]) -> None:
-    """More bits for at most these shares of the weights, one after the other: right comes before small, but for whoever prefers small."""
+    """Gives more bits to at most these shares of the weights, one share after the other, until the goal is met; not with prefer="size"."""
     for engine.wide_share in (s for s in shares if s <= EIGHTS or not engine.goal.small):
         if engine.good:
             break
@@ -53,7 +53,7 @@ def _until_good(engine: Engine, shares: tuple[float, ...]) -> None:
 
 
 def depthwise(graph: Graph, layers: Iterable[str]) -> frozenset[str]:
-    """Those of the layers (by first output) whose outputs read one channel each: few bytes, few products, and errors that do not cancel."""
+    """The depthwise layers (by first output): few bytes, few products, and errors that do not cancel."""
     found = set()
     for key in layers:
         node = graph.producers[key]

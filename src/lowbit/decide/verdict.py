@@ -1,15 +1,15 @@
-"""What is told of a decision: one line for everybody, and notes that travel with the network."""
+"""The texts about a decision: the verdict line, and notes that travel with the network."""
 
 from __future__ import annotations
 
 from lowbit.decide.decision import Decision
 from lowbit.ir.graph import Graph
 
-SHOWN = 4  # layers that are named
+SHOWN = 4  # layers that are named at most
 
 
 def verdict(graph: Graph, found: Decision) -> str:
-    """The score or the agreement, times faster, times smaller, and what stayed float or has 16 bits."""
+    """One line: the score or the agreement, times faster, times smaller, and the layers that stayed float or have 16 bits."""
     parts = [quality_text(found)]
     if found.times is not None:
         parts.append(f"{found.times.reference / found.times.made:.2f}× as fast as float ({found.times.made:.3g} ms, one thread)")
@@ -41,7 +41,7 @@ def score_text(found: Decision) -> str:
 
 
 def kept_wide(graph: Graph, found: Decision) -> list[str]:
-    """What is not in the recipe's bits, and why."""
+    """The layers that do not have the recipe's bits, and why."""
     said = []
     for what, names in found.widths.named:
         share = found.share(names)
@@ -56,7 +56,7 @@ def named(graph: Graph, names: frozenset[str]) -> str:
 
 
 def notes_of(graph: Graph, found: Decision) -> dict[str, str]:
-    """What the report says: each step, and the result. Times are left out: the same data gives the same notes."""
+    """Notes for the report: each step, and the result. They hold no times: the same data gives the same notes."""
     said = {f"decided {i + 1}": str(step) for i, step in enumerate(found.steps)}
     weakest = sorted(found.quality.layers.items(), key=lambda item: (item[1], item[0]))[:3]
     names = {o.name: n.name or n.output.name for n in graph.nodes for o in n.outputs}

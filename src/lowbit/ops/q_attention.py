@@ -19,7 +19,7 @@ from lowbit.ops.attention import infer as infer_attention
 from lowbit.ops.attention import macs as attention_macs
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import exact_product, need_integers, requantized
-from lowbit.ops.quant import Call, NotLowered, Operand, Operands, QuantSpec, Ref, Result, largest_magnitude, quantizes
+from lowbit.ops.quant import NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, largest_magnitude, quantizes
 from lowbit.types import Array, TensorType
 
 # A power of two, so that P × e is exact and rounds once. 20 bits are two limbs of 10: kernels multiply each by 8-bit values in 16-bit
@@ -102,7 +102,7 @@ def macs(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = 
     return attention_macs(rq, rk, rv, mask, scale=1.0, causal=causal)
 
 
-def lower(operands: Operands, result: Result, *, scale: float, causal: bool) -> Call:
+def lower(operands: Operands, result: Result, *, scale: float, causal: bool) -> OpCall:
     q, k, v = operands[:3]
     mask = operands[3] if len(operands) > 3 else None
     assert isinstance(q, Operand) and isinstance(k, Operand) and isinstance(v, Operand)
@@ -125,7 +125,7 @@ def lower(operands: Operands, result: Result, *, scale: float, causal: bool) -> 
         "bound": bound,
         "bound_per_key": P_MAX * largest_magnitude(v),
     }
-    return Call("q_attention", (Ref(0), Ref(1), Ref(2), None if mask is None else Ref(3, "real")), attrs)
+    return OpCall("q_attention", (Ref(0), Ref(1), Ref(2), None if mask is None else Ref(3, "real")), attrs)
 
 
 register(Op("q_attention", infer, exact, macs))

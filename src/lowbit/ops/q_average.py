@@ -16,7 +16,7 @@ import numpy as np
 from lowbit.ops.op import Op, register
 from lowbit.ops.pool import infer_adaptive_avg, infer_avg, over_bins, window_sums
 from lowbit.ops.q_matmul import need_integers, requantized
-from lowbit.ops.quant import Call, Lower, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import Lower, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.ops.reduce import infer as infer_reduce
 from lowbit.ops.window import Ints
 from lowbit.types import Array, TensorType, normalize_axis
@@ -105,11 +105,11 @@ def reduce_sum(x: Array, *, axes: Ints, keepdims: bool, x_zero: int, y_zero: int
 
 
 def lower(op: str) -> Lower:
-    def lowered(operands: Operands, result: Result, **attrs: Any) -> Call:
+    def lowered(operands: Operands, result: Result, **attrs: Any) -> OpCall:
         x = operands[0]
         assert isinstance(x, Operand)
         (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
-        return Call(op, (Ref(0),), {**attrs, "x_zero": xz, "y_zero": yz, "multiplier": float(np.float32(sx / sy)), **result.clamp})
+        return OpCall(op, (Ref(0),), {**attrs, "x_zero": xz, "y_zero": yz, "multiplier": float(np.float32(sx / sy)), **result.clamp})
 
     return lowered
 

@@ -11,7 +11,7 @@ from lowbit.ops.conv import convolve, output_shape
 from lowbit.ops.conv import macs as conv_macs
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import EXACT_IN_FLOAT64, check_bias, need_integers, requantized, weighted
-from lowbit.ops.quant import Call, Operands, QuantSpec, Result, quantizes
+from lowbit.ops.quant import OpCall, Operands, QuantSpec, Result, quantizes
 from lowbit.ops.window import Ints
 from lowbit.types import Array, TensorType
 
@@ -68,9 +68,9 @@ def macs(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType 
     return conv_macs(x.with_dtype("float32"), w.with_dtype("float32"), **geometry)
 
 
-def lower(operands: Operands, result: Result, **geometry: Any) -> Call:
+def lower(operands: Operands, result: Result, **geometry: Any) -> OpCall:
     call = weighted(operands, result, 0)
-    return Call("q_conv", call["args"], call["attrs"] | geometry)
+    return OpCall("q_conv", call["args"], call["attrs"] | geometry)
 
 
 register(Op("q_conv", infer, exact, macs))

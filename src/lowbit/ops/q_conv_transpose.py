@@ -17,7 +17,7 @@ from lowbit.ops.conv_transpose import macs as real_macs
 from lowbit.ops.conv_transpose import real
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import EXACT_IN_FLOAT64, check_bias, need_integers, requantized, weighted
-from lowbit.ops.quant import Call, Operands, QuantSpec, Result, quantizes
+from lowbit.ops.quant import OpCall, Operands, QuantSpec, Result, quantizes
 from lowbit.ops.window import Ints
 from lowbit.types import Array, TensorType
 
@@ -78,12 +78,12 @@ def macs(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType 
     return real_macs(x, w)
 
 
-def lower(operands: Operands, result: Result, *, groups: int, **geometry: Any) -> Call:
+def lower(operands: Operands, result: Result, *, groups: int, **geometry: Any) -> OpCall:
     def sums(w: Array) -> Array:  # (C, O/g, *K) → Σ |w| over the channels of a group and the taps: (O)
         return sums_of_magnitudes(w.reshape(groups, w.shape[0] // groups, w.shape[1], -1), (1, 3)).reshape(-1)
 
     call = weighted(operands, result, 1, sums, groups)
-    return Call("q_conv_transpose", call["args"], call["attrs"] | geometry | {"groups": groups})
+    return OpCall("q_conv_transpose", call["args"], call["attrs"] | geometry | {"groups": groups})
 
 
 register(Op("q_conv_transpose", infer, exact, macs))

@@ -12,7 +12,7 @@ import numpy as np
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_elementwise import table_call
 from lowbit.ops.q_matmul import need_integers, rounded
-from lowbit.ops.quant import Call, FloatOperand, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import FloatOperand, NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, broadcast
 
 
@@ -30,15 +30,15 @@ def exact(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, multipli
         return rounded(dividend / divisor * np.float32(multiplier), z_zero, lo, hi, to)
 
 
-def lower(operands: Operands, result: Result) -> Call:
+def lower(operands: Operands, result: Result) -> OpCall:
     x, y = operands
     assert isinstance(x, Operand) and isinstance(y, Operand)
     (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("dividend"), y.per_tensor("divisor"), result.target()
     multiplier = float(np.float32(np.float32(sx / sy) / sz))
-    return Call("q_div", (Ref(0), Ref(1)), {"x_zero": xz, "y_zero": yz, "z_zero": zz, "multiplier": multiplier, **result.clamp})
+    return OpCall("q_div", (Ref(0), Ref(1)), {"x_zero": xz, "y_zero": yz, "z_zero": zz, "multiplier": multiplier, **result.clamp})
 
 
-def lower_pow(operands: Operands, result: Result) -> Call:
+def lower_pow(operands: Operands, result: Result) -> OpCall:
     x, y = operands
     assert isinstance(x, Operand)
     if not isinstance(y, FloatOperand) or y.data is None or y.data.size != 1:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from lowbit.dtypes import dtype
-from lowbit.errors import ShapeError
+from lowbit.errors import GraphError, ShapeError
 from lowbit.numerics import requantize_with
-from lowbit.ops.op import Op, get_op, register
+from lowbit.ops.op import BY_FLAG, Op, get_op, register
 from lowbit.ops.q_matmul import need_integers, rounded
-from lowbit.ops.quant import Bounds, Call, Const, Fixed, Lower, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import Bounds, Const, Fixed, Lower, NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, broadcast
 
 # -- requantize ---------------------------------------------------------------------------------------------------------------
@@ -28,15 +28,15 @@ def requantize(x: Array, *, x_zero: int, y_zero: int, multiplier: float, lo: int
     return requantize_with(x.astype(np.int64) - x_zero, np.float32(multiplier), y_zero, to, qmin=lo, qmax=hi)
 
 
-def requantize_call(arg: Any, x: Operand, result: Result) -> Call:
+def requantize_call(arg: Any, x: Operand, result: Result) -> OpCall:
     """The argument, whose parameters are those of `x`, brought to those of the result."""
     sx, xz = x.per_tensor("input")
     sy, yz = result.per_tensor()
     attrs = {"x_zero": xz, "y_zero": yz, "multiplier": float(np.float32(sx / sy)), **result.clamp}
-    return Call("requantize", (arg,), attrs)
+    return OpCall("requantize", (arg,), attrs)
 
 
-def lower_clip(operands: Operands, result: Result, **_: Any) -> Call:
+def lower_clip(operands: Operands, result: Result, **_: Any) -> OpCall:
     """relu and clip alone: the clamp of a requantization. The limits of `result` hold their bounds already (lower/integer.py)."""
     x = operands[0]
     assert isinstance(x, Operand)
@@ -62,7 +62,7 @@ def add(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, mx: float,
 
 
 def sum_offset(x_zero: int, y_zero: int, z_zero: int, mx: float, my: float) -> np.float32:
-    """What the zero points add to a sum: z - (mx × x_zero + my × y_zero), each operation rounded to float32.
+    """The offset of a sum by its zero points: z - (mx × x_zero + my × y_zero), each operation rounded to float32.
 
     Sums are rounded to integers with the zero point in them, as ONNX Runtime's QLinearAdd does: where the scales are alike, every other
     sum is a tie, and rounding before adding an odd zero point would send it the other way.
@@ -73,13 +73,13 @@ def sum_offset(x_zero: int, y_zero: int, z_zero: int, mx: float, my: float) -> n
 
 
 def lower_sum(sign: int) -> Lower:
-    def lower(operands: Operands, result: Result) -> Call:
+    def lower(operands: Operands, result: Result) -> OpCall:
         x, y = operands
         assert isinstance(x, Operand) and isinstance(y, Operand)
         (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.target()
         scales = {"mx": float(np.float32(sx / sz)), "my": sign * float(np.float32(sy / sz))}
         zeros = {"x_zero": xz, "y_zero": yz, "z_zero": zz}
-        return Call("q_add", (Ref(0), Ref(1)), {**zeros, **scales, **result.clamp})
+        return OpCall("q_add", (Ref(0), Ref(1)), {**zeros, **scales, **result.clamp})
 
     return lower
 
@@ -99,12 +99,12 @@ def mul(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, multiplier
     return rounded(scaled, 0, lo, hi, to)
 
 
-def lower_mul(operands: Operands, result: Result) -> Call:
+def lower_mul(operands: Operands, result: Result) -> OpCall:
     x, y = operands
     assert isinstance(x, Operand) and isinstance(y, Operand)
     (sx, xz), (sy, yz), (sz, zz) = x.per_tensor("left operand"), y.per_tensor("right operand"), result.target()
     attrs = {"x_zero": xz, "y_zero": yz, "z_zero": zz, "multiplier": float(np.float32(np.float32(sx * sy) / sz))}
-    return Call("q_mul", (Ref(0), Ref(1)), {**attrs, **result.clamp})
+    return OpCall("q_mul", (Ref(0), Ref(1)), {**attrs, **result.clamp})
 
 
 # -- tables -------------------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def look_up(x: Array, table: Array) -> Array:
     return table[x.astype(np.int64) - least]
 
 
-def table_call(x: Operand, result: Result, f: Callable[[Array], Array]) -> Call:
+def table_call(x: Operand, result: Result, f: Callable[[Array], Array]) -> OpCall:
     """A function of one tensor as a table: its float64 meaning at every one of the 256 (65,536) inputs.
 
     A result that stays float has the values themselves in its table, rounded to float32, if that is not too large.
@@ -140,19 +140,19 @@ def table_call(x: Operand, result: Result, f: Callable[[Array], Array]) -> Call:
     if result.params is None:
         if d.bits > 8:
             raise NotLowered(f"its result stays float, and a float table for {d} would have 2^{d.bits} entries")
-        return Call("q_table", (Ref(0), Const(values.astype(np.float32), "table")))
+        return OpCall("q_table", (Ref(0), Const(values.astype(np.float32), "table")))
     sy, yz = result.per_tensor()
     target = dtype(result.dtype)
     with np.errstate(all="ignore"):
         ints = np.clip(np.rint(values / np.float64(sy)), result.lo - yz, result.hi - yz)
     table = (np.where(np.isnan(ints), 0, ints) + yz).astype(target.numpy)
-    return Call("q_table", (Ref(0), Const(table, "table", target.name)))
+    return OpCall("q_table", (Ref(0), Const(table, "table", target.name)))
 
 
 def lower_table(op: str) -> Lower:
     """The table of an elementwise op."""
 
-    def lower(operands: Operands, result: Result, **attrs: Any) -> Call:
+    def lower(operands: Operands, result: Result, **attrs: Any) -> OpCall:
         x = operands[0]
         assert isinstance(x, Operand)
         return table_call(x, result, lambda reals: get_op(op).run([reals], attrs)[0])
@@ -213,3 +213,36 @@ _FLAT: dict[str, Bounds] = {
 }
 for _op in (*_FIXED, *_TABLES):
     quantizes(_op, QuantSpec((0,), output=_FIXED.get(_op, "own")), lower_table(_op), flat=_FLAT.get(_op))
+
+
+def quantizes_by_table(op: Op) -> None:
+    """Says that a user's op, a function of one value, can be quantized: by its table."""
+    inputs = op.signature.inputs
+    if len(inputs) != 1 or op.signature.variadic:
+        raise GraphError(
+            f"op {op.name!r} has inputs {', '.join(inputs) or 'of none'}; quantizable=True is for functions of one value",
+            hint=f"lowbit.ops.quant.quantizes({op.name!r}, QuantSpec(inputs=…), lower)",
+        )
+
+    def lower(operands: Operands, result: Result, **attrs: Any) -> OpCall:
+        x = operands[0]
+        assert isinstance(x, Operand)
+        return table_call(x, result, lambda reals: of_one_value(op, reals, attrs))
+
+    quantizes(op.name, QuantSpec((0,)), lower)
+    _TABLES.append(op.name)
+
+
+def of_one_value(op: Op, reals: Array, attrs: Mapping[str, Any]) -> Array:
+    """The op's values at the reals; an error where an element depends on the others."""
+    values = np.asarray(op.run([reals], attrs)[0])
+    other = np.asarray(op.run([reals[:3][::-1].copy()], attrs)[0])  # fewer of them, in another order
+    if values.shape != reals.shape or not np.array_equal(values[:3][::-1], other, equal_nan=True):
+        raise GraphError(
+            f"op {op.name!r} is no function of one value: its elements depend on each other",
+            hint=f"quantizable=False, and lowbit.ops.quant.quantizes({op.name!r}, QuantSpec(inputs=(0,)), lower)",
+        )
+    return values
+
+
+BY_FLAG.append(quantizes_by_table)

@@ -26,11 +26,11 @@ from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import exact_product, lower_linear, lower_matmul, need_integers
 from lowbit.ops.quant import (
     Arg,
-    Call,
     Const,
     DynamicOperands,
     FloatOperand,
     NotLowered,
+    OpCall,
     Operand,
     Operands,
     QuantSpec,
@@ -171,7 +171,7 @@ def float_bias(bias: RowsOperand | Operand | FloatOperand | None) -> Arg:
     raise NotLowered("its bias is not a float constant")
 
 
-def lower_blocks(operands: Operands, result: Result, channel: int) -> Call:
+def lower_blocks(operands: Operands, result: Result, channel: int) -> OpCall:
     x, w = operands[0], operands[1]
     assert isinstance(x, Operand) and isinstance(w, Operand)
     sx, xz = x.per_tensor("input")
@@ -182,35 +182,35 @@ def lower_blocks(operands: Operands, result: Result, channel: int) -> Call:
     sy, yz = result.target()
     args = (Ref(0), Const(weights, "weight", name), Const(grid, "multiplier"), float_bias(operands[2] if len(operands) > 2 else None))
     attrs = {"block": block, "x_zero": xz, "y_scale": float(sy), "y_zero": yz, **result.clamp, "bound": bound}
-    return Call("q_linear_blocks", args, attrs)
+    return OpCall("q_linear_blocks", args, attrs)
 
 
-def lower_rows(operands: DynamicOperands, channel: int) -> Call:
+def lower_rows(operands: DynamicOperands, channel: int) -> OpCall:
     w = operands[1]
     if not isinstance(operands[0], RowsOperand) or not isinstance(w, Operand):
         raise NotLowered("its weight is not quantized")
     weights, name, scale, block, bound = block_weights(w, channel, ROW_MAGNITUDE)
     bias = float_bias(operands[2] if len(operands) > 2 else None)
     args = (Ref(0), Ref(0, "scale"), Const(weights, "weight", name), Const(scale, "scale"), bias)
-    return Call("q_linear_rows", args, {"block": block, "bound": bound})
+    return OpCall("q_linear_rows", args, {"block": block, "bound": bound})
 
 
 def has_blocks(w: Operand | FloatOperand | None) -> bool:
     return isinstance(w, Operand) and isinstance(w.params.granularity, PerBlock)
 
 
-def linear(operands: Operands, result: Result) -> Call:
+def linear(operands: Operands, result: Result) -> OpCall:
     return lower_blocks(operands, result, 0) if has_blocks(operands[1]) else lower_linear(operands, result)
 
 
-def matmul(operands: Operands, result: Result) -> Call:
+def matmul(operands: Operands, result: Result) -> OpCall:
     a, b = operands
     if isinstance(a, Operand) and isinstance(b, Operand) and a.data is not None and b.data is None and a.type.rank == 2:
         return weights_on_the_left(a, b, result)
     return lower_blocks(operands, result, 1) if has_blocks(b) else lower_matmul(operands, result)
 
 
-def weights_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
+def weights_on_the_left(a: Operand, b: Operand, result: Result) -> OpCall:
     """A·B = (Bᵀ·Aᵀ)ᵀ: the rows of a constant A are the output channels of a linear layer, each with its scale."""
     rank = b.type.rank
     if rank == 1:  # nothing to turn
@@ -218,8 +218,8 @@ def weights_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
         return replace(made, args=tuple(Ref(1) if arg == Ref(0) else arg for arg in made.args))
     turn = {"perm": (*range(rank - 2), rank - 1, rank - 2)}
     made = linear((replace(b, type=TensorType((*b.type.shape[:-2], b.type.shape[-1], b.type.shape[-2]), b.type.dtype)), a), result)
-    turned = replace(made, args=tuple(Call("transpose", (Ref(1),), turn) if arg == Ref(0) else arg for arg in made.args))
-    return Call("transpose", (turned,), turn)
+    turned = replace(made, args=tuple(OpCall("transpose", (Ref(1),), turn) if arg == Ref(0) else arg for arg in made.args))
+    return OpCall("transpose", (turned,), turn)
 
 
 register(Op("q_linear_blocks", infer_blocks, q_linear_blocks, macs_blocks), Op("q_linear_rows", infer_rows, q_linear_rows, macs_rows))

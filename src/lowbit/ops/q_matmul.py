@@ -21,9 +21,9 @@ from lowbit.ops.linear import infer as infer_linear
 from lowbit.ops.matmul import infer as infer_matmul
 from lowbit.ops.op import Op, register
 from lowbit.ops.quant import (
-    Call,
     Const,
     NotLowered,
+    OpCall,
     Operand,
     Operands,
     Ref,
@@ -112,7 +112,7 @@ def row_sums(weights: Array) -> Array:
 
 
 def weighted(operands: Operands, result: Result, axis: int, sums: Callable[[Array], Array] = row_sums, groups: int = 1) -> dict[str, Any]:
-    """What linear and conv lower alike: weights without zero points, bias on the grid, multipliers, and the proof of range.
+    """The common lowering of linear and conv: weights without zero points, bias on the grid, multipliers, and the range proof.
 
     `sums` gives Σ |w| for each output channel. Scales that `groups` groups of channels share are repeated for each group.
     """
@@ -146,8 +146,8 @@ def weighted(operands: Operands, result: Result, axis: int, sums: Callable[[Arra
     }
 
 
-def lower_linear(operands: Operands, result: Result) -> Call:
-    return Call("q_linear", **weighted(operands, result, 0))
+def lower_linear(operands: Operands, result: Result) -> OpCall:
+    return OpCall("q_linear", **weighted(operands, result, 0))
 
 
 # -- matmul -------------------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def macs_matmul(a: TensorType, b: TensorType, multiplier: TensorType, **_: Any) 
     return macs(a, b)
 
 
-def lower_matmul(operands: Operands, result: Result) -> Call:
+def lower_matmul(operands: Operands, result: Result) -> OpCall:
     a, b = operands
     assert isinstance(a, Operand) and isinstance(b, Operand)
     rank = b.type.rank
@@ -200,10 +200,10 @@ def lower_matmul(operands: Operands, result: Result) -> Call:
     sy, yz = result.target()
     multiplier = np.asarray(grid / sy, np.float32)
     attrs = {"a_zero": az, "b_zero": bz, "y_zero": yz, **result.clamp, "bound": bound}
-    return Call("q_matmul", (Ref(0), right, Const(multiplier, "multiplier")), attrs)
+    return OpCall("q_matmul", (Ref(0), right, Const(multiplier, "multiplier")), attrs)
 
 
-def rows_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
+def rows_on_the_left(a: Operand, b: Operand, result: Result) -> OpCall:
     """A constant left operand with a scale for each of its rows, which all of its matrices share."""
     rank = a.type.rank
     if a.params.axis(rank) not in (None, rank - 2) or a.params.scale.ndim > 1:
@@ -216,7 +216,7 @@ def rows_on_the_left(a: Operand, b: Operand, result: Result) -> Call:
     multiplier = np.asarray(grid / sy, np.float32)
     multiplier = multiplier[:, None] if multiplier.ndim and b.type.rank > 1 else multiplier  # of a vector, rows are the last axis
     attrs = {"a_zero": 0, "b_zero": bz, "y_zero": yz, **result.clamp, "bound": bound}
-    return Call("q_matmul", (Const(data, "weight", dtype), Ref(1), Const(multiplier, "multiplier")), attrs)
+    return OpCall("q_matmul", (Const(data, "weight", dtype), Ref(1), Const(multiplier, "multiplier")), attrs)
 
 
 register(Op("q_linear", infer_q_linear, q_linear, macs_linear), Op("q_matmul", infer_q_matmul, q_matmul, macs_matmul))

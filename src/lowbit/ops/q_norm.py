@@ -21,11 +21,11 @@ from lowbit.ops.norm import infer_batch, infer_group, infer_instance, infer_laye
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import need_integers, rounded
 from lowbit.ops.quant import (
-    Call,
     Const,
     FloatOperand,
     Lower,
     NotLowered,
+    OpCall,
     Operand,
     Operands,
     QuantSpec,
@@ -163,7 +163,7 @@ def batch_norm(x: Array, gain: Array, offset: Array, *, x_zero: int, y_zero: int
 
 
 def over(dims: tuple[Dim, ...], x: Operand) -> None:
-    """NotLowered unless n·s2 - s1² over so many elements is proved to fit int64."""
+    """Raises NotLowered unless n·s2 - s1² over this many elements is proved to fit int64."""
     n = product(dims)
     if not isinstance(n, int):
         raise NotLowered(f"the range of its sums cannot be proved while '{n}' is not bound")
@@ -180,7 +180,7 @@ def constant(operand: Any, what: str) -> Array | None:
 
 
 def lower(op: str) -> Lower:
-    def lowered(operands: Operands, result: Result, *, eps: float, **attrs: Any) -> Call:
+    def lowered(operands: Operands, result: Result, *, eps: float, **attrs: Any) -> OpCall:
         x = operands[0]
         assert isinstance(x, Operand)
         (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
@@ -198,12 +198,12 @@ def lower(op: str) -> Lower:
         gain = np.asarray((np.float32(1) if scale is None else scale.astype(np.float32)) / sy, np.float32)
         offset = None if bias is None else Const(np.asarray(bias.astype(np.float32) / sy, np.float32), "offset")
         args = (Ref(0), Const(gain, "gain")) if offset is None else (Ref(0), Const(gain, "gain"), offset)
-        return Call(op, args, {**attrs, "eps": float(small), "x_zero": xz, "y_zero": yz, **result.clamp})
+        return OpCall(op, args, {**attrs, "eps": float(small), "x_zero": xz, "y_zero": yz, **result.clamp})
 
     return lowered
 
 
-def lower_batch(operands: Operands, result: Result, *, eps: float) -> Call:
+def lower_batch(operands: Operands, result: Result, *, eps: float) -> OpCall:
     x = operands[0]
     assert isinstance(x, Operand)
     (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
@@ -214,7 +214,7 @@ def lower_batch(operands: Operands, result: Result, *, eps: float) -> Call:
     if not (np.all(np.isfinite(gain)) and np.all(np.isfinite(offset))):
         raise NotLowered("its factors leave the range of float32")
     attrs = {"x_zero": xz, "y_zero": yz, **result.clamp}
-    return Call("q_batch_norm", (Ref(0), Const(gain, "gain"), Const(offset, "offset")), attrs)
+    return OpCall("q_batch_norm", (Ref(0), Const(gain, "gain"), Const(offset, "offset")), attrs)
 
 
 register(

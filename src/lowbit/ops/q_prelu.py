@@ -10,7 +10,7 @@ import numpy as np
 from lowbit.ops.activation import infer_prelu
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import need_integers, rounded
-from lowbit.ops.quant import Call, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType
 
 
@@ -29,12 +29,12 @@ def exact(x: Array, slope: Array, *, x_zero: int, slope_zero: int, y_zero: int, 
         return rounded(t + np.float32(y_zero), 0, lo, hi, to)
 
 
-def lower(operands: Operands, result: Result) -> Call:
+def lower(operands: Operands, result: Result) -> OpCall:
     x, slope = operands
     assert isinstance(x, Operand) and isinstance(slope, Operand)
     (sx, xz), (ss, sz), (sy, yz) = x.per_tensor("input"), slope.per_tensor("slope"), result.target()
     scales = {"mx": float(np.float32(sx / sy)), "ms": float(np.float32(np.float32(sx * ss) / sy))}
-    return Call("q_prelu", (Ref(0), Ref(1)), {"x_zero": xz, "slope_zero": sz, "y_zero": yz, **scales, **result.clamp})
+    return OpCall("q_prelu", (Ref(0), Ref(1)), {"x_zero": xz, "slope_zero": sz, "y_zero": yz, **scales, **result.clamp})
 
 
 register(Op("q_prelu", infer, exact))

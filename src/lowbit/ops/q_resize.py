@@ -16,7 +16,7 @@ from lowbit.dims import Dim
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_elementwise import requantize_call
 from lowbit.ops.q_matmul import need_integers, requantized
-from lowbit.ops.quant import Call, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.ops.resize import Scales, coordinates, interpolation_matrix
 from lowbit.ops.resize import infer as infer_resize
 from lowbit.quant_params import QuantParams, quantize
@@ -94,7 +94,7 @@ def whole(weights: Array, fraction: int) -> Array:
 
 
 def nearest_attrs(params: QuantParams, *, extrapolation_value: float, **attrs: Any) -> dict[str, Any]:
-    """What lies outside a region of interest holds the integer of its value."""
+    """Elements outside a region of interest hold the integer of its value."""
     return {**attrs, "extrapolation_value": float(quantize(np.float32(extrapolation_value), params))}
 
 
@@ -112,7 +112,7 @@ def lower(
     antialias: bool,
     extrapolation_value: float,
     roi: tuple[float, ...] | None,
-) -> Call | None:
+) -> OpCall | None:
     x = operands[0]
     assert isinstance(x, Operand)
     if mode == "nearest":
@@ -129,9 +129,9 @@ def lower(
     multiplier = np.float32(2.0 ** (-fraction * len(axes))) * np.float32(sx / sy)
     attrs = {"sizes": sizes, "scales": scales, "mode": mode, "coordinate_mode": coordinate_mode, "cubic_coeff_a": cubic_coeff_a}
     attrs |= {"exclude_outside": exclude_outside, "antialias": antialias, "axes": axes, "fraction": fraction}
-    return Call("q_resize", (Ref(0),), attrs | {"x_zero": xz, "y_zero": yz, "multiplier": float(multiplier), **result.clamp})
+    return OpCall("q_resize", (Ref(0),), attrs | {"x_zero": xz, "y_zero": yz, "multiplier": float(multiplier), **result.clamp})
 
 
 register(Op("q_resize", infer, exact))
-# What is interpolated lies between its neighbours (nearly so with a cubic): the parameters of the input fit it.
+# Interpolated values lie between their neighbours (nearly so with a cubic): the parameters of the input fit them.
 quantizes("resize", QuantSpec((0,), output="same"), lower, integer_attrs=nearest_attrs)

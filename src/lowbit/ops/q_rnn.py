@@ -24,9 +24,9 @@ from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import exact_product, need_integers
 from lowbit.ops.q_rnn_rows import dynamic_gru, dynamic_lstm
 from lowbit.ops.quant import (
-    Call,
     Const,
     NotLowered,
+    OpCall,
     Operand,
     Operands,
     Outputs,
@@ -335,7 +335,7 @@ def lower_lstm(operands: Operands, result: Result, *, hidden: int, direction: st
     bias = None if b is None or rb is None else Const(b + rb, "bias")
     attrs |= {"direction": direction, "layout": layout, "h_multiplier": float(np.float32(1) / h0.per_tensor("state")[0])}
     c0 = Ref(5, "real") if len(operands) > 5 and operands[5] is not None else None
-    call = Call("q_lstm", (Ref(0), *args, Ref(4), c0, bias), attrs)
+    call = OpCall("q_lstm", (Ref(0), *args, Ref(4), c0, bias), attrs)
     return Outputs(call, (h0.params, h0.params, None))
 
 
@@ -356,7 +356,7 @@ def lower_gru(
         "h_scale": float(sh),
     }
     biases = [None if v is None else Const(v, name) for v, name in ((b, "bias"), (rb, "recurrent:bias"))]
-    call = Call("q_gru", (Ref(0), *args, Ref(4), *biases, Ref(6) if s0 is not None else None), attrs)
+    call = OpCall("q_gru", (Ref(0), *args, Ref(4), *biases, Ref(6) if s0 is not None else None), attrs)
     return Outputs(call, (h0.params, h0.params, *([s0.params] if s0 is not None else [])))
 
 

@@ -18,7 +18,7 @@ from lowbit.numerics import F32, lb_sigmoid, lb_tanh, sums_of_magnitudes
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_linear import ROW_MAGNITUDE
 from lowbit.ops.q_matmul import exact_product, need_integers
-from lowbit.ops.quant import Call, Const, DynamicOperands, NotLowered, Operand, Outputs, Ref, Result
+from lowbit.ops.quant import Const, DynamicOperands, NotLowered, OpCall, Operand, Outputs, Ref, Result
 from lowbit.ops.quantize_rows import quantize_rows
 from lowbit.ops.rnn import infer_gru as infer_float_gru
 from lowbit.ops.rnn import infer_lstm as infer_float_lstm
@@ -188,7 +188,7 @@ def dynamic_lstm(operands: DynamicOperands, result: Result, *, hidden: int, dire
     args, attrs = weighted(operands)
     b, rb = halves(operands[3] if len(operands) > 3 else None, 4 * hidden)
     bias = None if b is None or rb is None else Const(b + rb, "bias")
-    call = Call(
+    call = OpCall(
         "q_lstm_rows",
         (Ref(0), Ref(0, "scale"), *args, bias, real(operands, 4), real(operands, 5)),
         attrs | {"direction": direction, "layout": layout},
@@ -203,7 +203,7 @@ def dynamic_gru(
     b, rb = halves(operands[3] if len(operands) > 3 else None, 3 * hidden)
     biases = [None if v is None else Const(v, name) for v, name in ((b, "bias"), (rb, "recurrent:bias"))]
     options = {"direction": direction, "layout": layout, "linear_before_reset": linear_before_reset}
-    call = Call("q_gru_rows", (Ref(0), Ref(0, "scale"), *args, *biases, real(operands, 4)), attrs | options)
+    call = OpCall("q_gru_rows", (Ref(0), Ref(0, "scale"), *args, *biases, real(operands, 4)), attrs | options)
     return Outputs(call, (None, None))
 
 

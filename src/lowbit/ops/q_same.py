@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.ops.quant import Call, Const, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import Const, NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.quant_params import PerAxis, PerTensor, QuantParams, quantize, requantize
 from lowbit.types import Array, normalize_axis
 
@@ -44,8 +44,8 @@ def brought(table: Array, params: QuantParams, result: QuantParams, axis: int) -
     return out
 
 
-def rows_of_a_table(operands: Operands, result: Result, *, axis: int) -> Call | None:
-    """Rows of a constant table that have a scale each: brought to the result's parameters here and now, or scaled behind the gather."""
+def rows_of_a_table(operands: Operands, result: Result, *, axis: int) -> OpCall | None:
+    """Rows of a constant table that have a scale each: brought to the result's parameters here and now, or scaled after the gather."""
     table = operands[0]
     if not isinstance(table, Operand) or table.data is None or isinstance(table.params.granularity, PerTensor):
         return None
@@ -54,7 +54,7 @@ def rows_of_a_table(operands: Operands, result: Result, *, axis: int) -> Call | 
         raise NotLowered(f"its table is quantized {table.params.granularity}, axis {axis} is needed")
     if result.params is not None:
         result.per_tensor()
-        return Call(
+        return OpCall(
             "gather",
             (
                 Const(brought(table.data, table.params, result.params, normalize_axis(axis, rank)), "table", result.params.dtype.name),
@@ -65,9 +65,9 @@ def rows_of_a_table(operands: Operands, result: Result, *, axis: int) -> Call | 
     if np.any(table.params.zero_point):
         raise NotLowered("the rows of its table have zero points, and its result stays float")
     one = Const(np.ones((), np.float32), "one")
-    reals = Call("dequantize_linear", (Call("gather", (Ref(0), Ref(1)), {"axis": axis}), one, None), {"axis": 0, "block_size": 0})
+    reals = OpCall("dequantize_linear", (OpCall("gather", (Ref(0), Ref(1)), {"axis": axis}), one, None), {"axis": 0, "block_size": 0})
     scales = table.params.scale.reshape([-1 if i == normalize_axis(axis, rank) else 1 for i in range(rank)])
-    return Call("mul", (reals, Call("gather", (Const(scales, "scale"), Ref(1)), {"axis": axis})))
+    return OpCall("mul", (reals, OpCall("gather", (Const(scales, "scale"), Ref(1)), {"axis": axis})))
 
 
 for _op in (*_FIRST.split(), *_SECOND.split(), *_ORDER.split()):

@@ -16,7 +16,7 @@ from lowbit.errors import DTypeError, ShapeError
 from lowbit.numerics import lb_log
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import need_integers, rounded
-from lowbit.ops.quant import Call, Const, Fixed, NotLowered, Operand, Operands, QuantSpec, Ref, Result, quantizes
+from lowbit.ops.quant import Const, Fixed, NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, normalize_axis
 
 
@@ -68,20 +68,20 @@ def exponentials(x: Operand, result: Result) -> Const:
     return Const(entries.astype(np.int32), "table")
 
 
-def lower_softmax(operands: Operands, result: Result, *, axis: int) -> Call:
+def lower_softmax(operands: Operands, result: Result, *, axis: int) -> OpCall:
     x = operands[0]
     assert isinstance(x, Operand)
     sy, yz = result.target()
     attrs = {"axis": axis, "y_zero": yz, "multiplier": float(np.float32(1) / np.float32(sy)), **result.clamp}
-    return Call("q_softmax", (Ref(0), exponentials(x, result)), attrs)
+    return OpCall("q_softmax", (Ref(0), exponentials(x, result)), attrs)
 
 
-def lower_log(operands: Operands, result: Result, *, axis: int) -> Call:
+def lower_log(operands: Operands, result: Result, *, axis: int) -> OpCall:
     x = operands[0]
     assert isinstance(x, Operand)
     (sx, _), (sy, yz) = x.per_tensor("input"), result.target()
     scales = {"multiplier": float(np.float32(sx / sy)), "y_scale": float(sy)}
-    return Call("q_log_softmax", (Ref(0), exponentials(x, result)), {"axis": axis, "y_zero": yz, **scales, **result.clamp})
+    return OpCall("q_log_softmax", (Ref(0), exponentials(x, result)), {"axis": axis, "y_zero": yz, **scales, **result.clamp})
 
 
 register(Op("q_softmax", infer, softmax), Op("q_log_softmax", infer_log, log_softmax))

@@ -4,7 +4,7 @@ An op that can be quantized says so in one place, its `q_*.py` file:
 
     quantizes("conv", QuantSpec(inputs=(0, 1), channel_axis={1: 0}, bias=2, fuses_clip=True), lower)
 
-`lower` is pure: from operands (integers with their parameters) and the parameters of the result it gives a `Call` of an integer op, whose
+`lower` is pure: from operands (integers with their parameters) and the parameters of the result it gives a `OpCall` of an integer op, whose
 `real` is exact and is the oracle of every kernel. Where it cannot, it raises `NotLowered` with the reason that the report will print.
 """
 
@@ -35,7 +35,7 @@ Output = Literal["own", "same"] | Fixed
 
 @dataclass(frozen=True)
 class State:
-    """A state that a recurrence hands on: the initial one carries its parameters, made (of zeros) where it is left out.
+    """A state that a recurrence passes from step to step. The initial state has its parameters; zeros if it is absent.
 
     outputs  the outputs it is seen in, the last of them of its own shape
     """
@@ -55,7 +55,7 @@ class QuantSpec:
     bias           position of the bias, which goes on the accumulator's grid
     output         "own": a range of its own; "same": the parameters of its inputs, which share them; Fixed: known beforehand.
                    Results that are no reals (the indices of argmax and topk) have no parameters and stay what they are
-    fuses_clip     a relu or clip behind the node is part of its clamp
+    fuses_clip     a relu or clip after the node is part of its clamp
     states         of an input that is the initial state of a recurrence: what that state is on the way
     """
 
@@ -115,7 +115,7 @@ class FloatOperand:
 
 @dataclass(frozen=True)
 class Result:
-    """What is wanted: integers by these parameters within lo … hi, or (params None) float32."""
+    """The requested result: integers by these parameters within lo … hi, or (params None) float32."""
 
     type: TensorType  # of the float result
     params: QuantParams | None
@@ -156,7 +156,7 @@ class Ref:
 
 
 @dataclass(frozen=True)
-class Call:
+class OpCall:
     """An integer op to be put in the node's place; arguments are operands, constants, or other calls."""
 
     op: str
@@ -166,9 +166,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What `lower` gives for an op with several outputs: the call, and the parameters of each of its results (None: it is real)."""
+    """The result of `lower` for an op with several outputs: the call, and the parameters of each result (None: it is real)."""
 
-    call: Call
+    call: OpCall
     params: tuple[QuantParams | None, ...]
 
 
@@ -181,10 +181,10 @@ class Const:
     dtype: str | None = None
 
 
-Arg = Ref | Const | Call | None
+Arg = Ref | Const | OpCall | None
 Operands = tuple[Operand | FloatOperand | None, ...]
 DynamicOperands = tuple[RowsOperand | Operand | FloatOperand | None, ...]
-Lower = Callable[..., Call | Outputs | None]  # lower(operands: Operands, result: Result, **attrs); None: the same op on integers
+Lower = Callable[..., OpCall | Outputs | None]  # lower(operands: Operands, result: Result, **attrs); None: the same op on integers
 Bounds = Callable[..., tuple[float | None, float | None]]  # bounds(**attrs): what a clamp limits reals to
 IntegerAttrs = Callable[..., Mapping[str, Any]]  # integer_attrs(params: QuantParams, **attrs)
 Unfit = Callable[..., str | None]  # unfit(given: tuple[bool, ...], **attrs): `given` says which inputs are there

@@ -1,7 +1,6 @@
 """A graph ready to run: compiled once for each shape that its symbols take, then executed in C.
 
-What has kernels runs natively, in one call; nodes that have none yet run in the interpreter between native parts, and the bits are the
-same either way.
+Nodes with kernels run natively, in one call. Nodes without a kernel run in the interpreter between native parts, with the same bits.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from lowbit.plan import Packed, Target, batch_symbol, physical, real_weights, ro
 from lowbit.plan.pages import LARGE, HugePageArena
 from lowbit.runtime.profile import Profile, profiled
 from lowbit.runtime.program import Interpreted, Native, Part
-from lowbit.runtime.tune import tuned
 from lowbit.types import Array, shape_text
 
 CACHED_SHAPES = 16
@@ -35,7 +33,7 @@ CACHED_SHAPES = 16
 class _Program:
     """The parts of a bound graph in order, the outputs by name, and the constants among them.
 
-    `direct` is the only part, where its inputs and outputs are the graph's.
+    `direct` is the only part, if its inputs and outputs are the graph's.
     """
 
     parts: tuple[Part, ...]
@@ -60,10 +58,8 @@ class _Program:
 class Session:
     """Runs one graph. May be called from several threads at once."""
 
-    def __init__(
-        self, graph: Graph, *, threads: int | None = None, isa: str | None = None, tune: bool = False, stored: bool = False
-    ) -> None:
-        """`stored`: weights that are stored in few bits stay so between runs, as in generated C."""
+    def __init__(self, graph: Graph, *, threads: int | None = None, isa: str | None = None, stored: bool = False) -> None:
+        """`stored`: weights stored in few bits stay packed between runs, as in generated C."""
         if threads is not None and (
             isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= threads_of.MOST
         ):
@@ -73,10 +69,9 @@ class Session:
         self.graph = need_graph(graph, "compile")
         self._real = graph = graph if stored else real_weights(graph)
         self.target = Target(isa, count)
-        self._tune = tune
         self._programs: dict[tuple[int, ...], _Program] = {}
         kept = graph.packed
-        large = sum(c.data.nbytes for c in graph.constants.values()) >= LARGE  # smaller ones would mostly fill up a page
+        large = sum(c.data.nbytes for c in graph.constants.values()) >= LARGE  # smaller ones would not fill a page
         ready = kept.arrays if kept is not None and kept.kernels == sources.digest() else None
         self._packed = Packed(ready, HugePageArena() if large else None)
         self._lock = Lock()
@@ -88,12 +83,12 @@ class Session:
         self._made = frozenset(self._outputs)
         self._direct: Native | None = None  # of the program that ran last
         if not self._symbols:
-            self._programs[()] = self._compile(graph, tune)
+            self._programs[()] = self._compile(graph)
             self._direct = self._programs[()].direct
 
     @property
     def backend(self) -> str:
-        """native, interpreter, or both; a graph with symbolic dimensions is compiled when their sizes are met, and says so before."""
+        """ "native", "interpreter", or both. A graph with symbolic dimensions is compiled at its first call, and says so until then."""
         if not self._programs:
             return f"compiled at the first call, which says how large {', '.join(self._symbols)} is"
         kinds = {part.native for program in self._programs.values() for part in program.parts}
@@ -161,7 +156,7 @@ class Session:
         return dict(zip(self._outputs, given, strict=True))
 
     def arena_bytes(self, *arrays: Array) -> int:
-        """Bytes that activations take at the fullest moment, for inputs of these shapes; interpreted parts are not counted."""
+        """Bytes of the arena for inputs of these shapes: activations at the fullest step. Interpreted parts are not counted."""
         parts = self._for_shapes(check_inputs(self.graph, self._named(arrays))).parts
         return max((part.plan.arena_bytes for part in parts if isinstance(part, Native)), default=0)
 
@@ -207,26 +202,24 @@ class Session:
         return found
 
     def _bound(self, binding: dict[str, int]) -> _Program:
-        """The program for symbols of these sizes: of the batch, or of slices of it where those stay in caches and the whole does not."""
+        """The program for symbols of these sizes: for the whole batch, or for slices of it that fit the caches if the whole does not."""
         graph = bind(self._real, binding)
         if self._batch is None:
-            return self._compile(graph, self._tune)
-        whole = self._compile(graph, False, Packed() if self._tune else self._packed)  # what becomes slices is not worth tuning
+            return self._compile(graph)
+        whole = self._compile(graph)
         only = whole.parts[0] if len(whole.parts) == 1 else None
         batch = rows = binding[self._batch]
         if isinstance(only, Native):
             rows = rows_at_once(batch, only.plan.arena_bytes, only.plan.constant_bytes, self.target.threads)
         if rows == batch:
-            return self._compile(graph, True) if self._tune else whole
-        slices = self._compile(bind(self._real, {**binding, self._batch: rows}), self._tune, batch=batch)
+            return whole
+        slices = self._compile(bind(self._real, {**binding, self._batch: rows}), batch)
         return replace(slices, outputs=whole.outputs)
 
-    def _compile(self, graph: Graph, tune: bool, packed: Packed | None = None, batch: int | None = None) -> _Program:
+    def _compile(self, graph: Graph, batch: int | None = None) -> _Program:
         ready = physical(graph)
-        packed = self._packed if packed is None else packed
-        target = tuned(ready, self.target) if tune else self.target
-        parts = segments(ready, target, packed)
-        made = tuple(Native(s.graph, target, packed, batch) if s.native else Interpreted(s.graph) for s in parts)
+        parts = segments(ready, self.target, self._packed)
+        made = tuple(Native(s.graph, self.target, self._packed, batch, s.calls) if s.native else Interpreted(s.graph) for s in parts)
         values = tuple(v.name for v in ready.outputs.values())
         constants = {name: ready.constants[name].data for name in values if name in ready.constants}
         only = made[0] if len(made) == 1 else None
@@ -241,7 +234,7 @@ def several(out: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of `out=`, if each can take the output of its name."""
+    """The arrays of `out=`, after checking that each can hold the output of its name."""
     targets: dict[str, Array] = {}
     for name, array in out.items():
         where = f"out {name!r}"
@@ -266,7 +259,7 @@ def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> d
 
 
 def share_memory(a: Array, b: Array) -> bool:
-    """Whether two arrays do; taken to be so where it is too hard to tell."""
+    """Whether two arrays share memory; True if that is too expensive to decide."""
     try:
         return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]  # the stub knows two of its numbers
     except np.exceptions.TooHardError:
@@ -274,7 +267,7 @@ def share_memory(a: Array, b: Array) -> bool:
 
 
 def shares_with_itself(array: Array) -> bool:
-    """Whether elements may stand at the same address: true of broadcasts and sliding windows, never of slices of a whole array."""
+    """Whether elements may have the same address: true of broadcasts and sliding windows, never of slices of a whole array."""
     reach = array.itemsize
     for stride, n in sorted((abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1):
         if stride < reach and array.size:

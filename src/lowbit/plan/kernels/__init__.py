@@ -1,13 +1,13 @@
-"""How nodes become kernel calls. A file per family; each says by `lowers(op)` what it can, and None where it cannot (yet)."""
+"""How nodes become kernel calls. A file per family; each says by `kernels_for(op)` what it can, and None where it cannot (yet)."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 
-from lowbit.plan.kernels.call import KERNELS, VIEWS, Call, Context, Data, Index, Packed, Scratch, lowers, views
+from lowbit.plan.kernels.call import KERNELS, VIEWS, Context, Data, Index, KernelCall, Packed, Scratch, kernels_for, views
 
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-__all__ = ["KERNELS", "VIEWS", "Call", "Context", "Data", "Index", "Packed", "Scratch", "lowers", "views"]
+__all__ = ["KERNELS", "VIEWS", "Context", "Data", "Index", "KernelCall", "Packed", "Scratch", "kernels_for", "views"]

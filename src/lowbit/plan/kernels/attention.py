@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, ints, lowers, short
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, ints, kernels_for, short
 from lowbit.plan.kernels.movement import dense, item_bytes, shape_of
 from lowbit.plan.kernels.strided import Strided, strided, written_through
 from lowbit.plan.plan import Param
@@ -51,8 +51,8 @@ def mask_fields(mask: Value | None, shape: list[int]) -> dict[str, Param] | None
     return {"mask_bytes": item_bytes(mask), "mask_stride": (*pair, steps[-2], steps[-1])}
 
 
-@lowers("q_attention")
-def attention(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_attention")
+def attention(node: Node, ctx: Context) -> list[KernelCall] | None:
     q, k, v = node.inputs[:3]
     mask = node.input(3)
     assert q is not None and k is not None and v is not None
@@ -100,7 +100,7 @@ def attention(node: Node, ctx: Context) -> list[Call] | None:
     scratch = Scratch(4 * keys if kernel.isa in ("ref", "armdsp") else size)
     args += [args[0] if mask is None else ctx.argument(mask), written, scratch]
     macs = batch * heads * rows * keys * (features + values)
-    return [Call(kernel, fields, tuple(args), batch * heads * -(-rows // block), macs / 30.0)]
+    return [KernelCall(kernel, fields, tuple(args), batch * heads * -(-rows // block), macs / 30.0)]
 
 
 def is_written_by_attention(node: Node, ctx: Context) -> bool:

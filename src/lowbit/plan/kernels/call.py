@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from lowbit.ir.graph import Constant, Graph, Node, Value
 from lowbit.kernels import native, sources
-from lowbit.plan.choices import O
 from lowbit.plan.pages import HugePageArena, aligned
 from lowbit.plan.plan import Param, Target
 from lowbit.types import Array
@@ -42,7 +41,7 @@ SEVERAL, MANY = 4, 16  # parts of a call for each thread
 
 
 @dataclass(frozen=True)
-class Call:
+class KernelCall:
     """A kernel call. Arguments are values of the graph, constants, scratch, in the contract's order. A value that no node makes is
     memory that the calls of a node share.
 
@@ -101,6 +100,9 @@ def stored_name(constant: Constant, how: tuple[str, ...]) -> str:
     return " ".join([constant.digest, constant.value.type.dtype.name, "x".join(map(str, constant.data.shape)), *how])
 
 
+Calls = dict[str, "list[KernelCall] | None"]  # by the name of a node's first output, each found once; None: it has no kernels
+
+
 @dataclass(frozen=True)
 class Context:
     """What a family may ask: the graph's constants, the kernels of the target, and packed weights, which are made once."""
@@ -108,6 +110,7 @@ class Context:
     graph: Graph
     target: Target
     packed: Packed = field(default_factory=Packed)
+    calls: Calls = field(default_factory=dict)
 
     def kernel(self, contract: str) -> native.Kernel:
         if self.target.isas is not None:
@@ -122,28 +125,24 @@ class Context:
         data = self.graph.constant(value)
         return value if data is None else Data(data)
 
-    def choose(self, node: Node, question: str, options: Sequence[O], default: O) -> O:
-        """One of several ways to compute a node: what was measured to be the fastest, or else the default."""
-        return self.target.choices.answer(node, question, options, default)
-
     def once(self, value: Value, *how: str, make: Callable[[], Array]) -> Data:
         """What `make` gives for a constant, kept for other shapes of the same graph."""
         return Data(self.packed.keep(self.graph.constants[value.name], how, make))
 
 
-Lowering = Callable[[Node, Context], "list[Call] | None"]
+Planner = Callable[[Node, Context], "list[KernelCall] | None"]
 View = Callable[[Node], "int | None"]
-KERNELS: dict[str, Lowering] = {}
+KERNELS: dict[str, Planner] = {}
 VIEWS: dict[str, View] = {}
 
 
-def lowers(*ops: str, first: bool = False) -> Callable[[Lowering], Lowering]:
+def kernels_for(*ops: str, first: bool = False) -> Callable[[Planner], Planner]:
     """Says that a function knows the kernel calls of nodes of these ops; it gives None for a node that has none.
 
     Several may know an op: the first that has calls is taken, and those registered with `first` are asked before the others.
     """
 
-    def register(f: Lowering) -> Lowering:
+    def register(f: Planner) -> Planner:
         for op in ops:
             known = KERNELS.get(op)
             KERNELS[op] = f if known is None else either(f, known) if first else either(known, f)
@@ -152,10 +151,10 @@ def lowers(*ops: str, first: bool = False) -> Callable[[Lowering], Lowering]:
     return register
 
 
-def either(f: Lowering, g: Lowering) -> Lowering:
+def either(f: Planner, g: Planner) -> Planner:
     """What `f` says, or else `g`."""
 
-    def asked(node: Node, ctx: Context) -> list[Call] | None:
+    def asked(node: Node, ctx: Context) -> list[KernelCall] | None:
         found = f(node, ctx)
         return found if found is not None else g(node, ctx)
 

@@ -12,7 +12,7 @@ from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
 from lowbit.ops.resize import coordinates, nearest
 from lowbit.ops.slices import pad as padded
-from lowbit.plan.kernels.call import KERNELS, Call, Context, lowers
+from lowbit.plan.kernels.call import KERNELS, Context, KernelCall, kernels_for
 from lowbit.plan.kernels.index import constant_pad, filled
 from lowbit.plan.kernels.movement import calls, copy_call, dense, shape_of
 from lowbit.types import Array, TensorType
@@ -20,7 +20,7 @@ from lowbit.types import Array, TensorType
 
 def op_calls(
     ctx: Context, op: str, x: Value, consts: dict[str, Array | None], out: Value, like: Value | None = None, **attrs: Any
-) -> list[Call] | None:
+) -> list[KernelCall] | None:
     """The calls of an op on a value and constants, into `out`. Names of constants are those under which packed weights are kept."""
     b = Builder()
     given = b.input(x.name, x.type)
@@ -40,7 +40,7 @@ def between(node: Node, what: str, shape: Sequence[int], like: Value) -> Value:
 # -- elements picked along axes ---------------------------------------------------------------------------------------------------
 
 
-def picked(node: Node, ctx: Context, x: Value, indices: Sequence[Array]) -> list[Call] | None:
+def picked(node: Node, ctx: Context, x: Value, indices: Sequence[Array]) -> list[KernelCall] | None:
     """x[i0][:, i1]…: one copy where every axis repeats each element some times, else a gather for each axis that changes."""
     shape = shape_of(x)
     times = [len(i) // n if n else 1 for i, n in zip(indices, shape, strict=True)]
@@ -51,7 +51,7 @@ def picked(node: Node, ctx: Context, x: Value, indices: Sequence[Array]) -> list
         if found is not None:
             return [found]
     changing = [a for a, (i, n) in enumerate(zip(indices, shape, strict=True)) if not np.array_equal(i, np.arange(n))]
-    made: list[Call] = []
+    made: list[KernelCall] = []
     for axis in changing:
         shape = [*shape[:axis], len(indices[axis]), *shape[axis + 1 :]]
         out = node.output if axis == changing[-1] else between(node, str(axis), shape, x)
@@ -63,8 +63,8 @@ def picked(node: Node, ctx: Context, x: Value, indices: Sequence[Array]) -> list
     return made or None
 
 
-@lowers("resize")
-def resize(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("resize")
+def resize(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, a = node.inputs[0], dict[str, Any](node.attrs)
     if x is None or a["mode"] != "nearest" or a["coordinate_mode"] == "tf_crop_and_resize" or not int(node.output.type.size):
         return None
@@ -76,8 +76,8 @@ def resize(node: Node, ctx: Context) -> list[Call] | None:
     return picked(node, ctx, x, indices)
 
 
-@lowers("pad")
-def pad(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("pad")
+def pad(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Padding of a constant value, or by elements that are there: edge, reflect, wrap."""
     x, a = node.inputs[0], dict[str, Any](node.attrs)
     if x is None or a["mode"] == "constant":
@@ -92,8 +92,8 @@ def pad(node: Node, ctx: Context) -> list[Call] | None:
 # -- transposed convolution -------------------------------------------------------------------------------------------------------
 
 
-@lowers("q_conv_transpose_nhwc")
-def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_conv_transpose_nhwc")
+def conv_transpose(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, wv, w, a = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1]), dict[str, Any](node.attrs)
     m, bias = ctx.constant(node.inputs[2]), ctx.constant(node.input(3))
     if x is None or wv is None or w is None or m is None or (node.input(3) is not None and bias is None) or not int(node.output.type.size):
@@ -108,7 +108,7 @@ def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
 
 def by_pixel(
     node: Node, ctx: Context, x: Value, wv: Value, w: Array, m: Array, bias: Array | None, ends: dict[str, Any]
-) -> list[Call] | None:
+) -> list[KernelCall] | None:
     """Windows that do not meet: every pixel gives a block of its own, by a linear layer; blocks are put in their places."""
     in_c, out_c, *taps = w.shape
     area = prod(taps)
@@ -129,7 +129,7 @@ def by_pixel(
 
 def by_zeros(
     node: Node, ctx: Context, x: Value, wv: Value, w: Array, m: Array, bias: Array | None, a: dict[str, Any], ends: dict[str, Any]
-) -> list[Call] | None:
+) -> list[KernelCall] | None:
     """A convolution of the image with stride - 1 zero points between its pixels, by the weights turned round."""
     groups, rank = a["groups"], w.ndim - 2
     in_c, per_group, *taps = w.shape
@@ -142,7 +142,7 @@ def by_zeros(
         return None
     batch, *sizes, _ = shape_of(x)
     wide = [batch, *((n - 1) * s + 1 for n, s in zip(sizes, a["stride"], strict=True)), in_c]
-    spread, made = x, list[Call]()
+    spread, made = x, list[KernelCall]()
     if wide != shape_of(x):
         spread = between(node, "spread", wide, x)
         steps = dense(wide)

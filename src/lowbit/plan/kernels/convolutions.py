@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Scratch, ints, lowers, short
+from lowbit.plan.kernels.call import MANY, SEVERAL, Context, KernelCall, Scratch, ints, kernels_for, short
 from lowbit.plan.kernels.products import (
     DOT4,
     FASTER,
@@ -30,8 +30,8 @@ from lowbit.plan.plan import Param
 from lowbit.types import Array
 
 
-@lowers("q_conv_nhwc")
-def conv(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_conv_nhwc")
+def conv(node: Node, ctx: Context) -> list[KernelCall] | None:
     g = two_spatial(node)
     if g is None or not in_integers(node, ctx):
         return None
@@ -52,8 +52,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         if ctx.kernel("dwconv_s16").isa not in PLAIN:
             return None  # faster in 16 bits than as so many products of one column
     if groups == 1 and node.attrs["to"] == "int8":
-        default, ways = ways_of(node, ctx, g, w4)
-        way = ctx.choose(node, "way", ways, default)
+        way = way_of(node, ctx, g, w4)
         if way in TILES:
             return [conv_by_tiles(node, ctx, g, wv, w4, TILES[way])]
         if way == "few channels":
@@ -63,15 +62,15 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     kernel = ctx.kernel(f"conv_{short(x, node.output)}")
     k = kernel_h * kernel_w * depth
     rows = w4.transpose(0, 2, 3, 1).reshape(groups, out_c // groups, k)
-    layout, packed_for, activations = layout_of(node, ctx, kernel.isa, pixels)
+    layout, packed_for, activations = layout_of(node, kernel.isa, pixels)
     data = ctx.once(wv, "conv", kernel.isa, layout, str(groups), make=lambda: pack(kernel.isa, rows, packed_for, activations))
-    block = block_of(node, ctx, kernel.isa, pixels, k, activations)
+    block = block_of(kernel.isa, pixels, k, activations, ctx.target.threads)
     bias, multiplier = per_channel(node, ctx, out_c)
     params: dict[str, Param] = {**g, "in_c": in_c, "out_c": out_c, "groups": groups, "block": block, "out_stride": out_c, **clamp(node)}
     scratch = window_scratch(kernel.isa, block, k, out_c, groups)
     cost = pixels * out_c * k / FASTER.get(kernel.isa, MACS_PER_NS)
     args = (ctx.argument(x), data, bias, multiplier, node.output, scratch)
-    return [Call(kernel, params, args, -(-pixels // block), cost, parts=MANY, item_elements=block * out_c)]
+    return [KernelCall(kernel, params, args, -(-pixels // block), cost, parts=MANY, item_elements=block * out_c)]
 
 
 def window_scratch(isa: str, block: int, k: int, out_c: int, groups: int) -> Scratch:
@@ -140,30 +139,27 @@ FEW_CHANNELS = 16  # with more, a row of the window is long enough to be copied
 SHORT_RUN = 8  # with fewer bytes in a row of the window, copying it costs what a second thread saves
 
 
-def ways_of(node: Node, ctx: Context, g: dict[str, Any], w4: Array) -> tuple[str, list[str]]:
-    """How a convolution without groups may be computed: the way that the cost model takes, and all that are exact."""
+def way_of(node: Node, ctx: Context, g: dict[str, Any], w4: Array) -> str:
+    """How a convolution without groups is computed fastest, of the ways that are exact."""
     shape = (g["kernel_h"], g["kernel_w"], g["stride_h"], g["stride_w"], g["dilation_h"], g["dilation_w"])
-    in_c, ways, default = w4.shape[1], ["windows"], "windows"
-    if in_c < FEW_CHANNELS and g["dilation_w"] == 1 and ctx.kernel("conv_few_channels_s8").isa != "ref":
-        idle = (
-            g["batch"] * g["out_h"] < ctx.target.threads
-        )  # an item of few channels is a row of the output, one of conv_s8 a block of pixels
-        ways, default = ["few channels", *ways], "windows" if idle and g["kernel_w"] * in_c >= SHORT_RUN else "few channels"
-        if shape[2:] == (2, 2, 1, 1) and in_c <= 4 and ctx.kernel("conv_stride2_winograd_s8").isa != "ref" and largest_kernel(g) <= 8:
-            fewer = largest_kernel(g) > 6 and ctx.kernel("conv_few_channels_s8").isa not in DOT4  # four at once beat fewer
-            ways, default = ["stride-2 winograd", *ways], "stride-2 winograd" if fewer else default
+    in_c, few = w4.shape[1], ctx.kernel("conv_few_channels_s8").isa
+    if in_c < FEW_CHANNELS and g["dilation_w"] == 1 and few != "ref":
+        halved = shape[2:] == (2, 2, 1, 1) and in_c <= 4 and 6 < largest_kernel(g) <= 8
+        if halved and few not in DOT4 and ctx.kernel("conv_stride2_winograd_s8").isa != "ref":  # four products at once beat fewer products
+            return "stride-2 winograd"
+        idle = g["batch"] * g["out_h"] < ctx.target.threads  # an item is a row of the output, one of conv_s8 a block of pixels
+        return "windows" if idle and g["kernel_w"] * in_c >= SHORT_RUN else "few channels"
     if ctx.kernel("conv3x3_s8").isa == "ref" or shape != (3, 3, 1, 1, 1, 1) or in_c < PANEL:
-        return default, ways
+        return "windows"
     largest = largest_sum(w4, ints(node, "x_zero")["x_zero"])
     exact = [way for way, high in TILES.items() if largest < EXACT[high]]
     across = g["batch"] * -(-g["out_w"] // 4)
     tiles = {way: across * -(-g["out_h"] // high) for way, high in TILES.items()}
     best = TILINGS[ctx.kernel("conv3x3_s8").isa].best(exact, tiles, g["batch"] * g["out_h"] * g["out_w"], in_c, w4.shape[0])
-    default = best or default
-    return default, [*exact, *ways]
+    return best or "windows"
 
 
-def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, high: int) -> Call:
+def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, high: int) -> KernelCall:
     """conv3x3_s8 by tiles so high; they must be exact."""
     kernel = ctx.kernel("conv3x3_s8")
     out_c, in_c = w4.shape[:2]
@@ -180,7 +176,7 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
         columns = max(PANEL, -(-out_c // (PANEL * threads)) * PANEL)
     elif threads > 1:
         blocks = -(-blocks // threads) * threads
-    block = tiles_at_once(node, ctx, -(-tiles // blocks), tiles)
+    block = -(-tiles // blocks)
     bias, multiplier = per_channel(node, ctx, out_c)
     names = ("batch", "in_h", "in_w", "out_h", "out_w", "pad_h", "pad_w")
     params: dict[str, Param] = {
@@ -191,11 +187,7 @@ def conv_by_tiles(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Ar
     assert x is not None
     args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(tiling.scratch(block, points, depth)))
     items, cost = -(-tiles // block) * -(-out_c // columns), tiles * points * in_c * out_c / MACS_PER_NS
-    return Call(kernel, params, args, items, cost, parts=MANY if columns >= out_c else SEVERAL)
-
-
-def tiles_at_once(node: Node, ctx: Context, block: int, tiles: int) -> int:
-    return ctx.choose(node, "tiles at once", sorted({block, max(6, block // 2), min(tiles, 2 * block)}), block)
+    return KernelCall(kernel, params, args, items, cost, parts=MANY if columns >= out_c else SEVERAL)
 
 
 def largest_sum(w4: Array, x_zero: int) -> int:
@@ -238,7 +230,7 @@ RING = 16 << 10  # bytes of interleaved rows that stay in the first-level cache
 DOT4_RING = 24 << 10  # the same where the cache is of 48 KB and all of a window's rows lie in it
 
 
-def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> KernelCall:
     kernel = ctx.kernel("dwconv_s8")
     channels, high, wide = w4.shape[0], g["kernel_h"], g["kernel_w"]
     plain = np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0))
@@ -259,7 +251,7 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     assert x is not None
     cost = items * g["out_w"] * channels * high * wide / macs_per_ns
     several = 2 if items >= 2 * ctx.target.threads * shared else 1  # rows of a block share what they read
-    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(scratch)), items, cost, parts=several)
+    return KernelCall(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(scratch)), items, cost, parts=several)
 
 
 def row_pairs(g: dict[str, Any], packed: bool) -> tuple[int, int, int]:
@@ -324,7 +316,7 @@ def pack_row_quads(w: Array, stride: int, dilation: int) -> Array:
 ROWS_AT_ONCE = 12 << 10  # bytes of rows that stay in the first-level cache beside the weights
 
 
-def few_channels(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+def few_channels(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> KernelCall:
     """conv_few_channels_s8, for few channels."""
     kernel = ctx.kernel("conv_few_channels_s8")
     out_c, in_c = w4.shape[:2]
@@ -342,7 +334,7 @@ def few_channels(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Arr
     x = node.inputs[0]
     assert x is not None
     cost = items * g["out_w"] * w4.size / MACS_PER_NS
-    return Call(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(rows * pitch)), items, cost)
+    return KernelCall(kernel, params, (ctx.argument(x), data, bias, multiplier, node.output, Scratch(rows * pitch)), items, cost)
 
 
 def pack_runs(w4: Array) -> Array:
@@ -376,7 +368,7 @@ def largest_kernel(g: dict[str, Any]) -> int:
     return int(max(g["kernel_h"] + g["pad_h"] % 2, g["kernel_w"] + g["pad_w"] % 2))
 
 
-def stride2_winograd(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+def stride2_winograd(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> KernelCall:
     """conv_stride2_winograd_s8, for few channels and strides of 2."""
     kernel = ctx.kernel("conv_stride2_winograd_s8")
     out_c, in_c = w4.shape[:2]
@@ -390,7 +382,7 @@ def stride2_winograd(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4:
     x = node.inputs[0]
     assert x is not None
     args = (ctx.argument(x), data, bias, multiplier, node.output, Scratch(576 * (tiles + 1) + 3456 * block))
-    return Call(kernel, params, args, items, items * tiles * 36 * 4 * in_c * out_c / MACS_PER_NS)
+    return KernelCall(kernel, params, args, items, items * tiles * 36 * 4 * in_c * out_c / MACS_PER_NS)
 
 
 def pack_stride2_winograd(w4: Array, top: int, left: int) -> Array:

@@ -8,19 +8,19 @@ from math import prod
 import numpy as np
 
 from lowbit.ir.graph import Attr, Node, Value
-from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, ints, is_int8, lowers, short
+from lowbit.plan.kernels.call import KERNELS, Context, Data, KernelCall, ints, is_int8, kernels_for, short
 from lowbit.plan.kernels.products import DOT4, product_call
 from lowbit.plan.plan import Param
 from lowbit.types import Array, TensorType
 
 
-@lowers("quantize_rows")
-def quantize_rows(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("quantize_rows")
+def quantize_rows(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     if x is None or x.type.dtype.name != "float32":
         return None
     size, rows = int(x.shape[-1]), prod(int(d) for d in x.shape[:-1])
-    return [Call(ctx.kernel("quantize_rows_f32_s8"), {"size": size}, (ctx.argument(x), *node.outputs), rows, rows * size * 0.3)]
+    return [KernelCall(ctx.kernel("quantize_rows_f32_s8"), {"size": size}, (ctx.argument(x), *node.outputs), rows, rows * size * 0.3)]
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def real_bias(bias: Value | None, ctx: Context, n: int) -> Data | None:
     return Data(np.zeros(n, np.float32) if data is None else data)
 
 
-@lowers("q_linear_rows")
-def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_linear_rows")
+def linear_rows(node: Node, ctx: Context) -> list[KernelCall] | None:
     """linear_s8_rows_f32 of weights in quads; else the sums of an int8 layer as floats, fl32(acc) × 1, then their scales, in place."""
     x, x_scale, w, scales = node.inputs[0], node.inputs[1], node.inputs[2], ctx.constant(node.inputs[3])
     if x is None or x_scale is None or w is None or scales is None or ints(node, "block")["block"] or not is_int8(x, w):
@@ -60,21 +60,23 @@ def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
     one = Value(f"{w.name}:one", TensorType((1,), "float32"))
     sums = KERNELS["q_linear"](
         Node("q_linear", (x, w, one, None), attrs, node.name, node.outputs),
-        _With(ctx.graph, ctx.target, ctx.packed, one, np.ones(1, np.float32)),
+        _With(ctx.graph, ctx.target, ctx.packed, value=one, data=np.ones(1, np.float32)),
     )
     if sums is None or bias is None:
         return None
     args = (node.output, ctx.argument(x_scale), channels, bias, node.output)
-    return [*sums, Call(ctx.kernel("scale_rows_f32"), {"n": n}, args, rows, rows * n * 0.15, macs=0)]
+    return [*sums, KernelCall(ctx.kernel("scale_rows_f32"), {"n": n}, args, rows, rows * n * 0.15, macs=0)]
 
 
-@lowers("q_linear_rows", "q_linear_blocks")
-def linear_blocks(node: Node, ctx: Context) -> list[Call] | None:
-    """Int8 weights with block scales, in generated C; sessions leave them to the interpreter, which multiplies faster than portable C."""
+@kernels_for("q_linear_rows", "q_linear_blocks")
+def linear_blocks(node: Node, ctx: Context) -> list[KernelCall] | None:
+    """Int8 weights with block scales, in generated C, and in sessions by AVX2; portable C is slower than the interpreter's products."""
     x, rest = node.inputs[0], list(node.inputs[1:])
     x_scale = rest.pop(0) if node.op == "q_linear_rows" else None
     w, scales, fields = rest[0], ctx.constant(rest[1]), ints(node, "block", "bound")
-    if not ctx.target.scratch_in_arena or x is None or w is None or ctx.constant(w) is None or scales is None or not is_int8(x, w):
+    kernel = ctx.kernel("linear_s8_blocks_f32")
+    portable = kernel.isa == "ref" and not ctx.target.scratch_in_arena
+    if portable or x is None or w is None or ctx.constant(w) is None or scales is None or not is_int8(x, w):
         return None
     (n, k), rows = (int(d) for d in w.shape), prod(int(d) for d in x.shape[:-1])
     bias = real_bias(rest[2] if len(rest) > 2 else None, ctx, n)
@@ -90,10 +92,10 @@ def linear_blocks(node: Node, ctx: Context) -> list[Call] | None:
     to = node.output.type.dtype.name
     out = node.output if to == "float32" else Value(f"{node.output.name}:real", node.output.type.with_dtype("float32"))
     args = (ctx.argument(x), factor, ctx.argument(w), Data(np.ascontiguousarray(scales, np.float32)), bias, out)
-    calls = [Call(ctx.kernel("linear_s8_blocks_f32"), params, args, rows, float(rows * n * k))]
+    calls = [KernelCall(kernel, params, args, rows, rows * n * k * (1.0 if kernel.isa == "ref" else 0.05))]
     if to == "float32":
         return calls
     narrow: dict[str, Param] = {"scale": float(node.attrs["y_scale"]), **ints(node, "lo", "hi")}  # type: ignore[arg-type]
     narrow["zero_point"] = ints(node, "y_zero")["y_zero"]
     size = rows * n
-    return [*calls, Call(ctx.kernel(f"quantize_{short(out, node.output)}"), narrow, (out, node.output), size, size * 0.1, macs=0)]
+    return [*calls, KernelCall(ctx.kernel(f"quantize_{short(out, node.output)}"), narrow, (out, node.output), size, size * 0.1, macs=0)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from lowbit.ir.graph import Node, Value
 from lowbit.ops.q_elementwise import sum_offset
-from lowbit.plan.kernels.call import SHORT, Call, Context, Data, ints, is_int8, lowers, short
+from lowbit.plan.kernels.call import SHORT, Context, Data, KernelCall, ints, is_int8, kernels_for, short
 from lowbit.plan.plan import Param
 
 RANK = 4  # axes that binary kernels know
@@ -27,29 +27,33 @@ def per_tensor(node: Node, ctx: Context) -> tuple[float, int] | None:
     return (s, 0 if zero is None else int(zero.reshape(()))) if np.isfinite(s) and s > 0 else None
 
 
-@lowers("quantize_linear")
-def quantize(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("quantize_linear")
+def quantize(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, params = node.inputs[0], per_tensor(node, ctx)
     if x is None or params is None or node.attrs["to"] not in ("int8", "int16") or x.type.dtype.name != "float32":
         return None
     n, d = size_of(x), node.output.type.dtype
     assert d.min is not None and d.max is not None
     fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1], "lo": d.min, "hi": d.max}
-    return [Call(ctx.kernel(f"quantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1, elementwise=True)]
+    return [
+        KernelCall(ctx.kernel(f"quantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1, elementwise=True)
+    ]
 
 
-@lowers("dequantize_linear")
-def dequantize(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("dequantize_linear")
+def dequantize(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, params = node.inputs[0], per_tensor(node, ctx)
     if x is None or params is None or node.attrs["to"] != "float32" or short(x) not in ("s8", "s16"):
         return None
     n = size_of(x)
     fields: dict[str, Param] = {"scale": params[0], "zero_point": params[1]}
-    return [Call(ctx.kernel(f"dequantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1, elementwise=True)]
+    return [
+        KernelCall(ctx.kernel(f"dequantize_{short(x, node.output)}"), fields, (ctx.argument(x), node.output), n, n * 0.1, elementwise=True)
+    ]
 
 
-@lowers("requantize")
-def requantize(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("requantize")
+def requantize(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     if x is not None and "uint8" in (x.type.dtype.name, node.output.type.dtype.name):
         return unsigned_bytes(node, ctx, x)
@@ -59,10 +63,14 @@ def requantize(node: Node, ctx: Context) -> list[Call] | None:
     n = size_of(x)
     fields: dict[str, Param] = {"multiplier": float(node.attrs["multiplier"]), **ints(node, "x_zero", "y_zero", "lo", "hi")}  # type: ignore[arg-type]
     same = (0,) if "_" not in contract else ()
-    return [Call(ctx.kernel(f"requantize_{contract}"), fields, (ctx.argument(x), node.output), n, n * 0.1, in_place=same, elementwise=True)]
+    return [
+        KernelCall(
+            ctx.kernel(f"requantize_{contract}"), fields, (ctx.argument(x), node.output), n, n * 0.1, in_place=same, elementwise=True
+        )
+    ]
 
 
-def unsigned_bytes(node: Node, ctx: Context, x: Value) -> list[Call] | None:
+def unsigned_bytes(node: Node, ctx: Context, x: Value) -> list[KernelCall] | None:
     """A function of bytes of which some are unsigned: the table kernels, whose index is the byte with its highest bit flipped."""
     if x.type.dtype.name not in ("int8", "uint8") or node.output.type.dtype.name not in ("int8", "uint8", "float32"):
         return None
@@ -72,7 +80,9 @@ def unsigned_bytes(node: Node, ctx: Context, x: Value) -> list[Call] | None:
     n, real = size_of(x), node.output.type.dtype.is_float
     data = Data(table if real else table.view(np.int8))
     kernel = ctx.kernel("table_s8_f32" if real else "table_s8")
-    return [Call(kernel, {"unused": 0}, (ctx.argument(x), data, node.output), n, n * 0.2, in_place=() if real else (0,), elementwise=True)]
+    return [
+        KernelCall(kernel, {"unused": 0}, (ctx.argument(x), data, node.output), n, n * 0.2, in_place=() if real else (0,), elementwise=True)
+    ]
 
 
 def broadcast(node: Node) -> dict[str, Param] | None:
@@ -103,49 +113,58 @@ def broadcast(node: Node) -> dict[str, Param] | None:
     return {"shape": tuple(r[0] for r in full), "a_stride": tuple(r[1] for r in full), "b_stride": tuple(r[2] for r in full)}
 
 
-def binary(node: Node, ctx: Context, contract: str, fields: dict[str, Param]) -> list[Call] | None:
+def binary(node: Node, ctx: Context, contract: str, fields: dict[str, Param]) -> list[KernelCall] | None:
     shapes = broadcast(node)
     a, b = node.inputs
     assert a is not None and b is not None
     contract = f"{contract}_{short(a, b, node.output)}"
     if (
         shapes is None
-        or contract not in ("add_s8", "add_s16", "mul_s8")
+        or contract not in ("add_s8", "add_s16", "mul_s8", "max_s8", "min_s8")
         or not all(np.isfinite(v) for v in fields.values() if isinstance(v, float))
     ):
         return None
     n = size_of(node.output)
     same = tuple(i for i, v in enumerate((a, b)) if v.shape == node.output.shape)
     args = (ctx.argument(a), ctx.argument(b), node.output)
-    return [Call(ctx.kernel(contract), {**shapes, **fields}, args, n, n * 0.2, in_place=same, elementwise=len(same) == 2)]
+    return [KernelCall(ctx.kernel(contract), {**shapes, **fields}, args, n, n * 0.2, in_place=same, elementwise=len(same) == 2)]
 
 
-@lowers("q_add")
-def add(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_add")
+def add(node: Node, ctx: Context) -> list[KernelCall] | None:
     zeros, (mx, my) = ints(node, "x_zero", "y_zero", "z_zero"), (float(node.attrs[n]) for n in ("mx", "my"))  # type: ignore[arg-type]
     offset = float(sum_offset(**zeros, mx=mx, my=my))
     return binary(node, ctx, "add", {"a_multiplier": mx, "b_multiplier": my, "offset": offset, **ints(node, "lo", "hi")})
 
 
-@lowers("q_table")
-def table(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("maximum", "minimum", first=True)
+def extremum(node: Node, ctx: Context) -> list[KernelCall] | None:
+    """The larger or the smaller of two int8 tensors; where one of them is a number, a table is faster (in_other_ops.py)."""
+    a, b = node.inputs
+    if not is_int8(a, b, node.output) or any(v is not None and ctx.constant(v) is not None and v.type.size == 1 for v in (a, b)):
+        return None
+    return binary(node, ctx, {"maximum": "max", "minimum": "min"}[node.op], {})
+
+
+@kernels_for("q_table")
+def table(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, data = node.inputs[0], ctx.constant(node.inputs[1])
     if x is None or data is None:
         return None
     n = size_of(x)
     if short(x) == "s16" and short(node.output) in ("s8", "s16") and data.size == 1 << 16:
         fields: dict[str, Param] = {"out_bytes": data.itemsize}
-        return [Call(ctx.kernel("table_s16"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5)]
+        return [KernelCall(ctx.kernel("table_s16"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5)]
     if not is_int8(x) or short(node.output) not in SHORT.values() or data.size != 256:
         return None
     args = (ctx.argument(x), Data(data), node.output)
     if short(node.output) != "s8":
-        return [Call(ctx.kernel(f"table_{short(x, node.output)}"), {"unused": 0}, args, n, n * 0.5, elementwise=True)]
-    return [Call(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,), elementwise=True)]
+        return [KernelCall(ctx.kernel(f"table_{short(x, node.output)}"), {"unused": 0}, args, n, n * 0.5, elementwise=True)]
+    return [KernelCall(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,), elementwise=True)]
 
 
-@lowers("cast")
-def cast(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("cast")
+def cast(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Integers and bools to float32; other casts have no kernel."""
     x = node.inputs[0]
     if x is not None and x.type.dtype.name == "uint8" and node.attrs["to"] == "float32":
@@ -153,4 +172,4 @@ def cast(node: Node, ctx: Context) -> list[Call] | None:
     if x is None or node.attrs["to"] != "float32" or x.type.dtype.name not in ("bool", "int8", "int16", "int32", "int64"):
         return None
     n = size_of(x)
-    return [Call(ctx.kernel("cast_int_f32"), {"x_bytes": x.type.dtype.numpy.itemsize}, (ctx.argument(x), node.output), n, n * 0.5)]
+    return [KernelCall(ctx.kernel("cast_int_f32"), {"x_bytes": x.type.dtype.numpy.itemsize}, (ctx.argument(x), node.output), n, n * 0.5)]

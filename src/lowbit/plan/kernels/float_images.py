@@ -8,7 +8,7 @@ import numpy as np
 
 from lowbit.ir.graph import Node
 from lowbit.ops.resize import coordinates, interpolation_matrix, nearest
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, ints, lowers
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, ints, kernels_for
 from lowbit.plan.kernels.float_products import bias_of, bounds, is_float, pack, tile_of
 from lowbit.plan.kernels.movement import shape_of
 from lowbit.plan.kernels.products import two_spatial
@@ -23,8 +23,8 @@ def tap_order(kernel: tuple[int, int], dilation: tuple[int, int], stride: tuple[
     return [i * kernel[1] + j for i, j in ordered]
 
 
-@lowers("conv_transpose_nhwc", "conv_transpose_nhwc_clip")
-def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("conv_transpose_nhwc", "conv_transpose_nhwc_clip")
+def conv_transpose(node: Node, ctx: Context) -> list[KernelCall] | None:
     g = two_spatial(node)
     x, wv, w = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1])
     if g is None or x is None or wv is None or w is None or not is_float(x):
@@ -51,7 +51,7 @@ def conv_transpose(node: Node, ctx: Context) -> list[Call] | None:
     }  # fmt: skip
     args = (ctx.argument(x), data, bias_of(ctx, node.input(2), n * groups), node.output, Scratch(8 * tile.rows * taps + 4 * depth + 64))
     cost = g["batch"] * g["in_h"] * g["in_w"] * in_c * n * taps / tile.macs_per_ns
-    return [Call(kernel, params, args, g["batch"] * g["out_h"], cost)]
+    return [KernelCall(kernel, params, args, g["batch"] * g["out_h"], cost)]
 
 
 def axis_table(attrs: Any, n: int, out: int, axis: int) -> tuple[Array, Array]:
@@ -78,8 +78,8 @@ def taps_of(matrix: Array) -> tuple[Array, Array]:
     return np.where(weight == 0, first, index).astype(np.int32), weight
 
 
-@lowers("resize_nhwc")
-def resize(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("resize_nhwc")
+def resize(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, attrs = node.inputs[0], node.attrs
     if x is None or not is_float(x) or attrs["coordinate_mode"] == "tf_crop_and_resize":
         return None
@@ -100,4 +100,4 @@ def resize(node: Node, ctx: Context) -> list[Call] | None:
     args = (ctx.argument(x), *(Data(np.ascontiguousarray(t)) for t in (*rows, *columns)), node.output)
     items = shape[0] * out_h
     cost = items * out_w * shape[-1] * rows[0].shape[1] * columns[0].shape[1] * 0.15
-    return [Call(ctx.kernel("resize_f32"), params, args, items, cost)]
+    return [KernelCall(ctx.kernel("resize_f32"), params, args, items, cost)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, lowers
+from lowbit.plan.kernels.call import Context, KernelCall, kernels_for
 from lowbit.plan.kernels.elementwise import broadcast, size_of
 from lowbit.plan.kernels.float_products import is_float
 from lowbit.plan.plan import Param
@@ -18,8 +18,8 @@ COST = {"abs": 0.1, "neg": 0.1, "reciprocal": 0.3, "floor": 0.1, "ceil": 0.1, "r
 NO_CLAMP = {"lo": -np.inf, "hi": np.inf}
 
 
-@lowers(*UNARY)
-def unary(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for(*UNARY)
+def unary(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     if x is None or not is_float(x):
         return None
@@ -29,7 +29,7 @@ def unary(node: Node, ctx: Context) -> list[Call] | None:
     n = size_of(x)
     fields: dict[str, Param] = {"alpha": float(alpha), "beta": float(beta)}
     return [
-        Call(
+        KernelCall(
             ctx.kernel(f"{name}_f32"),
             fields,
             (ctx.argument(x), node.output),
@@ -41,15 +41,15 @@ def unary(node: Node, ctx: Context) -> list[Call] | None:
     ]
 
 
-@lowers("prelu")
-def prelu(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("prelu")
+def prelu(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, slope = node.inputs
     shapes = broadcast(node) if is_float(x, slope) else None
     if x is None or slope is None or shapes is None:
         return None
     n = size_of(x)
     args = (ctx.argument(x), ctx.argument(slope), node.output)
-    return [Call(ctx.kernel("prelu_f32"), {**shapes, **NO_CLAMP}, args, n, n * 0.2, in_place=(0,))]
+    return [KernelCall(ctx.kernel("prelu_f32"), {**shapes, **NO_CLAMP}, args, n, n * 0.2, in_place=(0,))]
 
 
 def same_twice(x: Value) -> dict[str, Param]:
@@ -58,8 +58,8 @@ def same_twice(x: Value) -> dict[str, Param]:
     return {"shape": (1, 1, 1, n), "a_stride": (0, 0, 0, 1), "b_stride": (0, 0, 0, 1), **NO_CLAMP}
 
 
-@lowers("pow")
-def power(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("pow")
+def power(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Whole powers that are one operation, and the root."""
     x, exponent = node.inputs[0], ctx.constant(node.inputs[1])
     if x is None or not is_float(x) or exponent is None or exponent.size != 1 or node.output.shape != x.shape:
@@ -67,10 +67,10 @@ def power(node: Node, ctx: Context) -> list[Call] | None:
     n, by, a = size_of(x), float(exponent.reshape(())), ctx.argument(x)
     plain: dict[str, Param] = {"alpha": 0.0, "beta": 0.0}
     if by == 2:
-        return [Call(ctx.kernel("mul_f32"), same_twice(x), (a, a, node.output), n, n * 0.2)]
+        return [KernelCall(ctx.kernel("mul_f32"), same_twice(x), (a, a, node.output), n, n * 0.2)]
     if by == 3:
-        square = Call(ctx.kernel("mul_f32"), same_twice(x), (a, a, node.output), n, n * 0.2)
-        return [square, Call(ctx.kernel("mul_f32"), same_twice(x), (node.output, a, node.output), n, n * 0.2)]
+        square = KernelCall(ctx.kernel("mul_f32"), same_twice(x), (a, a, node.output), n, n * 0.2)
+        return [square, KernelCall(ctx.kernel("mul_f32"), same_twice(x), (node.output, a, node.output), n, n * 0.2)]
     if by == -1:
-        return [Call(ctx.kernel("reciprocal_f32"), plain, (a, node.output), n, n * 0.3)]
+        return [KernelCall(ctx.kernel("reciprocal_f32"), plain, (a, node.output), n, n * 0.3)]
     return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, ints, lowers
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, ints, kernels_for
 from lowbit.plan.kernels.elementwise import size_of
 from lowbit.plan.kernels.float_math import NO_CLAMP
 from lowbit.plan.kernels.float_products import is_float, linear_call, tile_of
@@ -19,8 +19,8 @@ from lowbit.types import Array, normalize_axis
 QUERIES = 96  # rows of scores that are held at once
 
 
-@lowers("softmax", "log_softmax")
-def softmax(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("softmax", "log_softmax")
+def softmax(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     if x is None or not is_float(x):
         return None
@@ -28,7 +28,7 @@ def softmax(node: Node, ctx: Context) -> list[Call] | None:
     axis = normalize_axis(node.attrs["axis"], len(shape))  # type: ignore[arg-type]
     outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
     fields: dict[str, Param] = {"outer": outer, "n": shape[axis], "inner": inner, "logarithm": int(node.op == "log_softmax")}
-    return [Call(ctx.kernel("softmax_f32"), fields, (ctx.argument(x), node.output), outer, size_of(x) * 0.6, in_place=(0,))]
+    return [KernelCall(ctx.kernel("softmax_f32"), fields, (ctx.argument(x), node.output), outer, size_of(x) * 0.6, in_place=(0,))]
 
 
 def spread(ctx: Context, value: Value | None, shape: list[int], otherwise: float) -> Data | None:
@@ -43,8 +43,8 @@ def spread(ctx: Context, value: Value | None, shape: list[int], otherwise: float
     return Data(ctx.packed[how])
 
 
-@lowers("layer_norm", "rms_norm")
-def layer_norm(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("layer_norm", "rms_norm")
+def layer_norm(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     if x is None or not is_float(x):
         return None
@@ -57,11 +57,11 @@ def layer_norm(node: Node, ctx: Context) -> list[Call] | None:
     eps: Any = node.attrs["eps"]
     fields: dict[str, Param] = {"rows": rows, "n": n, "centered": int(node.op == "layer_norm"), "eps": float(eps)}
     args = (ctx.argument(x), scale, bias, node.output)
-    return [Call(ctx.kernel("layer_norm_f32"), fields, args, rows, rows * n * 0.25, in_place=(0,))]
+    return [KernelCall(ctx.kernel("layer_norm_f32"), fields, args, rows, rows * n * 0.25, in_place=(0,))]
 
 
-@lowers("group_norm", "instance_norm")
-def group_norm(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("group_norm", "instance_norm")
+def group_norm(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     if x is None or not is_float(x):
         return None
@@ -76,11 +76,11 @@ def group_norm(node: Node, ctx: Context) -> list[Call] | None:
         "rows": batch * groups, "groups": groups, "channels": channels // groups, "spatial": spatial, "eps": float(eps),
     }  # fmt: skip
     args = (ctx.argument(x), scale, bias, node.output)
-    return [Call(ctx.kernel("group_norm_f32"), fields, args, batch * groups, size_of(x) * 0.25, in_place=(0,))]
+    return [KernelCall(ctx.kernel("group_norm_f32"), fields, args, batch * groups, size_of(x) * 0.25, in_place=(0,))]
 
 
-@lowers("batch_norm")
-def batch_norm(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("batch_norm")
+def batch_norm(node: Node, ctx: Context) -> list[KernelCall] | None:
     """With constant statistics: x times a number of its channel, plus another."""
     x, given = node.inputs[0], [ctx.constant(v) for v in node.inputs[1:]]
     if x is None or not is_float(x) or any(g is None for g in given):
@@ -95,7 +95,7 @@ def batch_norm(node: Node, ctx: Context) -> list[Call] | None:
     fields: dict[str, Param] = {"shape": (1, batch, channels, inner), "a_stride": (0, channels * inner, inner, 1), "b_stride": (0, 0, 1, 0)}
     times = (ctx.argument(x), Data(factor.astype(np.float32)), node.output)
     plus = (node.output, Data(shift.astype(np.float32)), node.output)
-    return [Call(ctx.kernel(k), {**fields, **NO_CLAMP}, a, n, n * 0.2) for k, a in (("mul_f32", times), ("add_f32", plus))]
+    return [KernelCall(ctx.kernel(k), {**fields, **NO_CLAMP}, a, n, n * 0.2) for k, a in (("mul_f32", times), ("add_f32", plus))]
 
 
 def joint(shape: list[int], strides: list[list[int]], most: int) -> tuple[list[int], list[list[int]]] | None:
@@ -129,8 +129,8 @@ def lead_strides(value: Value, lead: list[int], tail: int) -> list[int]:
     return [0] * (len(lead) - own) + found
 
 
-@lowers("attention")
-def attention(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("attention")
+def attention(node: Node, ctx: Context) -> list[KernelCall] | None:
     q, k, v, mask = node.inputs[0], node.inputs[1], node.inputs[2], node.input(3)
     if (
         q is None
@@ -169,11 +169,11 @@ def attention(node: Node, ctx: Context) -> list[Call] | None:
     scratch = Scratch(4 * block * (keys + 16) + 4 * tile.columns * (depth + keys))
     items = outer * inner * -(-rows // block)
     cost = outer * inner * rows * keys * ((depth + width) / tile.macs_per_ns + 0.6)
-    return [Call(kernel, fields, (*(ctx.argument(x) for x in (q, k, v)), masked, node.output, scratch), items, cost)]
+    return [KernelCall(kernel, fields, (*(ctx.argument(x) for x in (q, k, v)), masked, node.output, scratch), items, cost)]
 
 
-@lowers("matmul")
-def matmul(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("matmul")
+def matmul(node: Node, ctx: Context) -> list[KernelCall] | None:
     a, b = node.inputs
     if a is None or b is None or not is_float(a, b):
         return None
@@ -199,4 +199,4 @@ def matmul(node: Node, ctx: Context) -> list[Call] | None:
     kernel = ctx.kernel("matmul_f32")
     tile = tile_of(kernel.isa)
     args = (ctx.argument(a), ctx.argument(b), node.output, Scratch(4 * tile.columns * k))
-    return [Call(kernel, fields, args, items, prod(shape) * m * n * k / tile.macs_per_ns)]
+    return [KernelCall(kernel, fields, args, items, prod(shape) * m * n * k / tile.macs_per_ns)]

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from lowbit.ir.graph import Node
-from lowbit.plan.kernels.call import Call, Context, lowers
+from lowbit.plan.kernels.call import Context, KernelCall, kernels_for
 from lowbit.plan.kernels.float_products import is_float
 from lowbit.plan.kernels.pools import cost, counted
 from lowbit.plan.kernels.products import two_spatial
@@ -17,24 +17,24 @@ KINDS = {"reduce_sum": 0, "reduce_mean": 0, "reduce_sum_square": 1, "reduce_l2":
 KINDS["reduce_prod"] = 5
 
 
-@lowers("max_pool_nhwc")
-def max_pool(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("max_pool_nhwc")
+def max_pool(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, g = node.inputs[0], two_spatial(node)
     if x is None or g is None or not is_float(x):
         return None
     channels = int(x.shape[-1])
     fields = {**g, "channels": channels, "out_stride": channels}
-    return [Call(ctx.kernel("max_pool_f32"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], 4 * cost(fields))]
+    return [KernelCall(ctx.kernel("max_pool_f32"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], 4 * cost(fields))]
 
 
-@lowers("avg_pool_nhwc")
-def avg_pool(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("avg_pool_nhwc")
+def avg_pool(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, g = node.inputs[0], two_spatial(node)
     if x is None or g is None or not is_float(x):
         return None
     channels = int(x.shape[-1])
     fields = {**g, **counted(node), "channels": channels, "out_stride": channels}
-    return [Call(ctx.kernel("avg_pool_f32"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], 4 * cost(fields))]
+    return [KernelCall(ctx.kernel("avg_pool_f32"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], 4 * cost(fields))]
 
 
 def three(shape: list[int], axes: Any) -> tuple[int, int, int] | None:
@@ -47,8 +47,8 @@ def three(shape: list[int], axes: Any) -> tuple[int, int, int] | None:
     return prod(shape[: over[0]]), prod(shape[over[0] : over[-1] + 1]), prod(shape[over[-1] + 1 :])
 
 
-@lowers(*KINDS)
-def reduce(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for(*KINDS)
+def reduce(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     found = three([int(d) for d in x.shape], node.attrs["axes"]) if x is not None and is_float(x) else None
     if x is None or found is None:
@@ -60,4 +60,4 @@ def reduce(node: Node, ctx: Context) -> list[Call] | None:
     params: dict[str, Param] = {
         "outer": outer, "n": n, "inner": inner, "kind": KINDS[node.op], "root": int(node.op == "reduce_l2"), "scale": scale,
     }  # fmt: skip
-    return [Call(ctx.kernel("reduce_f32"), params, (ctx.argument(x), node.output), outer, outer * n * inner * 0.15)]
+    return [KernelCall(ctx.kernel("reduce_f32"), params, (ctx.argument(x), node.output), outer, outer * n * inner * 0.15)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, ints, lowers
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, ints, kernels_for
 from lowbit.plan.kernels.products import two_spatial
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
@@ -91,7 +91,7 @@ def blocks(tile: Tile, rows: int, n: int, row_bytes: int, threads: int) -> tuple
     return max(tile.rows, -(-rows // (count * tile.rows)) * tile.rows), columns
 
 
-def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array, turned: bool = False) -> Call:
+def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array, turned: bool = False) -> KernelCall:
     """Rows times weights (n, k), or (k, n) if they stand `turned`."""
     kernel = ctx.kernel("linear_f32")
     tile = tile_of(kernel.isa)
@@ -105,11 +105,11 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
     }  # fmt: skip
     scratch = Scratch(4 * block * (k + 16) if k % ALIAS == 0 else 0)
     args = (ctx.argument(x), data, bias_of(ctx, node.input(2), n), node.output, scratch)
-    return Call(kernel, params, args, -(-rows // block) * -(-n // columns), rows * k * n / tile.macs_per_ns + n * k / 8)
+    return KernelCall(kernel, params, args, -(-rows // block) * -(-n // columns), rows * k * n / tile.macs_per_ns + n * k / 8)
 
 
-@lowers("linear", "linear_clip")
-def linear(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("linear", "linear_clip")
+def linear(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, w = node.inputs[0], ctx.constant(node.inputs[1])
     if x is None or w is None or not is_float(x, node.output):
         return None
@@ -117,8 +117,8 @@ def linear(node: Node, ctx: Context) -> list[Call] | None:
     return [linear_call(node, ctx, x, prod(int(d) for d in x.shape[:-1]), k, n, w)]
 
 
-@lowers("conv_nhwc", "conv_nhwc_clip")
-def conv(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("conv_nhwc", "conv_nhwc_clip")
+def conv(node: Node, ctx: Context) -> list[KernelCall] | None:
     g = two_spatial(node)
     x, wv, w = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1])
     if g is None or x is None or wv is None or w is None or not is_float(x, node.output):
@@ -146,7 +146,7 @@ def whole_rows(block: int, batch: int, out_h: int, out_w: int, threads: int) -> 
     return max(1, -(-out_h // max(1, -(-out_h // rows))) * out_w)
 
 
-def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, groups: int, pixels: int) -> Call:
+def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, groups: int, pixels: int) -> KernelCall:
     kernel = ctx.kernel("conv_f32")
     out_c, depth, kernel_h, kernel_w = w4.shape
     k, taps, n = kernel_h * kernel_w * depth, kernel_h * kernel_w, out_c // groups
@@ -171,10 +171,10 @@ def direct(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array, gr
     assert x is not None
     args = (ctx.argument(x), data, bias_of(ctx, node.input(2), out_c), node.output, scratch)
     items = -(-pixels // block) * groups * -(-n // columns)
-    return Call(kernel, params, args, items, pixels * out_c * k / tile.macs_per_ns)
+    return KernelCall(kernel, params, args, items, pixels * out_c * k / tile.macs_per_ns)
 
 
-def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> Call:
+def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array) -> KernelCall:
     kernel = ctx.kernel("dwconv_f32")
     channels = w4.shape[0]
     data = ctx.once(wv, "depthwise", make=lambda: np.ascontiguousarray(w4[:, 0].transpose(1, 2, 0)))
@@ -183,4 +183,4 @@ def depthwise(node: Node, ctx: Context, g: dict[str, Any], wv: Value, w4: Array)
     x = node.inputs[0]
     assert x is not None
     cost = items * g["out_w"] * channels * g["kernel_h"] * g["kernel_w"] / 15
-    return Call(kernel, params, (ctx.argument(x), data, bias_of(ctx, node.input(2), channels), node.output), items, cost)
+    return KernelCall(kernel, params, (ctx.argument(x), data, bias_of(ctx, node.input(2), channels), node.output), items, cost)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, lowers
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, kernels_for
 from lowbit.plan.kernels.float_products import is_float, pack
 from lowbit.plan.kernels.movement import dense, shape_of
 from lowbit.plan.plan import Param
@@ -47,7 +47,7 @@ def state(ctx: Context, value: Value | None, like: Value) -> Value | Data:
     return ctx.argument(value) if value is not None else Data(np.zeros(shape_of(like), np.float32))
 
 
-def recurrent(node: Node, ctx: Context, contract: str, gates: int) -> list[Call] | None:
+def recurrent(node: Node, ctx: Context, contract: str, gates: int) -> list[KernelCall] | None:
     x, wv, rv, bv = node.inputs[0], node.inputs[1], node.inputs[2], node.input(3)
     w, r, b = ctx.constant(wv), ctx.constant(rv), ctx.constant(bv)
     if x is None or wv is None or rv is None or not is_float(x) or w is None or r is None or (bv is not None and b is None):
@@ -64,18 +64,18 @@ def recurrent(node: Node, ctx: Context, contract: str, gates: int) -> list[Call]
     items = g["directions"] * -(-g["batch"] // ROWS)
     cost = g["time"] * g["batch"] * size * g["directions"] * (g["inputs"] + g["hidden"]) / 12
     args = (ctx.argument(x), *weights, bias, *firsts, node.outputs[0], *lasts, scratch)
-    return [Call(kernel, g, args, items, cost)]
+    return [KernelCall(kernel, g, args, items, cost)]
 
 
-@lowers("lstm")
-def lstm(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("lstm")
+def lstm(node: Node, ctx: Context) -> list[KernelCall] | None:
     if not usual(node, ("sigmoid", "tanh", "tanh")) or node.input(6) is not None or node.input(7) is not None:
         return None
     return recurrent(node, ctx, "lstm_f32", 4)
 
 
-@lowers("gru")
-def gru(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("gru")
+def gru(node: Node, ctx: Context) -> list[KernelCall] | None:
     if not usual(node, ("sigmoid", "tanh")) or node.input(5) is not None or node.input(6) is not None:
         return None
     return recurrent(node, ctx, "gru_f32", 3)

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from lowbit.ir.graph import Graph, Node, Value
-from lowbit.plan.kernels.call import Call, Context, Index, lowers
+from lowbit.plan.kernels.call import Context, Index, KernelCall, kernels_for
 from lowbit.plan.kernels.movement import item_bytes, shape_of
 from lowbit.types import normalize_axis
 
@@ -22,8 +22,8 @@ def given(graph: Graph, value: Value) -> Value | None:
     return value
 
 
-@lowers("gather")
-def gather(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("gather")
+def gather(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, index = node.inputs[0], node.inputs[1]
     assert x is not None and index is not None
     shape = shape_of(x)
@@ -39,4 +39,4 @@ def gather(node: Node, ctx: Context) -> list[Call] | None:
     args = (ctx.argument(x), ctx.argument(index), node.output)
     checks = () if data is not None else (Index(source, size, node.where),)
     cost = float(np.float64(outer) * count * slice_bytes * 0.05)
-    return [Call(ctx.kernel("gather"), fields, args, outer * count, cost, checks=checks)]
+    return [KernelCall(ctx.kernel("gather"), fields, args, outer * count, cost, checks=checks)]

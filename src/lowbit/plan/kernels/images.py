@@ -9,7 +9,7 @@ import numpy as np
 
 from lowbit.ir.graph import Node
 from lowbit.ops.q_resize import axis_weights
-from lowbit.plan.kernels.call import Call, Context, Data, ints, is_int8, lowers
+from lowbit.plan.kernels.call import Context, Data, KernelCall, ints, is_int8, kernels_for
 from lowbit.plan.kernels.float_images import taps_of
 from lowbit.plan.kernels.movement import shape_of
 from lowbit.plan.plan import Param
@@ -19,8 +19,8 @@ Axis = tuple[Array, Array]  # (out, taps): the elements that an output element i
 KEPT: Axis = (np.zeros((1, 1), np.int32), np.ones((1, 1), np.int64))
 
 
-@lowers("q_resize")
-def resize(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_resize")
+def resize(node: Node, ctx: Context) -> list[KernelCall] | None:
     """At most two axes, side by side: what stands before them is a batch, what stands behind them are channels."""
     x, a = node.inputs[0], dict[str, Any](node.attrs)
     axes = a["axes"]
@@ -47,7 +47,7 @@ def resize(node: Node, ctx: Context) -> list[Call] | None:
         node.output,
     )
     cost = batch * out_h * out_w * channels * rows[0].shape[1] * columns[0].shape[1] * 0.15
-    return [Call(ctx.kernel("resize_s8"), params, args, batch * out_h, cost)]
+    return [KernelCall(ctx.kernel("resize_s8"), params, args, batch * out_h, cost)]
 
 
 def axis_taps(a: dict[str, Any], n: int, out: int, axis: int) -> Axis:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, is_int8, lowers
+from lowbit.plan.kernels.call import KERNELS, Context, Data, KernelCall, is_int8, kernels_for
 from lowbit.plan.kernels.elementwise import size_of
 from lowbit.plan.kernels.float_products import is_float
 from lowbit.types import Array, TensorType
@@ -20,7 +20,7 @@ WHOLE: dict[str, Any] = {"lo": -128, "hi": 127, "to": "int8"}
 SMALL = ("int8", "int16")
 
 
-def said_in(node: Node, ctx: Context, build: Callable[..., Value], *inputs: Value | Array) -> list[Call] | None:
+def said_in(node: Node, ctx: Context, build: Callable[..., Value], *inputs: Value | Array) -> list[KernelCall] | None:
     """The calls of the ops that `build(builder, *inputs)` adds; its last one must be called node.output.name. Arrays are constants."""
     b = Builder()
     known: dict[str, Value] = {}
@@ -37,7 +37,7 @@ def said_in(node: Node, ctx: Context, build: Callable[..., Value], *inputs: Valu
     part = b.finish({"y": y})
     assert y.name == node.output.name and y.type == node.output.type
     inner = Context(part, ctx.target, ctx.packed)
-    made: list[Call] = []
+    made: list[KernelCall] = []
     for n in part.nodes:
         found = KERNELS[n.op](n, inner)
         if found is None:
@@ -46,10 +46,10 @@ def said_in(node: Node, ctx: Context, build: Callable[..., Value], *inputs: Valu
     return made
 
 
-def table_call(ctx: Context, x: Value, entries: Array, out: Value, last: bool = True) -> Call:
+def table_call(ctx: Context, x: Value, entries: Array, out: Value, last: bool = True) -> KernelCall:
     """out = entries[x + 128]; `last`: no later call of the node reads x."""
     n = size_of(out)
-    return Call(
+    return KernelCall(
         ctx.kernel("table_s8"),
         {"unused": 0},
         (ctx.argument(x), Data(entries.astype(np.int8)), out),
@@ -60,7 +60,7 @@ def table_call(ctx: Context, x: Value, entries: Array, out: Value, last: bool = 
     )
 
 
-def _bytes(ctx: Context, mask: Value, node: Node, flipped: bool) -> tuple[list[Call], Value | Array]:
+def _bytes(ctx: Context, mask: Value, node: Node, flipped: bool) -> tuple[list[KernelCall], Value | Array]:
     """A condition as int8 of 0 and 1, or of 1 and 0: the bytes that it has."""
     data = ctx.constant(mask)
     if data is not None:
@@ -69,11 +69,11 @@ def _bytes(ctx: Context, mask: Value, node: Node, flipped: bool) -> tuple[list[C
         return [], Value(mask.name, TensorType(mask.shape, "int8"))
     n = size_of(mask)
     made = Value(f"{node.output.name}:not", TensorType(mask.shape, "int8"))
-    return [Call(ctx.kernel("not_b8"), {"unused": 0}, (mask, made), n, n * 0.1)], made
+    return [KernelCall(ctx.kernel("not_b8"), {"unused": 0}, (mask, made), n, n * 0.1)], made
 
 
-@lowers("where")
-def where(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("where")
+def where(node: Node, ctx: Context) -> list[KernelCall] | None:
     """int8: c + (x - c)·m for a number c, else a·m + b·(1 - m). int16: as int32."""
     mask, a, b = node.inputs
     if mask is None or a is None or b is None or node.output.type.dtype.name not in SMALL:
@@ -101,8 +101,8 @@ def where(node: Node, ctx: Context) -> list[Call] | None:
     return said_in(node, ctx, wide, mask, a, b)
 
 
-@lowers("maximum", "minimum")
-def larger(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("maximum", "minimum")
+def larger(node: Node, ctx: Context) -> list[KernelCall] | None:
     """A table where one of them is a number, else as int32."""
     if node.output.type.dtype.name not in SMALL:
         return None
@@ -122,8 +122,8 @@ def larger(node: Node, ctx: Context) -> list[Call] | None:
     return said_in(node, ctx, wide, a, b)
 
 
-@lowers("reduce_min", "reduce_max")
-def least(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("reduce_min", "reduce_max")
+def least(node: Node, ctx: Context) -> list[KernelCall] | None:
     """As floats, which hold these integers exactly."""
     x = node.inputs[0]
     if x is None or node.output.type.dtype.name not in SMALL or not size_of(x):
@@ -138,8 +138,8 @@ def least(node: Node, ctx: Context) -> list[Call] | None:
     return said_in(node, ctx, wide, x)
 
 
-@lowers("swish")
-def swish(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("swish")
+def swish(node: Node, ctx: Context) -> list[KernelCall] | None:
     """x · sigmoid(alpha · x) of floats."""
     x, name = node.inputs[0], node.output.name
     if x is None or not is_float(x):
@@ -152,8 +152,8 @@ def swish(node: Node, ctx: Context) -> list[Call] | None:
     return said_in(node, ctx, said, x, np.array(node.attrs["alpha"], np.float32))
 
 
-@lowers("q_prelu")
-def prelu(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_prelu")
+def prelu(node: Node, ctx: Context) -> list[KernelCall] | None:
     """The positive part is a table, the negative one a product with the slopes; one of them is the zero point, so their sum is exact."""
     x, slope = node.inputs
     a: Any = node.attrs
@@ -182,8 +182,8 @@ def prelu(node: Node, ctx: Context) -> list[Call] | None:
 EXACT = 1 << 24  # whole numbers up to it, and their sums, are exact in float32
 
 
-@lowers("q_matmul")
-def product(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_matmul")
+def product(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Products of two activations, as floats that are whole numbers: exact while no sum reaches 2^24. Longer ones are summed in pieces."""
     a, b, multiplier = node.inputs
     t: Any = node.attrs

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Data, Scratch, ints, is_int8, lowers, short
-from lowbit.plan.kernels.convolutions import FEW_CHANNELS, TILES, ways_of
+from lowbit.plan.kernels.call import MANY, SEVERAL, Context, Data, KernelCall, Scratch, ints, is_int8, kernels_for, short
+from lowbit.plan.kernels.convolutions import FEW_CHANNELS, TILES, way_of
 from lowbit.plan.kernels.dynamic import real_bias
 from lowbit.plan.kernels.products import PANEL, PLAIN, in_integers, per_channel, two_spatial
 from lowbit.plan.pages import aligned
@@ -26,7 +26,7 @@ MACS_PER_NS = 110.0
 ROWS_IN_CACHE = 384 << 10  # bytes of rows that stay in the second-level cache while the weights pass
 IN_CACHE = 1 << 20  # weights of a network that stay in the second-level cache from run to run, as bytes
 FEW_PIXELS = 64  # with fewer, windows are as fast as Winograd's tiles, whose weights are 24 times as many bytes
-COLD_ROWS = 40  # up to which reading takes longer than taking nibbles apart, where weights come from farther away
+COLD_ROWS = 32  # up to which reading takes longer than taking nibbles apart, where weights come from farther away
 LARGEST_SCALE = 1e20  # beyond it a sum could leave float32: the interpreter's business
 
 
@@ -38,7 +38,7 @@ def four_bits(w: Value | None, ctx: Context) -> Array | None:
     return data if data.min(initial=0) >= -8 and data.max(initial=0) <= 7 else None
 
 
-def as_bytes(node: Node, ctx: Context, rows: int) -> bool:
+def as_bytes(ctx: Context, rows: int) -> bool:
     """Whether a layer with a scale for each channel is left to the kernels of int8, which give the same bits.
 
     VNNI multiplies bytes faster than nibbles, which must be taken apart; but nibbles are half as much to read, which counts where rows are
@@ -47,8 +47,7 @@ def as_bytes(node: Node, ctx: Context, rows: int) -> bool:
     if ctx.target.isas is not None or ctx.kernel("linear_s8").isa != "avx512vnni":
         return False
     cached = sum(c.data.size for c in ctx.graph.constants.values()) <= IN_CACHE
-    default = "bytes" if rows > (FEW_ROWS if cached else COLD_ROWS) else "nibbles"
-    return ctx.choose(node, "weights", ("nibbles", "bytes"), default) == "bytes"
+    return rows > (FEW_ROWS if cached else COLD_ROWS)
 
 
 # -- layouts ----------------------------------------------------------------------------------------------------------------------
@@ -179,7 +178,7 @@ def channels(node: Node, ctx: Context, isa: str, wv: Value, w: Array) -> tuple[D
     return data, int(chunk.array), Data(folded_bias(bias.array, w, ints(node, "x_zero")["x_zero"])), multiplier
 
 
-def linear_call(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> Call:
+def linear_call(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> KernelCall:
     """A layer with a scale for each channel, for weights (n, k)."""
     n, k = w.shape
     kernel, wv = ctx.kernel(f"linear_w4_{short(x, node.output)}"), node.inputs[1]
@@ -191,21 +190,21 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> Call
         **ints(node, "y_zero", "lo", "hi"),
     }  # fmt: skip
     args = (ctx.argument(x), data, start, multiplier, node.output, scratch(kernel.isa, block, k, max(k, 1)))
-    return Call(kernel, params, args, items, rows * k * n / MACS_PER_NS, parts=MANY if columns >= n else SEVERAL)
+    return KernelCall(kernel, params, args, items, rows * k * n / MACS_PER_NS, parts=MANY if columns >= n else SEVERAL)
 
 
-@lowers("q_linear", first=True)
-def linear(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_linear", first=True)
+def linear(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, w = node.inputs[0], four_bits(node.inputs[1], ctx)
     if x is None or w is None or not in_integers(node, ctx):
         return None
     rows = prod(int(d) for d in x.shape[:-1])
-    return None if as_bytes(node, ctx, rows) else [linear_call(node, ctx, x, rows, w)]
+    return None if as_bytes(ctx, rows) else [linear_call(node, ctx, x, rows, w)]
 
 
 def scaled_call(
     node: Node, ctx: Context, contract: str, x: Value, x_scale: Value | None, wv: Value, scales: Value | None, bias: Data, w: Array
-) -> Call | None:
+) -> KernelCall | None:
     """A layer whose sums are scaled segment by segment."""
     n, k = w.shape
     factors = ctx.constant(scales)
@@ -228,11 +227,11 @@ def scaled_call(
         params |= {"y_scale": float(attrs["y_scale"]), **ints(node, "y_zero", "lo", "hi")}  # type: ignore[arg-type]
     rest = (ctx.once(scales, "w4 scales", kernel.isa, make=lambda: pack_scales(kernel.isa, factors)), bias, node.output)
     weights = (ctx.argument(x), data) if x_scale is None else (ctx.argument(x), ctx.argument(x_scale), data)
-    return Call(kernel, params, (*weights, *rest, scratch(kernel.isa, block, k, segment)), items, rows * k * n / MACS_PER_NS)
+    return KernelCall(kernel, params, (*weights, *rest, scratch(kernel.isa, block, k, segment)), items, rows * k * n / MACS_PER_NS)
 
 
-@lowers("q_linear_blocks", first=True)
-def linear_blocks(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_linear_blocks", first=True)
+def linear_blocks(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, wv = node.inputs[0], node.inputs[1]
     w, contract = four_bits(wv, ctx), short(x, node.output)
     if x is None or wv is None or w is None or contract is None or not is_int8(x) or ints(node, "bound")["bound"] >= 2**31:
@@ -242,8 +241,8 @@ def linear_blocks(node: Node, ctx: Context) -> list[Call] | None:
     return None if call is None else [call]
 
 
-@lowers("q_linear_rows", first=True)
-def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_linear_rows", first=True)
+def linear_rows(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, x_scale, wv = node.inputs[0], node.inputs[1], node.inputs[2]
     w = four_bits(wv, ctx)
     if x is None or x_scale is None or wv is None or w is None or not is_int8(x) or ints(node, "bound")["bound"] >= 2**31:
@@ -253,8 +252,8 @@ def linear_rows(node: Node, ctx: Context) -> list[Call] | None:
     return None if call is None else [call]
 
 
-@lowers("q_conv_nhwc", first=True)
-def conv(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_conv_nhwc", first=True)
+def conv(node: Node, ctx: Context) -> list[KernelCall] | None:
     """1x1 as linear layers, others by their windows; left alone where Winograd on unpacked weights is faster, or channels are few."""
     g, x, wv, w = two_spatial(node), node.inputs[0], node.inputs[1], four_bits(node.inputs[1], ctx)
     if g is None or x is None or wv is None or w is None or not in_integers(node, ctx) or ints(node, "groups")["groups"] != 1:
@@ -263,7 +262,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (O, C, KH, KW)
     out_c, in_c = w4.shape[:2]
     pixels = g["batch"] * g["out_h"] * g["out_w"]
-    if as_bytes(node, ctx, pixels):
+    if as_bytes(ctx, pixels):
         return None
     rows = np.ascontiguousarray(w4.transpose(0, 2, 3, 1)).reshape(out_c, -1)
     if (
@@ -273,12 +272,12 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
         and x.shape[1:-1] == node.output.shape[1:-1]
     ):
         return [linear_call(node, ctx, x, pixels, rows)]
-    if in_c < FEW_CHANNELS or (pixels >= FEW_PIXELS and node.attrs["to"] == "int8" and ways_of(node, ctx, g, w4)[0] in TILES):
+    if in_c < FEW_CHANNELS or (pixels >= FEW_PIXELS and node.attrs["to"] == "int8" and way_of(node, ctx, g, w4) in TILES):
         return None
     return [conv_call(node, ctx, x, g, pixels, rows, in_c)]
 
 
-def conv_call(node: Node, ctx: Context, x: Value, g: dict[str, Any], pixels: int, rows: Array, in_c: int) -> Call:
+def conv_call(node: Node, ctx: Context, x: Value, g: dict[str, Any], pixels: int, rows: Array, in_c: int) -> KernelCall:
     out_c, k = rows.shape
     kernel, wv = ctx.kernel(f"conv_w4_{short(x, node.output)}"), node.inputs[1]
     assert wv is not None
@@ -291,4 +290,4 @@ def conv_call(node: Node, ctx: Context, x: Value, g: dict[str, Any], pixels: int
     panels = scratch(kernel.isa, block, k, k).size
     room = Scratch(0 if kernel.isa == "ref" else k if kernel.isa in PLAIN else panels + -(-k // 64) * 64)
     args = (ctx.argument(x), data, start, multiplier, node.output, room)
-    return Call(kernel, params, args, -(-pixels // block), pixels * k * out_c / MACS_PER_NS, parts=MANY)
+    return KernelCall(kernel, params, args, -(-pixels // block), pixels * k * out_c / MACS_PER_NS, parts=MANY)

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowbit.ir.graph import Node
 from lowbit.ops.q_elementwise import sum_offset
-from lowbit.plan.kernels.call import Call, Context, Scratch, ints, lowers, short
+from lowbit.plan.kernels.call import Context, KernelCall, Scratch, ints, kernels_for, short
 from lowbit.plan.kernels.elementwise import binary, broadcast, size_of
 from lowbit.plan.kernels.movement import item_bytes, shape_of
 from lowbit.plan.plan import Param
@@ -18,8 +18,8 @@ from lowbit.types import normalize_axis
 ZEROS = {"a_zero": "x_zero", "b_zero": "y_zero", "y_zero": "z_zero", "lo": "lo", "hi": "hi"}
 
 
-@lowers("q_mul", "q_div")
-def scaled(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_mul", "q_div")
+def scaled(node: Node, ctx: Context) -> list[KernelCall] | None:
     a, b = node.inputs[:2]
     m: Any = node.attrs["multiplier"]
     fields: dict[str, Param] = {"multiplier": float(m)}
@@ -35,11 +35,11 @@ def scaled(node: Node, ctx: Context) -> list[Call] | None:
     n = size_of(node.output)
     sizes = {"a_bytes": item_bytes(a), "b_bytes": item_bytes(b), "out_bytes": item_bytes(node.output)}
     args = (ctx.argument(a), ctx.argument(b), node.output)
-    return [Call(ctx.kernel(f"{node.op[2:]}_int"), {**shapes, **sizes, **fields}, args, n, n * 2.0)]
+    return [KernelCall(ctx.kernel(f"{node.op[2:]}_int"), {**shapes, **sizes, **fields}, args, n, n * 2.0)]
 
 
-@lowers("q_add")
-def add(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_add")
+def add(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Sums that have no kernel of their own: of mixed widths, and those whose result stays float."""
     a, b = node.inputs[:2]
     zeros, (mx, my) = ints(node, "x_zero", "y_zero", "z_zero"), (float(node.attrs[n]) for n in ("mx", "my"))  # type: ignore[arg-type]
@@ -51,10 +51,10 @@ def add(node: Node, ctx: Context) -> list[Call] | None:
         return None
     sizes = {"a_bytes": item_bytes(a), "b_bytes": item_bytes(b), "out_bytes": item_bytes(node.output)}
     args, n = (ctx.argument(a), ctx.argument(b), node.output), size_of(node.output)
-    return [Call(ctx.kernel("add_int"), {**shapes, **sizes, **fields, **ints(node, "lo", "hi")}, args, n, n * 2.0)]
+    return [KernelCall(ctx.kernel("add_int"), {**shapes, **sizes, **fields, **ints(node, "lo", "hi")}, args, n, n * 2.0)]
 
 
-def total(node: Node, ctx: Context, multiplier: float) -> list[Call] | None:
+def total(node: Node, ctx: Context, multiplier: float) -> list[KernelCall] | None:
     """The sum over neighbouring axes, times a number."""
     x = node.inputs[0]
     axes: Any = node.attrs["axes"]
@@ -72,10 +72,10 @@ def total(node: Node, ctx: Context, multiplier: float) -> list[Call] | None:
         "n": n, "inner": inner, "x_bytes": item_bytes(x), "out_bytes": item_bytes(node.output), "multiplier": multiplier,
         **ints(node, "x_zero", "y_zero", "lo", "hi"),
     }  # fmt: skip
-    return [Call(ctx.kernel("sum_int"), fields, (ctx.argument(x), node.output, Scratch(8 * inner)), outer, outer * n * inner * 0.5)]
+    return [KernelCall(ctx.kernel("sum_int"), fields, (ctx.argument(x), node.output, Scratch(8 * inner)), outer, outer * n * inner * 0.5)]
 
 
-@lowers("q_reduce_sum")
-def reduce_sum(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_reduce_sum")
+def reduce_sum(node: Node, ctx: Context) -> list[KernelCall] | None:
     m: Any = node.attrs["multiplier"]
     return total(node, ctx, float(m)) if np.isfinite(float(m)) else None

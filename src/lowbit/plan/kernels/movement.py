@@ -8,7 +8,7 @@ from typing import Any
 
 from lowbit.ir.graph import Node, Value
 from lowbit.ops.slices import slice_range
-from lowbit.plan.kernels.call import Call, Context, lowers, views
+from lowbit.plan.kernels.call import Context, KernelCall, kernels_for, views
 from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
 
@@ -83,7 +83,7 @@ def part(node: Node) -> int | None:
 
 def copy_call(
     ctx: Context, x: Value, out: Value, shape: Sequence[int], x_stride: Sequence[int], out_stride: Sequence[int], x_offset: int, offset: int
-) -> Call | None:
+) -> KernelCall | None:
     """A copy of `shape` elements; neighbouring axes that are dense on both sides are one."""
     contract = CONTRACTS.get(item_bytes(x))
     rows: list[list[int]] = []
@@ -111,16 +111,16 @@ def copy_call(
         "shape": tuple(r[0] for r in full), "x_stride": tuple(r[1] for r in full), "out_stride": tuple(r[2] for r in full),
         "x_offset": x_offset, "out_offset": offset,
     }  # fmt: skip
-    return Call(kernel, fields, (ctx.argument(x), out), items, prod(shape) * 0.5)
+    return KernelCall(kernel, fields, (ctx.argument(x), out), items, prod(shape) * 0.5)
 
 
-def calls(*found: Call | None) -> list[Call] | None:
+def calls(*found: KernelCall | None) -> list[KernelCall] | None:
     made = [c for c in found if c is not None]
     return made if len(made) == len(found) else None
 
 
-@lowers("slice")
-def cut(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("slice")
+def cut(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     assert x is not None
     out, steps = shape_of(node.output), dense(shape_of(x))
@@ -129,8 +129,8 @@ def cut(node: Node, ctx: Context) -> list[Call] | None:
     return calls(copy_call(ctx, x, node.output, out, [s * t for s, t in zip(steps, step, strict=True)], dense(out), offset, 0))
 
 
-@lowers("split")
-def split(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("split")
+def split(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     assert x is not None
     steps = dense(shape_of(x))
@@ -143,8 +143,8 @@ def split(node: Node, ctx: Context) -> list[Call] | None:
     return calls(*found)
 
 
-@lowers("concat")
-def concat(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("concat")
+def concat(node: Node, ctx: Context) -> list[KernelCall] | None:
     steps = dense(shape_of(node.output))
     axis = normalize_axis(node.attrs["axis"], node.output.type.rank)  # type: ignore[arg-type]
     found, at = [], 0
@@ -156,8 +156,8 @@ def concat(node: Node, ctx: Context) -> list[Call] | None:
     return calls(*found)
 
 
-@lowers("expand")
-def expand(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("expand")
+def expand(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, out = node.inputs[0], shape_of(node.output)
     assert x is not None
     shape = [1] * (len(out) - x.type.rank) + shape_of(x)
@@ -165,8 +165,8 @@ def expand(node: Node, ctx: Context) -> list[Call] | None:
     return calls(copy_call(ctx, x, node.output, out, steps, dense(out), 0, 0))
 
 
-@lowers("pad")
-def pad(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("pad")
+def pad(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Padding that is added, of a constant value in bytes: a fill, and a copy into its middle."""
     x = node.inputs[0]
     assert x is not None
@@ -178,16 +178,16 @@ def pad(node: Node, ctx: Context) -> list[Call] | None:
     steps = dense(out)
     value = int(pad_value) & 255
     n = prod(out)
-    filled = Call(ctx.kernel("fill_b8"), {"value": value}, (node.output,), n, n * 0.02)
+    filled = KernelCall(ctx.kernel("fill_b8"), {"value": value}, (node.output,), n, n * 0.02)
     offset = sum(p * s for p, s in zip(pads, steps, strict=False))
     shape = shape_of(x)
     return calls(filled, copy_call(ctx, x, node.output, shape, dense(shape), steps, 0, offset))
 
 
-@lowers("fill")
-def fill(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("fill")
+def fill(node: Node, ctx: Context) -> list[KernelCall] | None:
     if item_bytes(node.output) != 1 or node.output.type.dtype.is_float:
         return None
     n = int(node.output.type.size)
     value: Any = node.attrs["value"]
-    return [Call(ctx.kernel("fill_b8"), {"value": int(value) & 255}, (node.output,), n, n * 0.02)]
+    return [KernelCall(ctx.kernel("fill_b8"), {"value": int(value) & 255}, (node.output,), n, n * 0.02)]

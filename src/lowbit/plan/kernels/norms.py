@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node
-from lowbit.plan.kernels.call import Call, Context, Data, ints, lowers, short
+from lowbit.plan.kernels.call import Context, Data, KernelCall, ints, kernels_for, short
 from lowbit.plan.kernels.movement import item_bytes, shape_of
 from lowbit.plan.plan import Param
 from lowbit.types import Array, normalize_axis
@@ -26,8 +26,8 @@ def vectors(node: Node, ctx: Context, channels: int) -> tuple[Array, Array | Non
     return full(gain), None if offset is None else full(offset)
 
 
-@lowers("q_layer_norm", "q_rms_norm", "q_instance_norm", "q_group_norm")
-def norm(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_layer_norm", "q_rms_norm", "q_instance_norm", "q_group_norm")
+def norm(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     assert x is not None
     shape = shape_of(x)
@@ -50,11 +50,11 @@ def norm(node: Node, ctx: Context) -> list[Call] | None:
         "out_bytes": item_bytes(node.output), "eps": float(eps), **ints(node, "x_zero", "y_zero", "lo", "hi"),
     }  # fmt: skip
     args = (ctx.argument(x), Data(gain), Data(gain if offset is None else offset), node.output)
-    return [Call(ctx.kernel(f"norm_{short(x)}"), fields, args, sets, sets * n * 0.4)]
+    return [KernelCall(ctx.kernel(f"norm_{short(x)}"), fields, args, sets, sets * n * 0.4)]
 
 
-@lowers("q_batch_norm")
-def batch_norm(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_batch_norm")
+def batch_norm(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     assert x is not None
     shape = shape_of(x)
@@ -65,4 +65,4 @@ def batch_norm(node: Node, ctx: Context) -> list[Call] | None:
     sizes = {"x_bytes": item_bytes(x), "out_bytes": item_bytes(node.output)}
     fields: dict[str, Param] = {"channels": shape[1], "inner": inner, **sizes, **ints(node, "x_zero", "y_zero", "lo", "hi")}
     args = (ctx.argument(x), Data(found[0]), Data(found[1]), node.output)
-    return [Call(ctx.kernel("scale_shift"), fields, args, shape[0] * shape[1], prod(shape) * 1.0)]
+    return [KernelCall(ctx.kernel("scale_shift"), fields, args, shape[0] * shape[1], prod(shape) * 1.0)]

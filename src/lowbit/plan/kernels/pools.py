@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Scratch, ints, lowers, short
+from lowbit.plan.kernels.call import Context, KernelCall, Scratch, ints, kernels_for, short
 from lowbit.plan.kernels.mixed import total
 from lowbit.plan.kernels.products import rows_and_columns, two_spatial
 from lowbit.plan.kernels.wide import narrowed, widened
@@ -20,17 +20,17 @@ def cost(g: dict[str, Any]) -> float:
     return float(g["batch"] * g["out_h"] * g["out_w"] * g["channels"] * g["kernel_h"] * g["kernel_w"]) * 0.03
 
 
-@lowers("max_pool_nhwc")
-def max_pool(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("max_pool_nhwc")
+def max_pool(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, g = node.inputs[0], two_spatial(node)
     if x is None or g is None or short(x) not in ("s8", "s16"):
         return None
     channels = int(x.shape[-1])
     fields = {**g, "channels": channels, "out_stride": channels}
-    return [Call(ctx.kernel(f"max_pool_{short(x)}"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], cost(fields))]
+    return [KernelCall(ctx.kernel(f"max_pool_{short(x)}"), fields, (ctx.argument(x), node.output), g["batch"] * g["out_h"], cost(fields))]
 
 
-def average(ctx: Context, node: Node, x: Value, out: Value, fields: dict[str, Param]) -> list[Call] | None:
+def average(ctx: Context, node: Node, x: Value, out: Value, fields: dict[str, Param]) -> list[KernelCall] | None:
     multiplier = float(node.attrs["multiplier"])  # type: ignore[arg-type]
     area = int(fields["kernel_h"]) * int(fields["kernel_w"])  # type: ignore[arg-type]
     if short(x, out) not in ("s8", "s16", "s8_f32", "s16_f32") or not np.isfinite(multiplier) or area >= 1 << 15:
@@ -38,7 +38,7 @@ def average(ctx: Context, node: Node, x: Value, out: Value, fields: dict[str, Pa
     full = {**fields, "multiplier": multiplier, **ints(node, "x_zero", "y_zero", "lo", "hi")}
     items = int(fields["batch"]) * int(fields["out_h"])  # type: ignore[arg-type]
     args = (ctx.argument(x), out, Scratch(4 * int(fields["channels"])))  # type: ignore[arg-type]
-    return [Call(ctx.kernel(f"avg_pool_{short(x, out)}"), full, args, items, cost(full))]
+    return [KernelCall(ctx.kernel(f"avg_pool_{short(x, out)}"), full, args, items, cost(full))]
 
 
 def counted(node: Node) -> dict[str, int]:
@@ -51,13 +51,13 @@ def counted(node: Node) -> dict[str, int]:
     return {"count_h0": top, "count_h1": bottom, "count_w0": left, "count_w1": right}
 
 
-@lowers("q_avg_pool_nhwc")
-def avg_pool(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_avg_pool_nhwc")
+def avg_pool(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, g = node.inputs[0], two_spatial(node)
     if x is None or g is None:
         return None
     channels = int(x.shape[-1])
-    before, behind, out = list[Call](), list[Call](), node.output
+    before, behind, out = list[KernelCall](), list[KernelCall](), node.output
     if short(x, out) == "s8_s16":
         before, x = widened(ctx, x, f"{out.name}:wide")
     elif short(x, out) == "s16_s8":  # a mean of 16 bits that lo and hi keep within 8
@@ -80,8 +80,8 @@ def whole(x: Value, axes: Any) -> dict[str, int] | None:
     }  # fmt: skip
 
 
-@lowers("q_reduce_mean")
-def mean(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_reduce_mean")
+def mean(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     assert x is not None
     fields = whole(x, node.attrs["axes"])
@@ -95,11 +95,11 @@ def mean(node: Node, ctx: Context) -> list[Call] | None:
     return total(node, ctx, float(np.float32(node.attrs["multiplier"]) / count))  # type: ignore[arg-type]
 
 
-@lowers("reduce_max")
-def largest(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("reduce_max")
+def largest(node: Node, ctx: Context) -> list[KernelCall] | None:
     x = node.inputs[0]
     assert x is not None
     fields = whole(x, node.attrs["axes"])
     if fields is None or short(x) not in ("s8", "s16") or not fields["in_w"]:
         return None
-    return [Call(ctx.kernel(f"max_pool_{short(x)}"), fields, (ctx.argument(x), node.output), fields["batch"], cost(fields))]
+    return [KernelCall(ctx.kernel(f"max_pool_{short(x)}"), fields, (ctx.argument(x), node.output), fields["batch"], cost(fields))]

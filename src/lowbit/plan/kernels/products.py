@@ -10,7 +10,7 @@ import numpy as np
 
 from lowbit.ir.graph import Node, Value
 from lowbit.kernels import native
-from lowbit.plan.kernels.call import MANY, SEVERAL, Call, Context, Data, Scratch, ints, is_int8, lowers, short
+from lowbit.plan.kernels.call import MANY, SEVERAL, Context, Data, KernelCall, Scratch, ints, is_int8, kernels_for, short
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
@@ -101,24 +101,20 @@ def activations_of(node: Node) -> int:
     return 1 if x_zero <= LIGHT else 2 if node.op == "q_linear" and abs(x_zero) <= MIDDLE else 0
 
 
-def layout_of(node: Node, ctx: Context, isa: str, rows: int) -> tuple[str, int, int]:
+def layout_of(node: Node, isa: str, rows: int) -> tuple[str, int, int]:
     """The layout of the weights by name, and what packing is told to get it: a number of rows, and where most activations are."""
     if isa in DOT4:
         return "dot4", rows, 0
     activations = activations_of(node)
     few = "few rows near -128" if activations == 1 else "few rows"
     many = ("rows", "rows near -128", "rows near zero")[activations]
-    layouts = {few: (min(rows, FEW_ROWS - 1), activations), many: (max(rows, FEW_ROWS), activations)}
-    layout = ctx.choose(node, "layout", tuple(layouts), few if rows < FEW_ROWS else many)
-    return (layout, *layouts[layout])
+    return few if rows < FEW_ROWS else many, rows, activations
 
 
-def block_of(node: Node, ctx: Context, isa: str, rows: int, k: int, activations: int) -> int:
-    """Rows that are done at once, where a measurement may know better than the cost model."""
+def block_of(isa: str, rows: int, k: int, activations: int, threads: int) -> int:
+    """Rows that are done at once."""
     bytes_each = isa in DOT4 or activations == 1  # else rows are widened to words
-    block = row_block(rows, k // 2 if bytes_each else k, ctx.target.threads)
-    options = sorted({4 * max(1, b // 4) for b in (block // 2, block, 3 * block // 2, 2 * block) if b < rows + 4} | {block})
-    return ctx.choose(node, "rows at once", options, block)
+    return row_block(rows, k // 2 if bytes_each else k, threads)
 
 
 def by_columns(isa: str, rows: int, n: int, threads: int) -> bool:
@@ -139,19 +135,19 @@ def row_block(rows: int, words: int, threads: int) -> int:
     return max(4, -(-rows // (blocks * 4)) * 4)
 
 
-def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array) -> Call:
+def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, weights: Array) -> KernelCall:
     kernel = ctx.kernel(f"linear_{short(x, node.output)}")
     return product_call(node, ctx, kernel, x, (rows, k, n), weights, per_channel(node, ctx, n))
 
 
 def product_call(
     node: Node, ctx: Context, kernel: native.Kernel, x: Value, size: tuple[int, int, int], weights: Array, behind: tuple[Value | Data, ...]
-) -> Call:
+) -> KernelCall:
     """Rows times weights by a kernel like linear_s8, whose arguments are x, the weights, those `behind` them, out and scratch."""
     threads = ctx.target.threads
     rows, k, n = size
-    layout, packed_for, activations = layout_of(node, ctx, kernel.isa, rows)
-    block = rows if by_columns(kernel.isa, rows, n, threads) else block_of(node, ctx, kernel.isa, rows, k, activations)
+    layout, packed_for, activations = layout_of(node, kernel.isa, rows)
+    block = rows if by_columns(kernel.isa, rows, n, threads) else block_of(kernel.isa, rows, k, activations, threads)
     columns = -(-max(n, 1) // PANEL) * PANEL
     if threads > 1 and rows <= block:  # a single block of rows: the threads share its columns
         wide = 2 * PANEL if kernel.isa in DOT4 else PANEL
@@ -166,11 +162,11 @@ def product_call(
     args = (ctx.argument(x), data, *behind, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
     # reading the weights takes as long as the products of a few rows
     cost, whole = k * n * max(rows / FASTER.get(kernel.isa, MACS_PER_NS), 1 / MACS_PER_NS), columns >= n
-    return Call(kernel, params, args, items, cost, parts=MANY if whole else SEVERAL, item_elements=block * n if whole else 0)
+    return KernelCall(kernel, params, args, items, cost, parts=MANY if whole else SEVERAL, item_elements=block * n if whole else 0)
 
 
-@lowers("q_linear")
-def linear(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_linear")
+def linear(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, w = node.inputs[0], ctx.constant(node.inputs[1])
     assert x is not None
     rows = prod(int(d) for d in x.shape[:-1])

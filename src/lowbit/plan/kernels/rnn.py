@@ -13,7 +13,7 @@ import numpy as np
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Node, Value
 from lowbit.kernels import native
-from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, Scratch, lowers, short
+from lowbit.plan.kernels.call import KERNELS, Context, Data, KernelCall, Scratch, kernels_for, short
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.kernels.products import PLAIN
 from lowbit.plan.kernels.wide import narrowed, widened
@@ -52,7 +52,7 @@ def pack(r: Array, gates: int, apart: bool, isa: str) -> Array:
     return out
 
 
-def input_products(node: Node, ctx: Context, scales: Array, x_zero: int, bound: int) -> tuple[list[Call], Value] | None:
+def input_products(node: Node, ctx: Context, scales: Array, x_zero: int, bound: int) -> tuple[list[KernelCall], Value] | None:
     """fl32(Σ (x - x_zero)·w) × scale for all times and directions, by the kernels of q_linear; and the value that holds them."""
     x, wv = node.inputs[0], node.inputs[1 if "rows" not in node.op else 2]
     w = ctx.constant(wv)
@@ -100,8 +100,14 @@ def geometry(node: Node, gates: int, hidden: int) -> dict[str, int]:
 
 
 def recurrence(
-    node: Node, ctx: Context, kernel: native.Kernel, gates: int, fields: dict[str, Param], args: list[Value | Data], before: list[Call]
-) -> list[Call]:
+    node: Node,
+    ctx: Context,
+    kernel: native.Kernel,
+    gates: int,
+    fields: dict[str, Param],
+    args: list[Value | Data],
+    before: list[KernelCall],
+) -> list[KernelCall]:
     """The calls behind the product of the inputs, if that is made before: one for all times, or where threads gain by it one for each."""
     g = geometry(node, gates, int(node.outputs[1].shape[-1]))
     hidden, batch, threads = g["hidden"], g["batch"], ctx.target.threads
@@ -118,8 +124,8 @@ def recurrence(
     inner = hidden + (int(given.shape[-1]) if given is not None and "inputs" in fields else 0)
     macs = batch * g["directions"] * gates * hidden * inner
     made = [
-        Call(kernel, {**g, "inputs": 0, "x_zero": 0, **fields, "first": first, "steps": steps, "block": block}, (*args, scratch), items,
-             max(cost, 1e5) if items > 1 else 0.0, macs=macs * steps)
+        KernelCall(kernel, {**g, "inputs": 0, "x_zero": 0, **fields, "first": first, "steps": steps, "block": block}, (*args, scratch),
+                   items, max(cost, 1e5) if items > 1 else 0.0, macs=macs * steps)
         for first, steps in spans
     ]  # fmt: skip
     return [*before, *made]
@@ -179,8 +185,8 @@ def finite(*arrays: Array | None) -> bool:
     return all(a is not None and bool(np.isfinite(a).all()) for a in arrays)
 
 
-@lowers("q_lstm", "q_gru")
-def static(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_lstm", "q_gru")
+def static(node: Node, ctx: Context) -> list[KernelCall] | None:
     gates = 4 if node.op == "q_lstm" else 3
     _, _, w_scale, rv, r_scale, table, h0 = node.inputs[:7]
     c0, bias = (node.input(7), node.input(8)) if gates == 4 else (None, node.input(7))
@@ -193,7 +199,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     if not finite(scales, r_scales) or ctx.constant(table) is None:
         return None
     assert rv is not None and h0 is not None and table is not None and scales is not None and r_scales is not None
-    before, behind = list[Call](), list[Call]()
+    before, behind = list[KernelCall](), list[KernelCall]()
     if kind == "s8" and rv.type.dtype.name == "int16":  # its state is kept in 16 bits, within the range of 8
         kind = "s16"
         before, h0 = widened(ctx, h0, f"{node.output.name}:first")
@@ -202,7 +208,7 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     if found is None:
         return None
     kernel, weights = found
-    calls, args, fields = list[Call](), list[Value | Data](), dict[str, Param]()
+    calls, args, fields = list[KernelCall](), list[Value | Data](), dict[str, Param]()
     if from_inputs(node, ctx):
         x, w = node.inputs[0], node.inputs[1]
         assert x is not None and w is not None
@@ -237,8 +243,8 @@ def static(node: Node, ctx: Context) -> list[Call] | None:
     return [*recurrence(node, ctx, kernel, gates, fields, args, [*before, *calls]), *behind]
 
 
-@lowers("q_lstm_rows", "q_gru_rows")
-def dynamic(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_lstm_rows", "q_gru_rows")
+def dynamic(node: Node, ctx: Context) -> list[KernelCall] | None:
     gates = 4 if node.op == "q_lstm_rows" else 3
     x, x_scale, _, w_scale, rv, r_scale = node.inputs[:6]
     bias, state = node.input(6), (node.input(7), node.input(8))

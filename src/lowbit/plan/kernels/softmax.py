@@ -6,14 +6,14 @@ from math import prod
 from typing import Any
 
 from lowbit.ir.graph import Node
-from lowbit.plan.kernels.call import Call, Context, Data, ints, lowers, short
+from lowbit.plan.kernels.call import Context, Data, KernelCall, ints, kernels_for, short
 from lowbit.plan.kernels.movement import item_bytes, shape_of
 from lowbit.plan.plan import Param
 from lowbit.types import normalize_axis
 
 
-@lowers("q_softmax", "q_log_softmax")
-def softmax(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_softmax", "q_log_softmax")
+def softmax(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, table = node.inputs[0], ctx.constant(node.inputs[1])
     assert x is not None
     shape = shape_of(x)
@@ -28,4 +28,4 @@ def softmax(node: Node, ctx: Context) -> list[Call] | None:
         "multiplier": float(a["multiplier"]), "y_scale": float(a["y_scale"]) if log else 1.0, **ints(node, "y_zero", "lo", "hi"),
     }  # fmt: skip
     args = (ctx.argument(x), Data(table), node.output)
-    return [Call(ctx.kernel("softmax_int"), fields, args, outer * inner, outer * n * inner * 1.5)]
+    return [KernelCall(ctx.kernel("softmax_int"), fields, args, outer * inner, outer * n * inner * 1.5)]

@@ -6,12 +6,12 @@ from typing import Any
 
 from lowbit.ir.graph import Node
 from lowbit.plan.kernels.attention import is_written_by_attention
-from lowbit.plan.kernels.call import Call, Context, lowers
+from lowbit.plan.kernels.call import Context, KernelCall, kernels_for
 from lowbit.plan.kernels.movement import calls, copy_call, dense, shape_of
 
 
-@lowers("transpose")
-def transpose(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("transpose")
+def transpose(node: Node, ctx: Context) -> list[KernelCall] | None:
     if is_written_by_attention(node, ctx):
         return []
     x, out = node.inputs[0], shape_of(node.output)

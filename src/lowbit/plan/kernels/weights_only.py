@@ -14,7 +14,7 @@ import numpy as np
 
 from lowbit.ir.graph import Node, Value
 from lowbit.ops.quantize_linear import spread
-from lowbit.plan.kernels.call import KERNELS, Call, Context, Data, Lowering, lowers
+from lowbit.plan.kernels.call import KERNELS, Context, Data, KernelCall, Planner, kernels_for
 from lowbit.plan.kernels.float_products import bias_of, bounds, is_float
 from lowbit.plan.kernels.int4 import pack, pack_scales
 from lowbit.plan.plan import Param
@@ -92,23 +92,23 @@ def nibbles(ints: Array) -> Array:
     return np.ascontiguousarray(flat[::2] | flat[1::2] << 4)
 
 
-def expand(ctx: Context, ints: Array, scales: Array, four_bits: bool, out: Value) -> Call:
+def expand(ctx: Context, ints: Array, scales: Array, four_bits: bool, out: Value) -> KernelCall:
     """The call that writes ints × scales into `out`."""
     run, inner, few = runs(scales)
     data = Data(nibbles(ints) if four_bits else np.ascontiguousarray(ints, np.int8))
     kernel = ctx.kernel("expand_w4_f32" if four_bits else "expand_s8_f32")
-    return Call(kernel, {"run": run, "inner": inner}, (data, Data(few), out), ints.size, float(ints.size), macs=0)
+    return KernelCall(kernel, {"run": run, "inner": inner}, (data, Data(few), out), ints.size, float(ints.size), macs=0)
 
 
-@lowers("dequantize_linear")
-def dequantize(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("dequantize_linear")
+def dequantize(node: Node, ctx: Context) -> list[KernelCall] | None:
     """A constant that somebody wants as floats. Layers take it as it is stored: then nobody does, and the call falls away."""
     few = few_bits(node.output, ctx)
     return None if few is None else [expand(ctx, few.ints, few.scales, few.four_bits, node.output)]
 
 
-@lowers("dequantize_linear")
-def dequantize_gathered(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("dequantize_linear")
+def dequantize_gathered(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Rows of a table, which bring the scales of their blocks along."""
     q, scale, zero = node.inputs[0], node.inputs[1], node.input(2)
     if q is None or scale is None or zero is not None or q.type.dtype.name != "int8" or not is_float(scale, node.output):
@@ -119,7 +119,7 @@ def dequantize_gathered(node: Node, ctx: Context) -> list[Call] | None:
         return None
     n = prod(int(d) for d in q.shape)
     return [
-        Call(
+        KernelCall(
             ctx.kernel("expand_s8_f32"),
             {"run": block, "inner": 1},
             (ctx.argument(q), ctx.argument(scale), node.output),
@@ -130,8 +130,8 @@ def dequantize_gathered(node: Node, ctx: Context) -> list[Call] | None:
     ]
 
 
-@lowers("linear", "linear_clip", first=True)
-def linear(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("linear", "linear_clip", first=True)
+def linear(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Four-bit weights as they are, on machines that run portable C: an arena for their floats is what they do not have."""
     x, wv = node.inputs[0], node.inputs[1]
     few = few_bits(wv, ctx)
@@ -145,10 +145,10 @@ def linear(node: Node, ctx: Context) -> list[Call] | None:
     scales = pack_scales("ref", np.ascontiguousarray(few.scales[:, ::segment]))
     params: dict[str, Param] = {"rows": rows, "k": k, "n": n, "segment": segment, **bounds(node)}
     args = (ctx.argument(x), Data(pack("ref", few.ints, segment)), Data(scales), bias_of(ctx, node.input(2), n), node.output)
-    return [Call(ctx.kernel("linear_w4_f32"), params, args, rows, float(rows * n * k))]
+    return [KernelCall(ctx.kernel("linear_w4_f32"), params, args, rows, float(rows * n * k))]
 
 
-def expanded(known: Lowering, node: Node, ctx: Context) -> list[Call] | None:
+def expanded(known: Planner, node: Node, ctx: Context) -> list[KernelCall] | None:
     """The calls of the layer on float weights, behind calls that make those from what is stored."""
     few = {v.name: f for v in node.inputs if v is not None and (f := few_bits(v, ctx)) is not None}
     if not few or len(node.inputs) < 2:
@@ -158,8 +158,8 @@ def expanded(known: Lowering, node: Node, ctx: Context) -> list[Call] | None:
     scales = known(node, _Given(ctx, {name: f.scales for name, f in few.items()}))
     if whole is None or ints is None or scales is None:
         return None
-    before: list[Call] = []
-    made: list[Call] = []
+    before: list[KernelCall] = []
+    made: list[KernelCall] = []
     for calls in zip(whole, ints, scales, strict=True):
         args = list(calls[0].args)
         for i, (a, q, s) in enumerate(zip(*(c.args for c in calls), strict=True)):
@@ -179,7 +179,7 @@ def _register() -> None:
     for op in LAYERS:
         if op in KERNELS:
             known = KERNELS[op]
-            lowers(op)(lambda node, ctx, known=known: expanded(known, node, ctx))  # type: ignore[misc]
+            kernels_for(op)(lambda node, ctx, known=known: expanded(known, node, ctx))  # type: ignore[misc]
 
 
 _register()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Call, Context, Data, Scratch, ints, lowers, short
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, ints, kernels_for, short
 from lowbit.plan.kernels.products import PANEL, PLAIN, clamp, per_channel, two_spatial
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
@@ -19,23 +19,23 @@ MACS_PER_NS = 30.0
 LARGEST = 1 << 52  # sums of doubles are exact below
 
 
-def widened(ctx: Context, x: Value, name: str) -> tuple[list[Call], Value]:
+def widened(ctx: Context, x: Value, name: str) -> tuple[list[KernelCall], Value]:
     """The same integers in 16 bits, and the calls that make them so; none for those that are."""
     if x.type.dtype.name == "int16":
         return [], x
     wide = Value(name, x.type.with_dtype("int16"))
     fields: dict[str, Param] = {"multiplier": 1.0, "x_zero": 0, "y_zero": 0, "lo": -32768, "hi": 32767}
     n = int(x.type.size)
-    return [Call(ctx.kernel("requantize_s8_s16"), fields, (ctx.argument(x), wide), n, n * 0.1, macs=0)], wide
+    return [KernelCall(ctx.kernel("requantize_s8_s16"), fields, (ctx.argument(x), wide), n, n * 0.1, macs=0)], wide
 
 
-def narrowed(ctx: Context, node: Node, count: int = 1) -> tuple[tuple[Value, ...], list[Call]]:
+def narrowed(ctx: Context, node: Node, count: int = 1) -> tuple[tuple[Value, ...], list[KernelCall]]:
     """The node's outputs with the first ones in 16 bits, and the calls that bring these, within the range of 8, to 8."""
     narrow = node.outputs[:count]
     wide = [Value(f"{o.name}:wide", o.type.with_dtype("int16")) for o in narrow]
     fields: dict[str, Param] = {"multiplier": 1.0, "x_zero": 0, "y_zero": 0, "lo": -128, "hi": 127}
     kernel, sizes = ctx.kernel("requantize_s16_s8"), [int(o.type.size) for o in narrow]
-    calls = [Call(kernel, fields, (v, o), n, n * 0.1, macs=0) for v, o, n in zip(wide, narrow, sizes, strict=True)]
+    calls = [KernelCall(kernel, fields, (v, o), n, n * 0.1, macs=0) for v, o, n in zip(wide, narrow, sizes, strict=True)]
     return (*wide, *node.outputs[count:]), calls
 
 
@@ -57,15 +57,15 @@ def wide_bias(node: Node, ctx: Context, channels: int) -> tuple[Data, Data]:
     return Data(bias.array.astype(np.int64)), multiplier
 
 
-@lowers("q_linear")
-def linear(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_linear")
+def linear(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, w = node.inputs[0], weights_of(node, ctx)
     if w is None or x is None:
         return None
     return linear_calls(node, ctx, x, prod(int(d) for d in x.shape[:-1]), w)
 
 
-def linear_calls(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> list[Call]:
+def linear_calls(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> list[KernelCall]:
     """Sums of 32 bits where they are proved to fit, else of 64."""
     wv = node.inputs[1]
     assert wv is not None
@@ -87,11 +87,11 @@ def linear_calls(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> lis
         "rows": rows, "k": k, "n": n, "block_rows": WORD_ROWS, "block_columns": columns, "out_stride": n, **clamp(node),
     }  # fmt: skip
     args = (ctx.argument(x), weights, *wide_bias(node, ctx, n), node.output)
-    return [*calls, Call(kernel, params, args, -(-rows // WORD_ROWS) * -(-n // columns), rows * k * n / MACS_PER_NS)]
+    return [*calls, KernelCall(kernel, params, args, -(-rows // WORD_ROWS) * -(-n // columns), rows * k * n / MACS_PER_NS)]
 
 
-@lowers("q_conv_nhwc")
-def conv(node: Node, ctx: Context) -> list[Call] | None:
+@kernels_for("q_conv_nhwc")
+def conv(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, wv, w, g = node.inputs[0], node.inputs[1], weights_of(node, ctx), two_spatial(node)
     if w is None or g is None or x is None or wv is None:
         return None
@@ -106,7 +106,7 @@ def conv(node: Node, ctx: Context) -> list[Call] | None:
     return [*calls, windows(node, ctx, x, g, w4, groups)]
 
 
-def windows(node: Node, ctx: Context, x: Value, g: dict[str, Any], w4: Array, groups: int) -> Call:
+def windows(node: Node, ctx: Context, x: Value, g: dict[str, Any], w4: Array, groups: int) -> KernelCall:
     """conv_s16, or dwconv_s16 where every channel is by itself."""
     wv = node.inputs[1]
     assert wv is not None
@@ -134,7 +134,7 @@ def windows(node: Node, ctx: Context, x: Value, g: dict[str, Any], w4: Array, gr
         "out_bytes": node.output.type.dtype.numpy.itemsize, **clamp(node),
     }  # fmt: skip
     args = (ctx.argument(x), data, *wide_bias(node, ctx, out_c), node.output, scratch)
-    return Call(kernel, params, args, -(-pixels // block), pixels * out_c * k / (10 if alone else MACS_PER_NS))
+    return KernelCall(kernel, params, args, -(-pixels // block), pixels * out_c * k / (10 if alone else MACS_PER_NS))
 
 
 def planes_of(w: Array) -> list[Array]:
