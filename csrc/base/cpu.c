@@ -42,13 +42,15 @@ uint32_t lb_cpu_features(void) {
 #define HAS(reg, bit) ((reg) >> (bit) & 1)
     if (!__get_cpuid(1, &a, &b, &c, &d) || !HAS(c, 27)) /* OSXSAVE: xgetbv exists */
         return 0;
-    const int fma = HAS(c, 12);
+    const int fma = HAS(c, 12), f16c = HAS(c, 29);
     const uint64_t state = enabled_state();
     if ((state & SSE_AVX) != SSE_AVX || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
         return 0;
     const uint32_t subleaves = a;
     if (fma)
         found |= LB_CPU_fma;
+    if (f16c)
+        found |= LB_CPU_f16c;
     if (HAS(b, 5))
         found |= LB_CPU_avx2;
     if ((state & AVX512) == AVX512) {

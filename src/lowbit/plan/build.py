@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from lowbit.errors import GraphError
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.plan.bounds import check_bounds
-from lowbit.plan.kernels import KERNELS, VIEWS, Context, Data, KernelCall, Packed, Scratch
+from lowbit.plan.kernels import KERNELS, UPDATED, VIEWS, Context, Data, KernelCall, Packed, Scratch
 from lowbit.plan.kernels.call import Calls
 from lowbit.plan.kernels.movement import copy_call, dense, shape_of
 from lowbit.plan.memory import Buffer, fullest, least, place
@@ -79,7 +80,7 @@ class _Builder:
             found = kernel_calls(node, self.ctx)
             assert found is not None, node.where
             for o in node.outputs:
-                self.homes[o.name] = _Store(nbytes(o)), 0
+                self.homes[o.name] = self._updated(node) if node.op in UPDATED else (_Store(nbytes(o)), 0)
             for arg in (a for call in found for a in call.args if isinstance(a, Value)):
                 self.homes.setdefault(arg.name, (_Store(nbytes(arg)), 0))  # between the calls of a node
             self.work += [(node, call) for call in found]
@@ -91,6 +92,27 @@ class _Builder:
         self._lives(target)
         self._in_place()
         return self._plan(target)
+
+    def _updated(self, node: Node) -> tuple[_Store, int]:
+        """Where a node writes over its first input: a state of the plan, which no later node reads as it was."""
+        old, new = node.inputs[0], node.output
+        assert old is not None
+        outputs = {v.name: name for name, v in self.graph.outputs.items()}
+        if self.kept.get(outputs.get(new.name, "")) != self._root(old).name:
+            raise GraphError(
+                f"{old.name} is written over, so it must be a state of the plan and {new.name} what it becomes", where=node.where
+            )
+        if any(v == old for n in self.graph.nodes[self.graph.nodes.index(node) + 1 :] for v in n.inputs):
+            raise GraphError(f"{old.name} is read after it was written over", where=node.where, hint=f"read {new.name}")
+        return self._home(old)
+
+    def _root(self, value: Value) -> Value:
+        """The input of the graph that a value is, through updates of it."""
+        while value.name in self.graph.producers and self.graph.producers[value.name].op in UPDATED:
+            above = self.graph.producers[value.name].inputs[0]
+            assert above is not None
+            value = above
+        return value
 
     def _home(self, value: Value) -> tuple[_Store, int]:
         return self.homes[value.name]

@@ -134,6 +134,7 @@ Planner = Callable[[Node, Context], "list[KernelCall] | None"]
 View = Callable[[Node], "int | None"]
 KERNELS: dict[str, Planner] = {}
 VIEWS: dict[str, View] = {}
+UPDATED: set[str] = set()  # ops whose output is their first input, written over in place
 
 
 def kernels_for(*ops: str, first: bool = False) -> Callable[[Planner], Planner]:
@@ -166,6 +167,16 @@ def views(*ops: str) -> Callable[[View], View]:
 
     def register(f: View) -> View:
         VIEWS.update(dict.fromkeys(ops, f))
+        return f
+
+    return register
+
+
+def updates(*ops: str) -> Callable[[Planner], Planner]:
+    """Says that nodes of these ops write over their first input, which nobody may read as it was: states of a plan."""
+
+    def register(f: Planner) -> Planner:
+        UPDATED.update(ops)
         return f
 
     return register
