@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lowbit.kernels.kernel_table import DECLARATION, kernels_of
+from lowbit.kernels.kernel_table import CONTRACTS, DECLARATION, contract_headers, contracts_header, kernels_of
 
 CSRC = Path(__file__).parents[1] / "csrc"
 NODE, EDGE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"'), re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
@@ -28,7 +28,8 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
     for (contract, isa), text in (kernel for path in sorted(CSRC.rglob("*ref.c")) for kernel in kernels_of(path).items()):
         sources.append(folder / f"{contract}__{isa}.c")
         sources[-1].write_text(text)
-    flags = ["-std=c11", "-O1", "-ffreestanding", "-fcallgraph-info=su", "-I", str(CSRC)]
+    (folder / CONTRACTS).write_text(contracts_header(contract_headers(CSRC)))
+    flags = ["-std=c11", "-O1", "-ffreestanding", "-fcallgraph-info=su", "-I", str(CSRC), "-I", "."]
     subprocess.run([gcc, *flags, "-c", *map(str, sources)], cwd=folder, check=True, capture_output=True)
     graphs = {}
     for source in sources:
