@@ -5,13 +5,13 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(shell find csrc bindings -name tests -prune -o -type f -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
 
-.PHONY: docs demo test test-csrc test-targets test-aarch64 check clean e2e bench
+.PHONY: docs demo fuzz test test-csrc test-targets test-aarch64 check clean e2e bench
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
 
 test: .venv/.dev .venv/.native test-csrc
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --durations=10
 
 # Real trained networks, fetched by name into LOWBIT_CACHE (default ~/.cache/lowbit), against ONNX Runtime and PyTorch.
 e2e: .venv/.dev .venv/.native
@@ -75,9 +75,16 @@ test-aarch64: .venv/.build-tools
 	$(PIP) install --no-build-isolation -e '.[dev,torch]' -c constraints.txt
 	@touch $@
 
+# Mutated files of every format: anything but a LowbitError is a finding, and is kept in build/fuzz.
+fuzz: .venv/.dev .venv/.native
+	PYTHONPATH=tools $(BIN)/python -m fuzz --cases 20000 --keep build/fuzz
+
 # Pages that are made from the code.
 docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_ops_doc.py
+	$(BIN)/python tools/gen_results.py
+	$(BIN)/python tools/gen_kernel_coverage.py
+	$(BIN)/python tools/gen_founding_doc.py
 
 clean:
 	rm -rf .venv build

@@ -32,8 +32,8 @@ from lowbit.export.onnx.check import run_onnx
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import run
 from lowbit.lower import lower
-from lowbit.lower.alone import layer_graphs
 from lowbit.lower.integer import BRACKETS
+from lowbit.lower.layer_graphs import layer_graphs
 from lowbit.types import Array
 
 WIDTHS = (18, 6, 4, 26, 6, 9, 2, 4)  # network, recipe, layers, bytes compared of all, differing, equal, off by at most, holds

@@ -1,4 +1,4 @@
-"""Pages that are made from the code are fresh, and what the README shows can be run."""
+"""Pages that are made from the code or from other pages are fresh, and the examples of README and docs run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 import lowbit
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_ops_page_is_what_the_code_says() -> None:
@@ -22,9 +21,24 @@ def test_ops_page_is_what_the_code_says() -> None:
     assert (ROOT / "docs" / "ops.md").read_text() == page, "run: make docs"
 
 
+def test_the_results_of_the_readme_are_those_of_the_pages() -> None:
+    page = runpy.run_path(str(ROOT / "tools" / "gen_results.py"))["page"]()
+    assert (ROOT / "README.md").read_text() == page, "run: make docs"
+
+
+def test_the_kernels_of_csrc_s_page_are_those_that_are_declared() -> None:
+    page = runpy.run_path(str(ROOT / "tools" / "gen_kernel_coverage.py"))["page"]()
+    assert (ROOT / "csrc" / "README.md").read_text() == page, "run: make docs"
+
+
+def blocks(page: str, heading: str = "# ") -> list[str]:
+    """The Python examples of a page after a heading."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text().partition(heading)[2], re.S)
+
+
 def test_links_in_the_documents_lead_somewhere() -> None:
     broken = []
-    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("csrc/*.md")]:
         for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
             if not (page.parent / target).exists():
                 broken.append(f"{page.name}: {target}")
@@ -37,21 +51,31 @@ def test_every_make_target_the_documents_name_exists() -> None:
     assert named - targets == set()
 
 
-def test_the_readme_s_arrays_observers_and_hardware_run() -> None:
-    text = (ROOT / "README.md").read_text().partition("## Quantized arrays")[2].partition("## In PyTorch")[0]
+def test_the_readme_s_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from lowbit.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--files", "fashion"]) == 0
+    (block,) = blocks("README.md")
+    exec(block, names := dict[str, Any]())
+    assert names["y"].shape == (64, 10)
+    assert {p.name for p in tmp_path.iterdir()} == {"fashion", "report.html", "small.lowbit", "small.onnx", "firmware"}
+
+
+def test_the_examples_of_arrays_observers_and_hardware_run() -> None:
     rng = np.random.default_rng(0)
     x = rng.standard_normal((64, 64)).astype(np.float32)
     names = {"lowbit": lowbit, "np": np, "x": x, "qa": lowbit.quantize_array(x), "qb": lowbit.quantize_array(x.T), "batches": [x, x]}
-    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 2
-    for block in blocks:
+    examples = blocks("docs/arrays.md")
+    assert len(examples) == 2
+    for block in examples:
         exec(block, names)
     assert names["best"].sqnr_db > 15 and names["hw"].threads >= 1
 
 
-def test_the_readme_s_pytorch_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_short_example_of_pytorch_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="the extra torch is not installed")
-    block = (ROOT / "README.md").read_text().partition("## In PyTorch")[2].partition("```python\n")[2].partition("```")[0]
+    block = blocks("docs/pytorch.md", "## In short")[0]
     x = torch.randn(4, 4)
     names: dict[str, Any] = {"lowbit": lowbit, "model": torch.nn.Linear(4, 4).eval(), "x": x, "batches": [x, x + 1]}
     monkeypatch.chdir(tmp_path)
@@ -59,7 +83,7 @@ def test_the_readme_s_pytorch_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert names["y"].shape == (4, 4) and (tmp_path / "out" / "model.h").is_file() and (names["q"] @ names["q"]).shape == (4, 4)
 
 
-def test_the_readme_s_road_from_a_file_to_a_report_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_from_a_file_to_a_report_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch", reason="the extra torch is not installed")
     pieces = [("stem", torch.nn.Conv2d(3, 4, 16, stride=16)), ("act", torch.nn.ReLU()), ("flat", torch.nn.Flatten())]
     net = torch.nn.Sequential(OrderedDict([*pieces, ("head", torch.nn.Linear(784, 10))])).eval()
@@ -75,8 +99,7 @@ def test_the_readme_s_road_from_a_file_to_a_report_runs(tmp_path: Path, monkeypa
     images = [np.random.default_rng(i).standard_normal((2, 3, 224, 224)).astype(np.float32) for i in range(3)]
     monkeypatch.chdir(tmp_path)
     lowbit.export_onnx(lowbit.load(Module().eval(), inputs=(torch.zeros(2, 3, 224, 224),), dynamic={"x": {0: "batch"}}), "model.onnx")
-    text = (ROOT / "README.md").read_text()
-    load, quantize = (text.partition(f"## {part}")[2].partition("```python\n")[2].partition("```")[0] for part in ("Load", "Quantize"))
+    load, quantize = blocks("docs/loading.md")[0], blocks("docs/quantize.md")[0]
     of_file, _, of_module = load.partition("g = lowbit.load(module")
     exec(of_file, names := {"lowbit": lowbit})
     assert names["g"].inputs[0].type.shape == (1, 3, 224, 224)
@@ -89,11 +112,11 @@ def test_the_readme_s_road_from_a_file_to_a_report_runs(tmp_path: Path, monkeypa
     assert names["y"].shape == (2, 10) and {p.name for p in tmp_path.iterdir()} >= {"model.lowbit", "model.int8.onnx", "report.html"}
 
 
-def test_the_readme_s_search_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_search_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lowbit.ir.build import Builder
     from lowbit.types import TensorType
 
-    block = (ROOT / "README.md").read_text().partition("## A width for each layer")[2].partition("```python\n")[2].partition("```")[0]
+    block = blocks("docs/search.md")[0]
     rng = np.random.default_rng(0)
     b = Builder("net")
     x = b.input("x", TensorType((4, 8), "float32"))
@@ -101,4 +124,4 @@ def test_the_readme_s_search_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     data = [rng.standard_normal((4, 8)).astype(np.float32) for _ in range(8)]
     monkeypatch.chdir(tmp_path)
     exec(block, names := {"lowbit": lowbit, "g": graph, "data": data, "accuracy": lambda session: 1.0})
-    assert names["best"].score == 1.0 and {p.name for p in tmp_path.iterdir()} == {"best.lowbit", "mixed.toml"}
+    assert names["best"].score == 1.0 and {p.name for p in tmp_path.iterdir()} == {"mixed.toml"}

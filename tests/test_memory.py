@@ -65,7 +65,7 @@ def test_a_guarded_quantize_holds_less_than_four_and_a_half_times_the_network(mo
     monkeypatch.setattr(
         candidates, "SMALL", 0
     )  # as many weights as a test has time for are dealt with as if they were hundreds of megabytes
-    graph = large(512, 36)
+    graph = large(512, 24)
     data = [{"x": np.random.default_rng(i).standard_normal((4, 512), np.float32)} for i in range(8)]
     told: list[Step] = []
     tracemalloc.start()

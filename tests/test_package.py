@@ -15,7 +15,7 @@ SRC = Path(lowbit.__file__).parent
 
 # A module may import from its own layer's rows above and below only where listed: numbers ← ops ← ir ← stages ← pipeline ← cli.
 LAYERS = [
-    {"errors", "arguments", "files", "progress", "blas"},
+    {"errors", "arguments", "files", "progress", "blas", "limits"},
     {"dtypes", "dims"},
     {"assumptions"},
     {"types", "numerics", "packing"},
@@ -44,6 +44,7 @@ LAYERS = [
     {"pipeline"},
     {"mixed"},  # walks the road for many networks, and keeps the best
     {"torch"},  # walks the road for a module, and writes what it found into it
+    {"recommend"},  # measures what the road gives, and says what to choose
     {"cli", "demo"},
     {"__main__"},
 ]
@@ -55,6 +56,7 @@ ALLOWED = {
     ("qarray", "matmul"): "`@` runs an integer kernel",
     ("calibration", "runtime"): "taps are observed while kernels run",
     ("quantization", "calibration"): "brackets take their parameters from the calibration record",
+    ("quantization", "plan"): "a decision of the user's own brings its kernel",
     ("report", "lower"): "tells what each layer became, and runs the integers",
     ("report", "runtime"): "verifies the sessions",
     ("export", "lower"): "a recurrence is written by its integers, and the file is compared with them",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_plan import network
+from plan_networks import network
 
 import lowbit
 from lowbit import progress as module

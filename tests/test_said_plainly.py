@@ -94,7 +94,7 @@ def test_rules_that_match_nothing_are_warned_of_by_every_verb(here: Path, capsys
     for verb, warned in verbs.items():
         out, err = said(here, capsys, f"{verb} --data {{0}}/fine.npz")
         assert err == "".join(f"warning: {w}\n" for w in warned)
-        assert ("note: guard: off (no recipe stands behind your rules)\n" in out) == verb.startswith("quantize")
+        assert ("note: guard: off (no recipe comes after your rules)\n" in out) == verb.startswith("quantize")
 
 
 def test_a_rule_for_an_op_that_is_none_says_so() -> None:

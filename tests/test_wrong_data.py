@@ -11,6 +11,7 @@ import pytest
 
 import lowbit
 from lowbit.cli import main
+from lowbit.decide.decision import Decision
 from lowbit.dims import symbol
 from lowbit.errors import CalibrationError, InputError, LowbitWarning, ShapeError
 from lowbit.ir.build import Builder
@@ -98,6 +99,29 @@ def test_zeros_alone_are_warned_of() -> None:
         lowbit.compare(network(), quantized(), [zeros])
     with pytest.warns(LowbitWarning, match="every batch is zero in all of its inputs: no range that is learned from them means anything"):
         lowbit.quantize(network(), [zeros] * 6)
+
+
+def test_zeros_alone_never_meet_a_goal() -> None:
+    found: list[Decision] = []
+    with pytest.warns(LowbitWarning, match="the goal is not met: every batch is zero, which tells nothing of other data"):
+        made = lowbit.quantize(network(), [np.zeros((8, 3, SIZE, SIZE), np.float32)] * 6, on_decision=found.append)
+    assert not found[0].met and made.notes["not met"].endswith("tells nothing of other data")
+
+
+def test_batches_that_are_all_the_same_are_warned_of() -> None:
+    text = "all batches are the same, those to calibrate and those to measure with: what other data would lose cannot be seen"
+    with pytest.warns(LowbitWarning, match=text):
+        made = lowbit.quantize(network(), [images(8)] * 6)
+    assert "measured on batches that are all the same" in made.notes["decided"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LowbitWarning)
+        lowbit.quantize(network(), np.split(images(48), 6))
+
+
+def test_large_numbers_overflow_no_square() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lowbit.quantize(network(), np.split(images(48, scale=1e30), 6))
 
 
 def test_nan_is_refused_before_there_is_a_figure() -> None:

@@ -30,11 +30,12 @@ transformer of their size, all int8. Weights are seeded, not trained: memory doe
 ## Memory
 
 RAM is the whole arena, inputs and outputs included (`--io-in-arena --channels-last`). **Bound**: no arena can be smaller than what is alive
-at the fullest step: inputs and outputs of one kernel call, and whatever else is read later, without scratch memory of kernels. MLPerf: the
-arena that the reference implementation sets aside by hand. `armdsp` kernels have scratch memory, and so have `mve` ones: their arenas stand
+at the fullest step: inputs and outputs of one kernel call, and whatever else is read later, without scratch memory of kernels. TFLM: the
+bytes that TensorFlow Lite Micro uses of its arena for the same network; they were measured apart, not by this command.
+`armdsp` kernels have scratch memory, and so have `mve` ones: their arenas stand
 beside. Flash is constants, code and what it takes of libgcc, by arm-none-eabi-gcc -O2 for the Cortex-M4.
 
-| network | RAM | bound | RAM / bound | RAM, armdsp | RAM, mve | MLPerf's arena | flash | weights | stack |
+| network | RAM | bound | RAM / bound | RAM, armdsp | RAM, mve | TFLM's arena | flash | weights | stack |
 |---|---|---|---|---|---|---|---|---|---|
 """
 SPEED = """
@@ -57,7 +58,7 @@ def measured(m: Tiny, cores: list[str]) -> tuple[str, str]:
             own[target] = lowbit.emit_c(graph, folder / target, target=target, **OPTIONS)  # type: ignore[arg-type]
         m4 = own.get("cortex-m4", own[cores[0]])
         assert m4.flash_bytes is not None and m4.stack_bytes is not None, "arm-none-eabi-gcc is needed"
-        limit = f"{m.arena << 10:,}" if m.arena is not None else ""
+        limit = f"{m.arena:,}" if m.arena is not None else ""
         memory = (
             f"| {m.what} | {plain.arena_bytes:,} | {plain.live_bytes:,} | {plain.arena_bytes / plain.live_bytes:.3f} "
             f"| {m4.arena_bytes:,} | {own[cores[-1]].arena_bytes:,} | {limit} "

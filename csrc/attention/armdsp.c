@@ -32,7 +32,7 @@ LB_INLINE void lb_values(int64_t *sums, int32_t count, const lb_f32 *shares, int
         sums[1] = s1, sums[2] = s2, sums[3] = s3;
 }
 
-/* v_zero goes out behind the sums: the shares of a row have one sum. */
+/* v_zero goes out after the sums: the shares of a row have one sum. */
 void lb_attention_s8__armdsp(const lb_attention_s8_params *p, const int8_t *q, const int8_t *k, const int8_t *v, const void *mask,
                              void *out, void *scratch, int32_t begin, int32_t end) {
     lb_f32 *scores = scratch;

@@ -1,4 +1,4 @@
-/* Attention in integers (docs/arithmetic.md section 6). What holds for every contract stands in lb.h. */
+/* Attention in integers (docs/arithmetic.md section 6). lb.h has the rules of every contract. */
 #ifndef LB_ATTENTION_H
 #define LB_ATTENTION_H
 

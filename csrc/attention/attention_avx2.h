@@ -1,4 +1,4 @@
-/* What both widths of attention share on AVX2: from scores to probabilities. */
+/* Code that both widths of attention share on AVX2: from scores to probabilities. */
 #ifndef LB_ATTENTION_AVX2_H
 #define LB_ATTENTION_AVX2_H
 
@@ -28,7 +28,7 @@ static inline __m256 lb_masked8(const lb_attention_s8_params *p, const void *mas
     return _mm256_blendv_ps(u, _mm256_set1_ps(LB_MINUS_INFINITY), out);
 }
 
-/* Scores u (float, to a multiple of 8 behind `keys`) with mask, those behind `keys` -inf; gives their largest. */
+/* Scores u (float, to a multiple of 8 after `keys`) with mask, those after `keys` -inf; gives their largest. */
 static inline float lb_mask_row(const lb_attention_s8_params *p, const void *mask, ptrdiff_t at, int32_t keys, float *u) {
     const __m256 none = _mm256_set1_ps(LB_MINUS_INFINITY);
     __m256 top = none;
@@ -60,7 +60,7 @@ static inline void lb_store_low_words(int16_t *out, __m256i a, __m256i b) {
 
 enum { LB_LIMB = 10 }; /* bits of the lower half of a probability */
 
-/* The probabilities of a row of `keys` scores, in two rows of words: p >> 10, and p & 1023 `stride` behind it. Zeros follow to `end`, a
+/* The probabilities of a row of `keys` scores, in two rows of words: p >> 10, and p & 1023 `stride` after it. Zeros follow to `end`, a
  * multiple of 16. Gives the sum of p, for up to 2^14 keys. */
 static inline int64_t lb_probabilities(const float *u, int32_t keys, float top, int16_t *out, ptrdiff_t stride, ptrdiff_t end) {
     const __m256 best = _mm256_set1_ps(top);

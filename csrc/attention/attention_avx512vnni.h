@@ -32,13 +32,13 @@ static inline ptrdiff_t lb_up(ptrdiff_t v, ptrdiff_t to) {
     return (v + to - 1) / to * to;
 }
 
-/* Up to 16 bytes; those that are not there are 0. */
+/* Up to 16 bytes; missing ones are 0. */
 LB_INLINE __m128i lb_few_bytes(const int8_t *from, ptrdiff_t count) {
     return count >= 16 ? _mm_loadu_si128((const __m128i *)(const void *)from)
                        : _mm512_castsi512_si128(_mm512_maskz_loadu_epi8(((__mmask64)1 << count) - 1, from));
 }
 
-/* Keys, which are rows in memory: `n` of `k` bytes. What does not exist is 0. And what the sums of each begin with. */
+/* Keys, which are rows in memory: `n` of `k` bytes. Missing bytes are 0. Also the initial sum of each key. */
 static inline void lb_pack_keys(const int8_t *from, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t k, int32_t q_zero, int8_t *to,
                                 int32_t *starts) {
     const ptrdiff_t depth = lb_up(k, 4);
@@ -82,7 +82,7 @@ static inline void lb_pack_values(const int8_t *from, ptrdiff_t stride, ptrdiff_
         }
 }
 
-/* Queries flipped, and what the zero point of the keys takes off the sums of each. Rows that do not exist are those of the last. */
+/* Queries with flipped sign bits, and the correction of each query's sums for the zero point of the keys. Missing rows repeat the last. */
 static inline void lb_take_queries(const lb_attention_s8_params *p, const int8_t *from, int32_t rows, uint8_t *to, int32_t *less) {
     const ptrdiff_t depth = lb_up(p->features, 4);
     for (int32_t r = 0; r < LB_QUERIES; r++, to += depth) {
@@ -150,7 +150,7 @@ LB_INLINE __m512 lb_masked16(const lb_attention_s8_params *p, const void *mask, 
     return _mm512_mask_mov_ps(none, there, u);
 }
 
-/* Scores of a row from `first` to `end` with mask, those behind `keys` -inf; and the largest of each lane. */
+/* Scores of a row from `first` to `end` with mask, those after `keys` -inf; and the largest of each lane. */
 static inline __m512 lb_mask_scores(const lb_attention_s8_params *p, const void *mask, ptrdiff_t at, ptrdiff_t first, ptrdiff_t end,
                                     ptrdiff_t keys, float *u, __m512 top) {
     for (ptrdiff_t j = first; j < end; j += 16) {
@@ -246,7 +246,7 @@ LB_INLINE void lb_of_values(const int panels, const uint8_t *a, ptrdiff_t stride
     }
 }
 
-/* fl32 of eight sums of limbs, less what the zero point adds. */
+/* fl32 of eight sums of limbs, minus the share of the zero point. */
 LB_INLINE __m256 lb_of_limbs(__m256i a, __m256i b, __m256i c, __m512i less) {
     const __m512i upper = _mm512_add_epi64(_mm512_slli_epi64(_mm512_cvtepi32_epi64(b), 8), _mm512_slli_epi64(_mm512_cvtepi32_epi64(c), 16));
     return _mm512_cvtepi64_ps(_mm512_sub_epi64(_mm512_add_epi64(_mm512_cvtepi32_epi64(a), upper), less));

@@ -1,4 +1,4 @@
-/* The items of attention_f32, and what a mask says of a score. */
+/* The items of attention_f32, and the effect of a mask on a score. */
 #ifndef LB_ATTENTION_F32_H
 #define LB_ATTENTION_F32_H
 

@@ -18,7 +18,7 @@ typedef struct {
     ptrdiff_t wide, depth; /* keys and features, padded */
 } lb_attention_buffers;
 
-/* Keys, which are rows in memory, and what their sums begin with. What does not exist is 0. */
+/* Keys, which are rows in memory, and their initial sums. Missing bytes are 0. */
 static inline void lb_pack_keys(const lb_attention_s8_params *p, const int8_t *k, const lb_attention_buffers *s) {
     memset(s->keys, 0, (size_t)(s->wide * s->depth));
     memset(s->starts, 0, 4 * (size_t)s->wide);
@@ -46,7 +46,7 @@ static inline void lb_pack_values(const lb_attention_s8_params *p, const int8_t 
 
 /* Scores of `rows` queries from `row` on against the first `most` keys, without mask. */
 static inline void lb_scores(const lb_attention_s8_params *p, const lb_attention_buffers *s, const int8_t *q, int32_t rows, int32_t most) {
-    int32_t less[LB_ROWS] = {0}; /* what the zero point of the keys takes off */
+    int32_t less[LB_ROWS] = {0}; /* the correction for the zero point of the keys */
     memset(s->rows, 0, (size_t)(LB_ROWS * s->depth));
     for (int32_t r = 0; r < rows; r++, q += p->q_stride[2]) {
         int32_t sum = 0;
@@ -66,7 +66,7 @@ static inline void lb_scores(const lb_attention_s8_params *p, const lb_attention
     }
 }
 
-/* The probabilities of `keys` scores in limbs, zeros behind them to `end`; gives their sum. */
+/* The probabilities of `keys` scores in limbs, zeros after them to `end`; gives their sum. */
 static inline int64_t lb_probabilities(const lb_attention_s8_params *p, const lb_attention_buffers *s, const void *mask, ptrdiff_t at,
                                        int32_t r, int32_t keys, ptrdiff_t end) {
     float *u = s->u + r * s->wide, top = LB_MINUS_INFINITY;

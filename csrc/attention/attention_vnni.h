@@ -18,7 +18,7 @@ typedef struct {
     float *u;              /* six rows of scores */
 } lb_attention_vnni_buffers;
 
-/* Keys, which are rows in memory: `n` of `k` bytes. What does not exist is 0. */
+/* Keys, which are rows in memory: `n` of `k` bytes. Missing bytes are 0. */
 static inline void lb_pack_keys(const int8_t *from, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t k, int8_t *to) {
     const ptrdiff_t depth = lb_up(k, 4);
     if (n % 16 || k % 4)
@@ -47,7 +47,7 @@ static inline void lb_pack_values(const int8_t *from, ptrdiff_t stride, ptrdiff_
         }
 }
 
-/* What the sums of each key begin with. */
+/* The initial sum of each key. */
 static inline void lb_key_starts(const lb_attention_s8_params *p, const int8_t *keys, int32_t *starts) {
     const ptrdiff_t depth = lb_up(p->features, 4);
     const uint32_t zero = (uint32_t)(p->q_zero + 128);
@@ -86,7 +86,7 @@ static inline int64_t lb_limbs(const float *u, int32_t keys, float top, uint8_t 
     return sum;
 }
 
-/* Four sums of limbs, less what the zero point adds. Doubles hold 53 bits, so that this is exact. */
+/* Four sums of limbs, minus the share of the zero point. Doubles hold 53 bits, so that this is exact. */
 static inline __m256d lb_of_limbs(const int32_t *sums, ptrdiff_t stride, __m256d less) {
     const __m256d a = _mm256_cvtepi32_pd(_mm_load_si128((const __m128i *)(const void *)sums));
     const __m256d b = _mm256_cvtepi32_pd(_mm_load_si128((const __m128i *)(const void *)(sums + stride)));
@@ -99,7 +99,7 @@ static void lb_attention_vnni_rows(const lb_attention_s8_params *p, const lb_att
                                    int32_t row, int32_t rows, const int8_t *q, const void *mask, void *out) {
     const ptrdiff_t wide = lb_up(p->keys, 16), depth = lb_up(p->features, 4), across = lb_up(p->keys, 4);
     const int32_t most = lb_attention_keys(p, row + rows - 1);
-    int32_t less[LB_QUERIES]; /* what the zero point of the keys takes off */
+    int32_t less[LB_QUERIES]; /* the correction for the zero point of the keys */
     for (int32_t r = 0; r < rows; r++) {
         const int8_t *from = q + b->q + (ptrdiff_t)(row + r) * p->q_stride[2];
         int32_t sum = 0;

@@ -1,4 +1,4 @@
-/* Intrinsics of AVX-512, or what computes the same where the CPU has it not: tests define LB_SIMDE there, and SIMDe does it, slowly. What
+/* Intrinsics of AVX-512, or their emulation by SIMDe on CPUs without it: tests define LB_SIMDE there. What
  * SIMDe has not is below, by halves of 256 bits. Kernels of AVX-512 include this, never immintrin.h. */
 #ifndef LB_AVX512_H
 #define LB_AVX512_H
@@ -17,7 +17,7 @@
 
 #define LB_LACKS __attribute__((unused)) static
 
-/* name(v) by `half` of each of the two halves; i or nothing behind m512 for their types. */
+/* name(v) by `half` of each of the two halves; i or nothing after m512 for their types. */
 #define LB_BY_HALVES(name, to, from, half)                                                                                                 \
     LB_LACKS __m512##to name(__m512##from v) {                                                                                             \
         __m256##from x[2];                                                                                                                 \
@@ -222,7 +222,7 @@ static inline __mmask64 lb_first64(ptrdiff_t count) {
     return count >= 64 ? ~(__mmask64)0 : count <= 0 ? 0 : ((__mmask64)1 << count) - 1;
 }
 
-/* Groups of four bytes as packing leaves four vectors, which works within 128 bits, one behind the other. */
+/* Groups of four bytes as packing leaves four vectors, which works within 128 bits, one after the other. */
 static inline __m512i lb_in_order(__m512i packed) {
     return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), packed);
 }

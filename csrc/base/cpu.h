@@ -1,4 +1,4 @@
-/* What the CPU can do and the operating system lets it do. */
+/* The features of the CPU that the operating system supports. */
 #ifndef LB_CPU_H
 #define LB_CPU_H
 

@@ -6,7 +6,7 @@
 
 static inline __m256 lb_exp8(__m256 x) {
     const __m256 inside = _mm256_cmp_ps(x, _mm256_set1_ps(-87.0f), _CMP_GE_OQ);
-    const __m256 t = _mm256_and_ps(x, inside); /* what is outside would leave the range of the conversion */
+    const __m256 t = _mm256_and_ps(x, inside); /* values outside would leave the range of the conversion */
     const __m256i exponent = _mm256_cvtps_epi32(_mm256_mul_ps(t, _mm256_set1_ps(1.44269502f)));
     const __m256 n = _mm256_cvtepi32_ps(exponent);
     const __m256 r =

@@ -6,7 +6,7 @@
 
 static inline __m512 lb_exp_of_16(__m512 x) {
     const __mmask16 inside = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_GE_OQ);
-    const __m512 t = _mm512_maskz_mov_ps(inside, x); /* what is outside would leave the range of the conversion */
+    const __m512 t = _mm512_maskz_mov_ps(inside, x); /* values outside would leave the range of the conversion */
     const __m512i exponent = _mm512_cvtps_epi32(_mm512_mul_ps(t, _mm512_set1_ps(1.44269502f)));
     const __m512 n = _mm512_cvtepi32_ps(exponent);
     const __m512 r =

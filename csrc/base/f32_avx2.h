@@ -44,7 +44,7 @@ static inline void lb_v_put(float *to, lb_v v, int32_t n) {
         _mm_store_ss(to, part);
 }
 
-/* As many, and `other` behind them. */
+/* As many, and `other` after them. */
 static inline lb_v lb_v_get(const float *from, int32_t n, float other) {
     if (n >= 8)
         return _mm256_loadu_ps(from);

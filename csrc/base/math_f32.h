@@ -23,7 +23,7 @@
 #define POW2(n) lb_of_bits((uint32_t)((int32_t)(n) + 127) << 23)
 #define SPLIT(v, e, m) lb_splitf(v, e, m)
 
-/* For every v; what it is not meant for gives some e and m. */
+/* For every v; zeros, negative numbers and NaN give some e and m. */
 static inline void lb_splitf(float v, float *e, float *m) {
     const uint32_t above = lb_bits_of(v) - 0x3F3504F3u; /* sqrt(1/2) */
     *e = (float)((int32_t)(above >> 23) - (above >> 31 ? 512 : 0));

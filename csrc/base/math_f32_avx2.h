@@ -1,4 +1,4 @@
-/* Eight floats at a time: what float kernels on AVX2 have in common. */
+/* Eight floats at a time: functions that float kernels on AVX2 share. */
 #ifndef LB_MATH_F32_AVX2_H
 #define LB_MATH_F32_AVX2_H
 

@@ -1,7 +1,7 @@
 /* The arithmetic contract in C: round, clamp, quantize, requantize. The only copy; kernels on vector units compute the same bits.
  *
  * Needs IEEE fp32 without excess precision, round-to-nearest-even as the current rounding mode, and -ffp-contract=off: a
- * multiply fused with the add behind it would round once where the contract rounds twice.
+ * multiply fused with the add after it would round once where the contract rounds twice.
  */
 #ifndef LB_NUMERICS_H
 #define LB_NUMERICS_H

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef enum { LB_TO_S8, LB_TO_S16, LB_TO_F32 } lb_result; /* what becomes of accumulators */
+typedef enum { LB_TO_S8, LB_TO_S16, LB_TO_F32 } lb_result; /* parameters of the epilogue */
 
 typedef struct {
     __m256 most;
@@ -88,7 +88,7 @@ static inline void lb_store_words(int16_t *out, __m256i acc0, __m256i acc1, __m2
     lb_store_rounded_words(out, v0, v1, zero_point, lo, hi, count);
 }
 
-/* The first `count` of 16 numbers, zeros behind them. */
+/* The first `count` of 16 numbers, zeros after them. */
 static inline void lb_load16(const void *from, ptrdiff_t count, void *to) {
     if (count < 16)
         memset(to, 0, 64);

@@ -18,7 +18,7 @@ LB_INLINE lb_clamp64 lb_clamp64_of(int32_t zero_point, int32_t lo, int32_t hi) {
                         _mm512_set1_epi8((char)hi)};
 }
 
-/* Four times 16 accumulators times multipliers, of which there are `wide` vectors in turn; rounded and clamped, one behind the other. */
+/* Four times 16 accumulators times multipliers, of which there are `wide` vectors in turn; rounded and clamped, one after the other. */
 LB_INLINE __m512i lb_requantize64(const int wide, const __m512i acc[4], const __m512 *multiplier, const lb_clamp64 *c) {
     __m512i q[4];
     LB_UNROLL

@@ -15,7 +15,7 @@ typedef struct {
     int32_t zero, lo, hi;
 } lb_scaling;
 
-/* clamp(rne(fl32(acc) * multiplier) + zero, lo, hi). The product is no NaN, the conversion saturates: clamping behind it is the same. */
+/* clamp(rne(fl32(acc) * multiplier) + zero, lo, hi). The product is no NaN, the conversion saturates: clamping after it is the same. */
 LB_INLINE int32_t lb_narrowed(int32_t acc, lb_f32 multiplier, const lb_scaling *s) {
 #if defined LB_NO_FLOAT || !defined __ARM_FP || !(__ARM_FP & 4)
     return lb_requantize(acc, multiplier, s->zero, s->lo, s->hi);

@@ -128,7 +128,7 @@ static inline uint32_t lb_soft_sqrt(uint32_t a) {
         } else
             root >>= 1;
     }
-    return lb_soft_pack(0, (e - up) / 2, root << 1 | (rest != 0)) - ((uint32_t)1 << 23); /* the bit behind the root doubles it */
+    return lb_soft_pack(0, (e - up) / 2, root << 1 | (rest != 0)) - ((uint32_t)1 << 23); /* the bit after the root doubles it */
 }
 
 /* clamp(rne(v) + zero_point, lo, hi) of mantissa * 2^exponent; mantissa < 2^25. */

@@ -1,4 +1,4 @@
-/* LB_UNROLL before a loop over accumulators: rolled out early enough that they live in registers. Compilers have a word of their own.
+/* LB_UNROLL before a loop over accumulators: it is unrolled early enough that they live in registers. Compilers have a word of their own.
  * LB_UNROLL_ALL the same where there are up to 16 of them, and the compiler must not think that too many.
  * LB_INLINE before a function whose arguments say how large a tile is: they are known where it is called. Through SIMDe nothing is
  * optimized, and inlined tiles of emulated vectors take half a minute to compile. */

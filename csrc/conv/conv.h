@@ -1,4 +1,4 @@
-/* Convolutions of 8-bit images. What holds for every contract stands in lb.h. */
+/* Convolutions of 8-bit images. lb.h has the rules of every contract. */
 #ifndef LB_CONV_H
 #define LB_CONV_H
 

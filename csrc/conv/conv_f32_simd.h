@@ -37,7 +37,7 @@ static void point(const lb_conv_f32_params *p, const float *x, const float *zero
     }
 }
 
-/* The taps of pixels first ... last - 1 one behind the other. */
+/* The taps of pixels first ... last - 1 one after the other. */
 static void gather(const lb_conv_f32_params *p, const float *x, int32_t depth, int32_t first, int32_t last, float *to) {
     const int32_t size = p->out_h * p->out_w;
     for (int32_t i = first; i < last; i++) {

@@ -14,7 +14,7 @@ static inline void lb_gather(const lb_conv_s8_params *p, const int8_t *x, int32_
     const int32_t top = pixel % size / p->out_w * p->stride_h - p->pad_h, left = pixel % p->out_w * p->stride_w - p->pad_w;
     const int8_t *image = x + (ptrdiff_t)(pixel / size) * p->in_h * p->in_w * p->in_c + (ptrdiff_t)group * depth;
     const lb_taps taps = lb_taps_inside(left, p->kernel_w, p->dilation_w, 0, p->in_w);
-    const int run = p->groups == 1 && p->dilation_w == 1; /* the taps of a row stand one behind the other */
+    const int run = p->groups == 1 && p->dilation_w == 1; /* the taps of a row stand one after the other */
     for (int32_t i = 0; i < p->kernel_h; i++) {
         const int32_t at = top + i * p->dilation_h;
         const lb_taps t = at >= 0 && at < p->in_h ? taps : (lb_taps){0, 0};

@@ -8,7 +8,7 @@
 #include "elementwise/broadcast.h"
 
 typedef struct {
-    __m256 ma, mb, offset; /* factors of what is 2^24 times too large */
+    __m256 ma, mb, offset; /* factors of values that are 2^24 times too large */
     __m256i lo, hi;
 } lb_terms;
 

@@ -1,6 +1,6 @@
 /* Elementwise operations on bytes: 32 of them as floats and back, and operands that repeat as floats made once.
  *
- * A byte goes into the highest of four, so that its float is 2^24 times what it is: one shuffle and one conversion, half of what widening
+ * A byte goes into the highest of four, so that its float is 2^24 times its value: one shuffle and one conversion, half of what widening
  * with the sign takes. Factors are divided by 2^24: powers of two leave the bits of a product alone. */
 #ifndef LB_BYTES_AVX2_H
 #define LB_BYTES_AVX2_H
@@ -32,14 +32,14 @@ static inline __m256 lb_reals8(const int8_t *from, int part) {
     return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(twice, _mm256_add_epi8(places, _mm256_set1_epi32(part % 2 ? 8 << 24 : 0))));
 }
 
-/* Bytes 4 * part ... of 32, and those 16 behind: the order in which lb_bytes32 leaves its reals alone. */
+/* Bytes 4 * part ... of 32, and those 16 after: the order in which lb_bytes32 leaves its reals alone. */
 static inline __m256 lb_apart8(__m256i bytes, int part) {
     const __m256i places = _mm256_setr_epi8(-1, -1, -1, 0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3, /* */
                                             -1, -1, -1, 0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3);
     return _mm256_cvtepi32_ps(_mm256_shuffle_epi8(bytes, _mm256_add_epi8(places, _mm256_set1_epi32(part << 26))));
 }
 
-/* 32 reals below 2^31 rounded and clamped: four and the four that are 16 behind from each. */
+/* 32 reals below 2^31 rounded and clamped: four and the four that are 16 after from each. */
 static inline __m256i lb_bytes32(const __m256 v[4], __m256i lo, __m256i hi) {
     const __m256i low = _mm256_packs_epi32(_mm256_cvtps_epi32(v[0]), _mm256_cvtps_epi32(v[1]));
     const __m256i high = _mm256_packs_epi32(_mm256_cvtps_epi32(v[2]), _mm256_cvtps_epi32(v[3]));
@@ -53,13 +53,13 @@ static inline __m256i lb_ordered32(const __m256 v[4], __m256i lo, __m256i hi) {
 
 enum {
     LB_CYCLE = 1024, /* elements of a row that is made floats */
-    LB_SHORT = 8     /* elements of a row for which it does not pay to make floats of what it meets */
+    LB_SHORT = 8     /* elements of a row that are too few to convert the other operand to floats once */
 };
 
 /* `count` elements of the output from `at` on, and where the operands stand. */
 typedef struct {
     int32_t at, count, a, b;
-    int32_t cycle, phase; /* > 0: the operand whose row is repeated has so many elements and stands at its first; the phase-th is due */
+    int32_t cycle, phase; /* > 0: the number of elements of the operand whose row is repeated; `phase` is the next one */
 } lb_stretch;
 
 /* What can be done at once from element `at` on: to the end of the last axis, or of the last two where one operand is dense over both and

@@ -2,7 +2,7 @@
 #include "lb.h"
 #include "elementwise/broadcast.h"
 
-enum { LB_EQUAL, LB_NOT_EQUAL, LB_LESS, LB_LESS_EQUAL, LB_GREATER }; /* what else `kind` may be is greater or equal */
+enum { LB_EQUAL, LB_NOT_EQUAL, LB_LESS, LB_LESS_EQUAL, LB_GREATER }; /* the last kind: greater or equal */
 
 #define LB_DEFINE_COMPARE(contract, element)                                                                                               \
     static int contract##_holds(int32_t kind, element a, element b) {                                                                      \

@@ -1,4 +1,4 @@
-/* One element at a time. What holds for every contract stands in lb.h. */
+/* One element at a time. lb.h has the rules of every contract. */
 #ifndef LB_ELEMENTWISE_H
 #define LB_ELEMENTWISE_H
 

@@ -1,4 +1,4 @@
-/* Floats one element at a time. What holds for every contract stands in lb.h, what holds for floats in float_product.h. */
+/* Floats one element at a time. lb.h has the rules of every contract, float_product.h those of floats. */
 #ifndef LB_FLOAT_ELEMENTWISE_H
 #define LB_FLOAT_ELEMENTWISE_H
 

@@ -1,4 +1,4 @@
-/* Indices, masks and other integers that run through float graphs. What holds for every contract stands in lb.h. Exact. */
+/* Indices, masks and other integers that run through float graphs. lb.h has the rules of every contract. Exact. */
 #ifndef LB_INDEX_H
 #define LB_INDEX_H
 

@@ -1,4 +1,4 @@
-/* Elementwise operations and sums of integers of any mixture of widths. What holds for every contract stands in lb.h. */
+/* Elementwise operations and sums of integers of any mixture of widths. lb.h has the rules of every contract. */
 #ifndef LB_MIXED_H
 #define LB_MIXED_H
 

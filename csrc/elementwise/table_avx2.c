@@ -22,7 +22,7 @@ static inline __m128i row(const int8_t *table, int j) {
     return _mm_loadu_si128((const __m128i *)(const void *)(table + 16 * j));
 }
 
-/* Entries before `first` are as it is, those behind `last` as that. */
+/* Entries before `first` equal it, and entries after `last` equal that. */
 static rows rows_of(const int8_t *table) {
     int first = 0, last = 255;
     for (const __m128i same = _mm_set1_epi8(table[0]); first < 240; first += 16)

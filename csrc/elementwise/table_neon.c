@@ -4,7 +4,7 @@
 
 lb_table_s8_fn lb_table_s8__neon;
 
-/* Four tables of 64 entries: tbl gives 0, and tbx what was there, for an index out of range. */
+/* Four tables of 64 entries: for an index out of range tbl gives 0, and tbx keeps the old value. */
 void lb_table_s8__neon(const lb_table_s8_params *p, const int8_t *x, const int8_t *table, int8_t *out, int32_t begin, int32_t end) {
     (void)p;
     int8x16x4_t part[4];

@@ -1,4 +1,4 @@
-/* Integer matrix products by themselves; the layers that use them follow their packing. What holds for every contract stands in lb.h. */
+/* Integer matrix products by themselves; the layers that use them follow their packing. lb.h has the rules of every contract. */
 #ifndef LB_GEMM_H
 #define LB_GEMM_H
 

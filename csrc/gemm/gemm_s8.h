@@ -1,4 +1,4 @@
-/* What the implementations of gemm_s8 share: how k is cut. */
+/* Code that the implementations of gemm_s8 share: how k is cut. */
 #ifndef LB_GEMM_S8_H
 #define LB_GEMM_S8_H
 

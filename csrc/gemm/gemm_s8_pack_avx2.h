@@ -22,7 +22,7 @@ static inline void lb_transpose16(const int8_t *b, ptrdiff_t stride, lb_byte_til
         _mm_storeu_si128((__m128i *)(void *)out[i], v[i]);
 }
 
-/* A tile at the edge of b. What is outside holds the zero point, which is 0 once that is subtracted. */
+/* A tile at the edge of b. Elements outside hold the zero point, which is 0 after its subtraction. */
 static inline void lb_gather16(const lb_gemm_s8_pack_params *p, const int8_t *b, int32_t rows, int32_t columns, const int32_t *zero_points,
                                lb_byte_tile out) {
     for (int32_t k = 0; k < LB_STEP; k++)

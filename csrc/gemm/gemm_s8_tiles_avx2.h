@@ -1,4 +1,4 @@
-/* The loops of gemm_s8 on AVX2; what happens to finished accumulators is the caller's (gemm_s8_s32, gemm_s8_f32, ...). */
+/* The loops of gemm_s8 on AVX2; the caller has the epilogue (gemm_s8_s32, gemm_s8_f32, ...). */
 #ifndef LB_GEMM_S8_TILES_AVX2_H
 #define LB_GEMM_S8_TILES_AVX2_H
 

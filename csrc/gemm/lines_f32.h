@@ -12,7 +12,7 @@ typedef struct {
     int32_t tile; /* which one of the tiles that b meets */
 } lb_lines;
 
-/* The pointers stay in registers: what changes from run to run is the index alone. */
+/* The pointers stay in registers: only the index changes from run to run. */
 __attribute__((always_inline)) static inline void lb_lines_f32_rows(const int rows, const int vectors, const float *const *a,
                                                                     const lb_lines *l, const float *b, const lb_tile_end *e,
                                                                     int32_t columns, float *out, ptrdiff_t out_stride) {
@@ -46,7 +46,7 @@ LB_TILE_EACH(LB_LINES_BOTH)
 LB_LINES_F32(12, 1)
 #endif
 
-/* At most how many rows a tile of so many columns has. */
+/* The largest number of rows of a tile with this many columns. */
 static inline int32_t lb_lines_most(int32_t columns) {
     return columns <= LB_LANES ? LB_TALL_ROWS : LB_TILE_ROWS;
 }

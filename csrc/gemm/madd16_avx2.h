@@ -1,4 +1,4 @@
-/* Products of int16 matrices on AVX2 by vpmaddwd: the loops behind attention, products between activations and 16-bit linear layers.
+/* Products of int16 matrices on AVX2 by vpmaddwd: the loops of attention, products between activations and 16-bit linear layers.
  *
  * a has its rows as they are, two neighbours along k a dword. b stands in panels of 16 columns: for two k, (b[k][j], b[k + 1][j]) of
  * each of the 16, so that a step takes one dword of a and two vectors of b. In b, k is padded with zeros to an even number. */

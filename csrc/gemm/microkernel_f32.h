@@ -14,13 +14,13 @@ static inline int32_t lb_least(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-/* What happens to a sum: the bias is added and it is clamped. */
+/* The epilogue of a sum: bias and clamp. */
 typedef struct {
     const float *bias;
     float lo, hi;
 } lb_tile_end;
 
-/* Where the columns of b are: `step` floats from k to k, `apart` from vector to vector; what is `ahead` of them is brought to the cache. */
+/* Where the columns of b are: `step` floats from k to k, `apart` from vector to vector; data `ahead` of them is prefetched. */
 typedef struct {
     ptrdiff_t step, apart, ahead;
 } lb_tile_b;
@@ -70,7 +70,8 @@ __attribute__((always_inline)) static inline const float *lb_tile_f32_run(const 
                                                                           lb_v s[][2]) {
     for (const ptrdiff_t end = k + count; k != end; k++, b += to.step) {
         __asm__("" : "+r"(k)); /* else the compiler makes a pointer more for each row, which have no registers */
-        _mm_prefetch((const char *)((uintptr_t)b + sizeof *b * (size_t)to.ahead), _MM_HINT_T1); /* a number: it may lead behind b */
+        _mm_prefetch((const char *)((uintptr_t)b + sizeof *b * (size_t)to.ahead),
+                     _MM_HINT_T1); /* a number: it may lead past the end of b */
         const lb_v b0 = lb_v_load(b), b1 = vectors == 2 ? lb_v_load(b + to.apart) : b0;
 #pragma GCC unroll 14
         for (int i = 0; i < rows; i++) {

@@ -29,7 +29,7 @@ static inline void lb_turn8(const float *from, ptrdiff_t stride, float *to, ptrd
     }
 }
 
-/* Columns of b, at most LB_TILE_COLUMNS, as a panel (k, LB_TILE_COLUMNS) with zeros behind the last, as far as vectors reach. */
+/* Columns of b, at most LB_TILE_COLUMNS, as a panel (k, LB_TILE_COLUMNS) with zeros after the last, as far as vectors reach. */
 static inline void lb_panel(const float *b, ptrdiff_t row, ptrdiff_t column, int32_t k, int32_t columns, float *to) {
     const int32_t wide = columns > LB_LANES ? LB_TILE_COLUMNS : LB_LANES;
     if (column == 1) {

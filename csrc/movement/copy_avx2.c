@@ -23,7 +23,7 @@ static lb_order order_of_three(void) {
     return order;
 }
 
-/* Pixels of three planes, `apart` bytes from each other, one behind the other: what an image needs on its way to channels last. */
+/* Pixels of three planes, `apart` bytes from each other, interleaved: an image of three channels becomes channels last. */
 static void three(const lb_order *order, const uint8_t *x, ptrdiff_t apart, uint8_t *out, int32_t count) {
     int32_t i = 0;
     for (; i <= count - 16; i += 16) {

@@ -1,4 +1,4 @@
-/* Rows by index. What holds for every contract stands in lb.h. */
+/* Rows by index. lb.h has the rules of every contract. */
 #ifndef LB_GATHER_H
 #define LB_GATHER_H
 

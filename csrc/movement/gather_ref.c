@@ -41,7 +41,7 @@ static void rows_of(const lb_gather_params *p, const uint8_t *x, const void *ind
     }
 }
 
-/* Of so many rows at once that what is written stays near: further apart, every element would be a line of memory of its own. */
+/* As many rows at once as keep the written lines in the cache: otherwise every element would touch a cache line of its own. */
 void lb_gather__ref(const lb_gather_params *p, const uint8_t *x, const void *index, uint8_t *out, int32_t begin, int32_t end) {
     const int64_t bytes = (int64_t)p->count * p->bytes, step = (bytes > 0 && bytes < NEAR ? NEAR / bytes : 1) * p->count;
     for (int64_t at = begin, next; at < end; at = next) {

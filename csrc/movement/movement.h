@@ -1,4 +1,4 @@
-/* Bytes moved, nothing computed. What holds for every contract stands in lb.h. */
+/* Bytes moved, nothing computed. lb.h has the rules of every contract. */
 #ifndef LB_MOVEMENT_H
 #define LB_MOVEMENT_H
 

@@ -1,4 +1,4 @@
-/* Softmax, norms and attention of floats. What holds for every contract stands in lb.h, what holds for floats in float_product.h. */
+/* Softmax, norms and attention of floats. lb.h has the rules of every contract, float_product.h those of floats. */
 #ifndef LB_FLOAT_NORM_H
 #define LB_FLOAT_NORM_H
 

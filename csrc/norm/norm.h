@@ -1,4 +1,4 @@
-/* Norms of integers (docs/arithmetic.md section 5). What holds for every contract stands in lb.h. */
+/* Norms of integers (docs/arithmetic.md section 5). lb.h has the rules of every contract. */
 #ifndef LB_NORM_H
 #define LB_NORM_H
 

@@ -1,4 +1,4 @@
-/* What implementations of the norms share: from sums to mean and factor. */
+/* Code that implementations of the norms share: from sums to mean and factor. */
 #ifndef LB_NORM_SHARED_H
 #define LB_NORM_SHARED_H
 
@@ -10,7 +10,7 @@ typedef struct {
     lb_f32 mean, r;
 } lb_moments;
 
-/* The mean, and in the place of the factor what its root is taken of. */
+/* The mean, and the radicand of the factor in the factor's place. */
 static inline lb_moments lb_variance_of(const lb_norm_s8_params *p, int64_t s1, int64_t s2) {
     const int64_t n = p->n;
     const lb_f32 mean = p->centered ? lb_f32_div(lb_f32_from_s64(s1), lb_f32_from_s64(n)) : lb_f32_of_bits(0);

@@ -1,4 +1,4 @@
-/* What a core can multiply at most: chains of products in registers, for profiles. What holds for every contract stands in lb.h. */
+/* The highest multiplication rate of a core: chains of products in registers, for profiles. lb.h has the rules of every contract. */
 #ifndef LB_PEAK_H
 #define LB_PEAK_H
 

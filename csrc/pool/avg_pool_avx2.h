@@ -8,7 +8,7 @@
 #include "base/unroll.h"
 #include "base/window.h"
 
-enum { LB_BLOCK = 16, LB_TAPS = 255 }; /* so many bytes are summed in 16 bits */
+enum { LB_BLOCK = 16, LB_TAPS = 255 }; /* the most bytes whose sum fits 16 bits */
 
 /* Sums of 16 channels, `across` from tap to tap and `down` from row to row. */
 static inline void lb_sums16(const int8_t *from, int32_t high, int32_t wide, ptrdiff_t down, ptrdiff_t across, __m256i sum[2]) {

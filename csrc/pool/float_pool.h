@@ -1,4 +1,4 @@
-/* Float pools and reductions. What holds for every contract stands in lb.h, what holds for floats in float_product.h. */
+/* Float pools and reductions. lb.h has the rules of every contract, float_product.h those of floats. */
 #ifndef LB_FLOAT_POOL_H
 #define LB_FLOAT_POOL_H
 

@@ -1,4 +1,4 @@
-/* Pools and means. What holds for every contract stands in lb.h. */
+/* Pools and means. lb.h has the rules of every contract. */
 #ifndef LB_POOL_H
 #define LB_POOL_H
 

@@ -1,5 +1,5 @@
 /* Divisions take most of the time of the plain way. x times the reciprocal is within 2^-22 of the quotient, relative to it, so both round
- * to the same integer unless the product is near the middle of two. What counts is below 2^8, so 2^-14 is near enough. */
+ * to the same integer unless the product is near the middle of two. Relevant quotients are below 2^8, so a distance of 2^-14 suffices. */
 #include "lb.h"
 #include "base/avx512.h"
 #include "base/numerics.h"
@@ -45,7 +45,8 @@ void lb_quantize_f32_s8__avx512(const lb_quantize_f32_s8_params *p, const float 
                      _mm512_set1_ps((float)(p->hi - p->zero_point)), _mm512_set1_epi16((int16_t)p->zero_point)};
     int32_t i = begin;
     for (; normal && i <= end - AT_ONCE; i += AT_ONCE) {
-        for (uintptr_t line = 0; line < 64 * VECTORS; line += 64) /* of the next page: what the CPU foresees ends with one */
+        for (uintptr_t line = 0; line < 64 * VECTORS;
+             line += 64) /* in the next page: the CPU's own prefetcher stops at the end of a page */
             _mm_prefetch((const char *)((uintptr_t)(x + i) + AHEAD + line), _MM_HINT_T0);
         _mm512_storeu_si512(out + i, quantize64(x + i, &c));
     }

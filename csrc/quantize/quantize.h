@@ -1,4 +1,4 @@
-/* Between floats and integers. What holds for every contract stands in lb.h. */
+/* Between floats and integers. lb.h has the rules of every contract. */
 #ifndef LB_QUANTIZE_H
 #define LB_QUANTIZE_H
 

@@ -1,4 +1,4 @@
-/* Integer interpolation. What holds for every contract stands in lb.h. */
+/* Integer interpolation. lb.h has the rules of every contract. */
 #ifndef LB_RESIZE_H
 #define LB_RESIZE_H
 

@@ -98,7 +98,7 @@ typedef union {
     int8_t bytes[256];
 } results;
 
-/* `n` bytes by what each distance gives. */
+/* `n` bytes by a table of distances. */
 static void look_up(const results *r, int32_t out_bytes, const int8_t *x, int32_t most, int32_t n, void *out, ptrdiff_t at) {
     for (int32_t i = 0; i < n; i += CHUNK, at += CHUNK) {
         uint8_t d[CHUNK];

@@ -1,4 +1,4 @@
-/* Softmax of integers and its logarithm (docs/arithmetic.md section 4). What holds for every contract stands in lb.h. */
+/* Softmax of integers and its logarithm (docs/arithmetic.md section 4). lb.h has the rules of every contract. */
 #ifndef LB_SOFTMAX_H
 #define LB_SOFTMAX_H
 

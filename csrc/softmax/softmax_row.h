@@ -6,7 +6,7 @@
 #include "base/elements.h"
 #include "base/log.h"
 
-/* What every element of a row is computed with. */
+/* The parameters of all elements of a row. */
 typedef struct {
     lb_f32 factor, log;
 } lb_softmax_row;

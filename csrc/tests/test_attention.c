@@ -1,5 +1,5 @@
 /* Attention, every instruction set against `ref`: sizes around the tiles, extremes, masks, strides, and items in two parts.
- * tests/test_native_transformers.py compares `ref` with the interpreter. */
+ * tests/runtime/test_transformers.py compares `ref` with the interpreter. */
 #include "test_support.h"
 
 #include <math.h>

@@ -12,7 +12,7 @@ static const int32_t ks[] = {0, 1, 3, 4, 15, 16, 17, 31, 33, 100, 255, 257, 511,
 
 enum { GUARD = 64 };
 
-/* `bytes` at an address of 64 n + shift, with a guard before and behind. */
+/* `bytes` at an address of 64 n + shift, with a guard before and after. */
 typedef struct {
     unsigned char *block, *at;
     size_t bytes;

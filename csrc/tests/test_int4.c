@@ -194,7 +194,7 @@ static void test_channels(const lb_kernel *ref, const lb_kernel *k, size_t eleme
 
 KERNEL_TEST(linear_w4_s8) {
     test_channels(ref, k, 1);
-    /* `ref` against the plain sum: every activation -128, every weight -8, and one odd element behind */
+    /* `ref` against the plain sum: every activation -128, every weight -8, and one odd element after */
     fill(3, 5, 2, -128);
     memset(w, -8, 15), memset(x, -128, 11);
     w[4] = 7;

@@ -25,7 +25,7 @@ static _Alignas(64) int8_t x[MAX_X], w[MAX_W];
 static int32_t bias[MAX_CHANNELS];
 static float multiplier[MAX_CHANNELS];
 
-/* Random bytes, or now and then only the extremes, or near the least, as behind a relu, but for some that are not. */
+/* Random bytes, or now and then only the extremes, or near the least, as after a relu, but for some that are not. */
 static void fill(int8_t *to, int32_t n) {
     const int kind = random_int(0, 3), most = random_int(-128, 0), often = random_int(1, 64);
     for (int32_t i = 0; i < n; i++)
@@ -104,7 +104,7 @@ enum { BEHIND = 64 }; /* bytes that stay as they are */
 
 #ifdef __linux__
 enum { PAGE = 1 << 12 };
-static size_t walled_bytes; /* of the one block that is behind a wall */
+static size_t walled_bytes; /* of the one block that ends at a guard page */
 #endif
 
 /* Bytes right before memory that nobody may read, where there is such a thing: loads in assembly go unseen by sanitizers. */
@@ -138,7 +138,7 @@ static void free_packed(void *weights) {
 }
 
 /* Weights (n, k) as a kernel of `isa` wants them for products of about `rows` rows, `groups` times; and scratch for `m` rows, with 0x5A
- * behind it. The caller frees both (free_packed). Where there is one group, only what it used is left, and a step too far is seen. */
+ * after it. The caller frees both (free_packed). Where there is one group, only what it used is left, and a step too far is seen. */
 static void *packed(const lb_isa *isa, int32_t rows, int32_t activations, int32_t m, int32_t k, int32_t n, int32_t groups, void **scratch,
                     int64_t *scratch_bytes) {
     if (takes_quads(isa)) {
@@ -267,7 +267,7 @@ static void check_linear(const lb_kernel *ref, const lb_kernel *k, size_t elemen
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), items);
 }
 
-/* Activations behind a relu of which every quad is cut in two parts, that fit into groups of two and leave two over. */
+/* Activations after a relu of which every quad is cut in two parts, that fit into groups of two and leave two over. */
 static void check_cut_quads(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     const lb_linear_s8_params p = {
         .rows = 4, .k = 2048, .n = 16, .out_stride = 16, .block_rows = 4, .block_columns = 16, .x_zero = -128, .lo = -128, .hi = 127};
@@ -279,7 +279,7 @@ static void check_cut_quads(const lb_kernel *ref, const lb_kernel *k, size_t ele
     expect_same_packed(ref, k, &p, p.block_rows, p.k, p.n, 1, element * (size_t)(p.rows * p.out_stride), 1);
 }
 
-/* Activations behind a relu, of so few quads that they are grouped all at once: each channel has a largest one, of which some are 0. */
+/* Activations after a relu, of so few quads that they are grouped all at once: each channel has a largest one, of which some are 0. */
 static void check_few_quads(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     static const int32_t depths[] = {49, 50, 63, 64, 65, 92, 96, 97, 127, 128, 129};
     const int32_t rows = random_int(1, 13), n = random_int(1, 50), sparse = random_int(0, 3);

@@ -72,7 +72,7 @@ static lb_lstm_s8_params geometry(int32_t gates, int dynamic) {
     return p;
 }
 
-/* Panels of the gates first ... first + count - 1 of every unit: 16 of them, behind the sums of weights. */
+/* Panels of the gates first ... first + count - 1 of every unit: 16 of them, after the sums of weights. */
 static unsigned char *pack_sums(const lb_lstm_s8_params *p, unsigned char *to, int32_t direction, int32_t gates, int32_t first,
                                 int32_t count) {
     const int32_t n = p->hidden, depth = (n + 15) / 16 * 16;
@@ -117,7 +117,7 @@ static int16_t *pack_words(const lb_lstm_s8_params *p, int16_t *to, int32_t dire
     return to;
 }
 
-enum { WORDS = 1 << 17 }; /* where panels of words stand, behind the weights that they are made of */
+enum { WORDS = 1 << 17 }; /* where panels of words stand, after the weights that they are made of */
 
 static void pack_wide(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni) {
     int16_t *to = (int16_t *)(void *)(packed + WORDS);
@@ -137,7 +137,7 @@ static void pack(const lb_lstm_s8_params *p, int32_t gates, int split, int vnni)
     }
 }
 
-/* All outputs, one behind the other: y, then `count` states of `size` elements; `wide` bytes an element. Runs all steps, at once or
+/* All outputs, one after the other: y, then `count` states of `size` elements; `wide` bytes an element. Runs all steps, at once or
  * one by one in parts. args has NULL where outputs go, from `first` on. */
 static void run(const lb_kernel *k, lb_lstm_s8_params p, void **args, int first, int outputs, const size_t *bytes, unsigned char *out,
                 int whole) {

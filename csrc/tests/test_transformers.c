@@ -1,5 +1,5 @@
 /* Kernels of transformers, every instruction set against `ref`: sizes around the tiles, extremes, masks, strides, and items in two parts.
- * tests/test_native_transformers.py compares `ref` with the interpreter. */
+ * tests/runtime/test_transformers.py compares `ref` with the interpreter. */
 #include "base/numerics.h"
 #include "test_support.h"
 

@@ -28,7 +28,8 @@ lb_dwconv_s16_fn lb_dwconv_s16__avx2;
 
 enum { WIDE = 16, TAPS = 2 * LB_S16_PAIRS };
 
-/* Taps of the window of a pixel, `first` and those behind it, as pairs of pointers to their first channel. Outside it is `zeros`. */
+/* Taps of the window of a pixel, `first` and those after it, as pairs of pointers to their first channel. Taps outside the image point to
+ * `zeros`. */
 static int32_t pairs_of(const lb_dwconv_s16_params *p, const int16_t *x, int32_t pixel, int32_t first, const int16_t *zeros,
                         const int16_t *from[TAPS]) {
     const int32_t all = p->kernel_h * p->kernel_w, count = all - first < TAPS ? all - first : TAPS;

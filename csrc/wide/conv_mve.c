@@ -13,7 +13,7 @@ static void lb_row_s16(const lb_conv_s16_params *p, int16_t *x, int32_t k) {
     (void)p, (void)x, (void)k; /* as it stands */
 }
 
-/* One column of weights of 8 bits, then of 16; what is left of k has a predicate. */
+/* One column of weights of 8 bits, then of 16; the rest of k has a predicate. */
 static int64_t lb_bytes_s16(int64_t acc, const int16_t *x, const int8_t *w, int32_t k) {
     for (int32_t left = k >> 3; left > 0; left--, x += 8, w += 8)
         acc = vmlaldavaq_s16(acc, vldrhq_s16(x), vldrbq_s16(w));

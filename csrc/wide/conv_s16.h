@@ -63,7 +63,7 @@ static inline void lb_gather_s16(const lb_conv_s16_params *p, const int16_t *x, 
     const int32_t depth = p->in_c / p->groups;
     const lb_place w = lb_place_of(p, x, pixel);
     const lb_taps taps = lb_taps_inside(w.left, p->kernel_w, p->dilation_w, 0, p->in_w);
-    const int run = p->groups == 1 && p->dilation_w == 1; /* the taps of a row stand one behind the other */
+    const int run = p->groups == 1 && p->dilation_w == 1; /* the taps of a row stand one after the other */
     for (int32_t i = 0; i < p->kernel_h; i++) {
         const int32_t at = w.top + i * p->dilation_h;
         const lb_taps t = at >= 0 && at < p->in_h ? taps : (lb_taps){0, 0};

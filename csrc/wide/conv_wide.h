@@ -1,4 +1,4 @@
-/* Convolutions of 16-bit images. What holds for every contract stands in lb.h. */
+/* Convolutions of 16-bit images. lb.h has the rules of every contract. */
 #ifndef LB_CONV_WIDE_H
 #define LB_CONV_WIDE_H
 

@@ -1,4 +1,4 @@
-/* 16-bit activations. What holds for every contract stands in lb.h. */
+/* 16-bit activations. lb.h has the rules of every contract. */
 #ifndef LB_WIDE_H
 #define LB_WIDE_H
 

@@ -22,6 +22,7 @@ _PUBLIC = {
     **dict.fromkeys(["evaluate", "Evaluation"], "lowbit.report.evaluate"),
     **dict.fromkeys(["verify_backends"], "lowbit.report.verify"),
     **dict.fromkeys(["QArray", "array", "quantize_array", "load_array", "save_array"], "lowbit.qarray"),
+    **dict.fromkeys(["empty", "full", "quantize_int8", "quantize_uint8", "zeros"], "lowbit.qarray"),
     **dict.fromkeys(["QuantParams", "PerTensor", "PerAxis", "PerBlock"], "lowbit.quant_params"),
     **dict.fromkeys(["Hardware"], "lowbit.hardware"),
     **dict.fromkeys(["CalibrationEntry", "CalibrationRecord"], "lowbit.calibration.record"),
@@ -29,10 +30,13 @@ _PUBLIC = {
         ["QuantRule", "CalibratedQuantRule", "StaticQuantRule", "DynamicQuantRule", "WeightOnlyRule", "FloatRule", "RuleMatcher"],
         "lowbit.quantization.rules",
     ),
+    **dict.fromkeys(["CustomQuantNode"], "lowbit.quantization.own_node"),
+    **dict.fromkeys(["QuantNode"], "lowbit.quantization.rules"),
     **dict.fromkeys(["load_rules", "save_rules"], "lowbit.quantization.rules_file"),
     **dict.fromkeys(["search"], "lowbit.decide.search.walk"),
     **dict.fromkeys(["SearchResult"], "lowbit.decide.search.result"),
-    **dict.fromkeys(["QuantizationTransform", "insert_q_dq"], "lowbit.quantization.transform"),
+    **dict.fromkeys(["QuantizationTransform"], "lowbit.quantization.transform"),
+    **dict.fromkeys(["insert_q_dq"], "lowbit.quantization.insert"),
     **dict.fromkeys(
         [
             "Observer",
@@ -45,10 +49,13 @@ _PUBLIC = {
         ],
         "lowbit.calibration.observers",
     ),
-    **dict.fromkeys(["calibrate_from_samples"], "lowbit.calibration"),
+    **dict.fromkeys(["calibrate_from_samples", "register_method"], "lowbit.calibration"),
     **dict.fromkeys(["auto_quantize", "optimal_params", "estimate_memory_savings"], "lowbit.auto"),
+    **dict.fromkeys(["QuantizationSystem", "Workload", "auto_tune"], "lowbit.recommend"),
+    **dict.fromkeys(["bench_ops"], "lowbit.recommend.ops"),
     **dict.fromkeys(["params_from_range", "params_from_data"], "lowbit.ranges"),
     **dict.fromkeys(["sqnr_db", "max_error", "cosine", "mse"], "lowbit.metrics"),
+    **dict.fromkeys(["Limits"], "lowbit.limits"),
     **dict.fromkeys(
         [
             "LowbitError",
@@ -87,6 +94,7 @@ if TYPE_CHECKING:
     from lowbit.auto import estimate_memory_savings as estimate_memory_savings
     from lowbit.auto import optimal_params as optimal_params
     from lowbit.calibration import calibrate_from_samples as calibrate_from_samples
+    from lowbit.calibration import register_method as register_method
     from lowbit.calibration.observers import AdaptiveObserver as AdaptiveObserver
     from lowbit.calibration.observers import EntropyObserver as EntropyObserver
     from lowbit.calibration.observers import MinMaxObserver as MinMaxObserver
@@ -116,6 +124,7 @@ if TYPE_CHECKING:
     from lowbit.ir.graph import Node as Node
     from lowbit.ir.graph import Value as Value
     from lowbit.kernels.own_kernels import load_kernels as load_kernels
+    from lowbit.limits import Limits as Limits
     from lowbit.metrics import cosine as cosine
     from lowbit.metrics import max_error as max_error
     from lowbit.metrics import mse as mse
@@ -129,16 +138,24 @@ if TYPE_CHECKING:
     from lowbit.pipeline import quantize as quantize
     from lowbit.qarray import QArray as QArray
     from lowbit.qarray import array as array
+    from lowbit.qarray import empty as empty
+    from lowbit.qarray import full as full
     from lowbit.qarray import load_array as load_array
     from lowbit.qarray import quantize_array as quantize_array
+    from lowbit.qarray import quantize_int8 as quantize_int8
+    from lowbit.qarray import quantize_uint8 as quantize_uint8
     from lowbit.qarray import save_array as save_array
+    from lowbit.qarray import zeros as zeros
     from lowbit.quant_params import PerAxis as PerAxis
     from lowbit.quant_params import PerBlock as PerBlock
     from lowbit.quant_params import PerTensor as PerTensor
     from lowbit.quant_params import QuantParams as QuantParams
+    from lowbit.quantization.insert import insert_q_dq as insert_q_dq
+    from lowbit.quantization.own_node import CustomQuantNode as CustomQuantNode
     from lowbit.quantization.rules import CalibratedQuantRule as CalibratedQuantRule
     from lowbit.quantization.rules import DynamicQuantRule as DynamicQuantRule
     from lowbit.quantization.rules import FloatRule as FloatRule
+    from lowbit.quantization.rules import QuantNode as QuantNode
     from lowbit.quantization.rules import QuantRule as QuantRule
     from lowbit.quantization.rules import RuleMatcher as RuleMatcher
     from lowbit.quantization.rules import StaticQuantRule as StaticQuantRule
@@ -146,9 +163,12 @@ if TYPE_CHECKING:
     from lowbit.quantization.rules_file import load_rules as load_rules
     from lowbit.quantization.rules_file import save_rules as save_rules
     from lowbit.quantization.transform import QuantizationTransform as QuantizationTransform
-    from lowbit.quantization.transform import insert_q_dq as insert_q_dq
     from lowbit.ranges import params_from_data as params_from_data
     from lowbit.ranges import params_from_range as params_from_range
+    from lowbit.recommend import QuantizationSystem as QuantizationSystem
+    from lowbit.recommend import Workload as Workload
+    from lowbit.recommend import auto_tune as auto_tune
+    from lowbit.recommend.ops import bench_ops as bench_ops
     from lowbit.report.compare import Report as Report
     from lowbit.report.compare import compare as compare
     from lowbit.report.evaluate import Evaluation as Evaluation

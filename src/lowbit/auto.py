@@ -22,7 +22,7 @@ from lowbit.errors import CalibrationError, InputError, QuantError, ShapeError
 from lowbit.metrics import sqnr_db
 from lowbit.numerics import F32, LOG_DTYPES, as_float32
 from lowbit.progress import progress
-from lowbit.qarray.core import QArray
+from lowbit.qarray.core import QArray, original_of
 from lowbit.quant_params import (
     SCHEMES,
     Granularity,
@@ -79,12 +79,10 @@ def auto_quantize(x: ArrayLike, dtype: str | DType = "int8", *, prefer: Prefer =
     >>> auto_quantize([0.0, 1.0, 2.0, 15.0], "uint4").tried[0].params
     QuantParams(uint4, asymmetric, per tensor, scale=1, zero_point=0)
     """
-    if isinstance(x, QArray):
-        x = x.dequantize()
-    array = as_float32(x)
+    array = as_float32(x.dequantize() if isinstance(x, QArray) else x)
     tried = try_params(array, dtype, prefer=prefer)
     best = tried[0]
-    out = AutoQArray(quantize(array, best.params), best.params, sqnr_db=best.sqnr_db)
+    out = AutoQArray(quantize(array, best.params), best.params, sqnr_db=best.sqnr_db, original_dtype=original_of(x))
     out.tried = tried
     return out
 

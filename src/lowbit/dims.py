@@ -10,13 +10,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal, Union
 
 from lowbit.errors import ShapeError
+from lowbit.limits import limits
 
 Dim = Union[int, "Sym"]
+LARGEST = 2**128  # coefficients end here: those of real shapes have at most 64 bits, and a few more on the way
 Monomial = tuple["Atom", ...]  # sorted by text; the empty one is the constant term
 
 
@@ -56,6 +58,14 @@ class Sym:
     """
 
     terms: tuple[tuple[Monomial, int], ...]
+    parts: int = field(init=False, compare=False, repr=False)  # symbols in it, as often as they stand there
+
+    def __post_init__(self) -> None:
+        parts = sum(_size(a) for monomial, _ in self.terms for a in monomial)
+        object.__setattr__(self, "parts", parts)
+        _check_parts(parts)
+        if any(abs(coeff) >= LARGEST for _, coeff in self.terms):
+            raise ShapeError("a symbolic dimension has a coefficient beyond 128 bits", hint="the file's shape arithmetic is damaged")
 
     def __add__(self, other: Dim) -> Dim:
         return _sum([*self.terms, *_terms(other)])
@@ -70,6 +80,8 @@ class Sym:
         return other + self * -1
 
     def __mul__(self, other: Dim) -> Dim:
+        if isinstance(other, Sym):
+            _check_parts(max(self.parts, other.parts, len(self.terms) * len(other.terms) // 4))  # before the work: terms often cancel
         return _sum([(_monomial((*m, *n)), c * d) for m, c in self.terms for n, d in _terms(other)])
 
     def __floordiv__(self, other: Dim) -> Dim:
@@ -106,6 +118,20 @@ class Sym:
         return text[2:] if text.startswith("+ ") else "-" + text[2:]
 
     __repr__ = __str__
+
+
+def _size(atom: Atom) -> int:
+    if isinstance(atom, str):
+        return 1
+    return 1 + sum(part.parts for part in _parts(atom) if isinstance(part, Sym))
+
+
+def _check_parts(parts: int) -> None:
+    if parts > limits().dim_parts:
+        raise ShapeError(
+            f"a symbolic dimension of {parts:,} parts, the limit is {limits().dim_parts:,}",
+            hint="bind the open dimensions when loading: shapes={...}",
+        )
 
 
 def symbol(name: str) -> Sym:

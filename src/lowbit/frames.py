@@ -243,7 +243,7 @@ class _Pass:
         return self.builder.input(name, kind)
 
     def with_history(self, node: Node, x: _Stream, count: int) -> _Stream:
-        """The last `count` times of earlier frames, and x. Integers behind a dequantize stay integers."""
+        """The last `count` times of earlier frames, and x. Integers before a dequantize stay integers."""
         key = (x.value.name, count)
         if key not in self.remembered:
             b, q, params = self.builder, self.integers(x.value), self.bracket(x.value)
@@ -332,7 +332,7 @@ class _Pass:
         return self.builder.add("dequantize_linear", q, *params[0], **params[1])
 
     def behind(self, value: Value) -> Value:
-        """What a value is, apart from brackets."""
+        """A value without its brackets."""
         node = self.builder.producer(value)
         while node is not None and node.op in ("quantize_linear", "dequantize_linear") and node.inputs[0] is not None:
             value = node.inputs[0]

@@ -20,10 +20,13 @@ from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
 from lowbit.ir.graph import Graph, need_graph
-from lowbit.ir.samples import as_samples, says_something, warn_of_zeros
+from lowbit.ir.samples import all_alike, as_samples, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
+from lowbit.limits import Limits as LoadLimits
+from lowbit.limits import within
 from lowbit.lower import lower
 from lowbit.lower.integer import quantized_nodes
+from lowbit.passes.widen_halves import widen_halves
 from lowbit.quant_params import quant_dtype
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
@@ -49,6 +52,7 @@ def load(
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     constants: Mapping[str, Any] | None = None,
     simplify: bool | None = None,
+    limits: LoadLimits | None = None,
 ) -> Graph:
     """The network as a Graph: from an .onnx, .gguf or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
 
@@ -60,13 +64,15 @@ def load(
     constants values of inputs of an ONNX file, once and for all: {"sr": 16000}. They are no inputs of the graph then
     simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written, which is
               also the default for what lowbit wrote (.lowbit files, and .onnx files whose nodes nobody changed) and .gguf files
+    limits    how many nodes a file may have, how much memory its constants may take, and so on (lowbit.Limits)
     """
     from lowbit.passes import simplify as simplify_graph
 
-    graph, written_by_lowbit = _read(source, shapes, inputs, dynamic, constants)
-    if simplify is None:
-        simplify = not written_by_lowbit
-    return simplify_graph(graph) if flag("simplify", simplify) else graph
+    with within(limits):
+        graph, written_by_lowbit = _read(source, shapes, inputs, dynamic, constants)
+        if simplify is None:
+            simplify = not written_by_lowbit
+        return simplify_graph(graph) if flag("simplify", simplify) else graph
 
 
 def _read(
@@ -117,10 +123,11 @@ def _read(
         raise InputError(f"{kind.__name__} cannot be loaded", hint=hint)
     if is_lowbit:
         return bind_shapes(load_file(place), given), True
+    from lowbit.export.onnx.proof import spelled
     from lowbit.frontends.onnx import import_model, onnx_model
 
     model = onnx_model(place)
-    return import_model(model, given, constants), model.own is not None and model.own.intact
+    return import_model(model, given, constants, spelled), model.own is not None and model.own.intact
 
 
 def _is_onnx(source: Any) -> bool:
@@ -132,7 +139,7 @@ def _is_onnx(source: Any) -> bool:
 
 
 def _inside(folder: Path) -> str:
-    """What a folder has that can be loaded."""
+    """The loadable files of a folder."""
     try:
         found = sorted(str(p) for p in folder.iterdir() if p.suffix in (".onnx", ".gguf", ".lowbit") and p.is_file())
     except OSError:
@@ -149,7 +156,7 @@ def calibrate(
     graph: Graph,
     data: Iterable[Any],
     *,
-    method: str = "minmax",
+    method: str | Callable[[Any], Any] = "minmax",
     recipe: str | None = None,
     rules: Iterable[QuantRule] | None = None,
     executor: Executor | None = None,
@@ -158,13 +165,14 @@ def calibrate(
     """Ranges of every value that the rules (or the recipe) will quantize, learned from `data`: an iterable of {input name: array}.
 
     recipe    a named list of rules (int8 if neither it nor rules are given); rules= beside it match before its own
-    method    minmax, moving-average, percentile, entropy, mse or adaptive
+    method    minmax, moving-average, percentile, entropy, mse or adaptive; or a function of your own: fn(values) gives (lo, hi)
     executor  spreads samples over processes or machines; the record is the same, bit for bit, on CPUs of one kind
     ignore_nonfinite  leaves NaN and infinities out instead of refusing them
     """
     from lowbit.calibration.run import calibrate as run_calibration
 
     need_float(graph, "calibrate")
+    graph = widen_halves(graph)
     need_executor(executor)
     flag("ignore_nonfinite", ignore_nonfinite)
     transform = QuantizationTransform(chosen_rules(recipe, rules))
@@ -179,7 +187,7 @@ def quantize(
     *,
     recipe: str | None = None,
     rules: Iterable[QuantRule] | None = None,
-    method: str = "minmax",
+    method: str | Callable[[Any], Any] = "minmax",
     executor: Executor | None = None,
     strict: bool = False,
     prefer: Prefer = "balanced",
@@ -219,6 +227,7 @@ def quantize(
              and every network that was measured with the front of them
     """
     need_float(graph, "quantize")
+    graph = widen_halves(graph)
     need_executor(executor)
     for name, value in (("strict", strict), ("guard", guard), ("wide", wide)):
         flag(name, value)
@@ -269,7 +278,7 @@ def quantize(
     if recipe is None and rules is not None and not quantized_nodes(made):
         text = 'nothing is quantized: your rules give no layer integers; with recipe="int8" (--recipe int8) they match before its rules'
         warnings.warn(text, LowbitWarning, stacklevel=2)
-        return replace(made, notes={**made.notes, "guard": "off (no recipe stands behind your rules)"})
+        return replace(made, notes={**made.notes, "guard": "off (no recipe comes after your rules)"})
     if not transform.taps(graph).observed:
         return made  # no range was learned: there is nothing that it would have looked at
     if not guard:
@@ -279,12 +288,12 @@ def quantize(
     elif recipe is not None:
         why = f"it does not look after recipe {recipe}"
     else:
-        why = "no recipe stands behind your rules"
+        why = "no recipe comes after your rules"
     return replace(made, notes={**made.notes, "guard": f"off ({why}): what the layers lose was not measured; lowbit compare tells"})
 
 
 def chosen_rules(recipe: str | None, rules: Iterable[QuantRule] | None) -> tuple[QuantRule, ...]:
-    """The rules that a caller means: his own, and behind them those of the recipe, if one is named or nothing else is given."""
+    """The rules that a caller means: his own, and after them those of the recipe, if one is named or nothing else is given."""
     if rules is None:
         return tuple(rules_of(DEFAULT if recipe is None else recipe))
     found = as_rules(rules)
@@ -320,7 +329,7 @@ def decided(
     *,
     recipe: str = "int8",
     rules: Iterable[QuantRule] = (),
-    method: str = "minmax",
+    method: str | Callable[[Any], Any] = "minmax",
     goal: Goal | None = None,
     labels: Any = None,
     metric: Callable[[Session], Any] | None = None,
@@ -334,6 +343,7 @@ def decided(
 
     `rules` match before those of the recipe; the layers that they decide are left as they say.
     """
+    from lowbit.calibration.own_method import register_method
     from lowbit.calibration.run import finite_inputs
     from lowbit.decide.engine import decide
     from lowbit.decide.labelled import MAX_DROP, decide_and_report
@@ -360,8 +370,9 @@ def decided(
     if classes is not None:
         deciding, told = decide_and_report(graph, samples, classes)
         measure, drop = deciding.score, deciding.max_drop
+    named_method = register_method(method) if callable(method) else method
     found = decide(
-        graph, samples, rule, goal=goal, method=method, on_step=on_step, executor=executor, first=first, metric=measure,
+        graph, samples, rule, goal=goal, method=named_method, on_step=on_step, executor=executor, first=first, metric=measure,
         max_drop=drop if max_drop is None else max_drop, limits=limits,
     )  # fmt: skip
     if metric is not None:
@@ -370,6 +381,11 @@ def decided(
         found = _on_other_rows(graph, found, told, max_drop)
     if not any(says_something(graph, sample) for sample in samples):
         warn_of_zeros(2)
+        found = replace(found, unmet="; ".join(filter(None, [found.unmet, "every batch is zero, which tells nothing of other data"])))
+    elif all_alike(samples):
+        text = "all batches are the same, those to calibrate and those to measure with: what other data would lose cannot be seen"
+        warnings.warn(text, LowbitWarning, stacklevel=2)
+        found = replace(found, measured_on="batches that are all the same")
     if len(samples) == 1:
         text = "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen; data in several helps"
         warnings.warn(text, LowbitWarning, stacklevel=2)

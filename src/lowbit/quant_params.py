@@ -1,4 +1,4 @@
-"""What a quantized number means: `QuantParams` (dtype, scheme, granularity, scale, zero point) and the arithmetic by it.
+"""The meaning of a quantized number: `QuantParams` (dtype, scheme, granularity, scale, zero point) and the arithmetic by it.
 
 Granularity says which elements share a scale, and so the shape of `scale` and `zero_point` for an array of shape (d0, …, dn):
 
@@ -171,6 +171,102 @@ class QuantParams:
         _check_scheme(d, scheme, zp)
         for name, value in (("dtype", d), ("scheme", scheme), ("granularity", granularity), ("scale", s), ("zero_point", _frozen(zp))):
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def int8_symmetric(cls, scale: ArrayLike = 1.0, granularity: Granularity = PerTensor()) -> QuantParams:  # noqa: B008
+        """int8 around 0: -128..127.
+
+        >>> QuantParams.int8_symmetric(0.5)
+        QuantParams(int8, symmetric, per tensor, scale=0.5, zero_point=0)
+        """
+        return cls("int8", scale, 0, "symmetric", granularity)
+
+    @classmethod
+    def int8_asymmetric(
+        cls,
+        scale: ArrayLike = 1.0,
+        zero_point: ArrayLike = 0,
+        granularity: Granularity = PerTensor(),  # noqa: B008
+    ) -> QuantParams:
+        """int8 with a zero point, as ONNX and TensorFlow Lite have activations.
+
+        >>> QuantParams.int8_asymmetric(0.5, -128).zero_point.item()
+        -128
+        """
+        return cls("int8", scale, zero_point, "asymmetric", granularity)
+
+    @classmethod
+    def uint8_symmetric(cls, scale: ArrayLike = 1.0, granularity: Granularity = PerTensor()) -> QuantParams:  # noqa: B008
+        """uint8 around 128.
+
+        >>> QuantParams.uint8_symmetric().zero_point.item()
+        128
+        """
+        return cls("uint8", scale, 128, "symmetric", granularity)
+
+    @classmethod
+    def uint8_asymmetric(
+        cls,
+        scale: ArrayLike = 1.0,
+        zero_point: ArrayLike = 0,
+        granularity: Granularity = PerTensor(),  # noqa: B008
+    ) -> QuantParams:
+        """uint8 with a zero point.
+
+        >>> QuantParams.uint8_asymmetric(0.5, 10)
+        QuantParams(uint8, asymmetric, per tensor, scale=0.5, zero_point=10)
+        """
+        return cls("uint8", scale, zero_point, "asymmetric", granularity)
+
+    @classmethod
+    def int4_symmetric(cls, scale: ArrayLike = 1.0, granularity: Granularity = PerTensor()) -> QuantParams:  # noqa: B008
+        """int4 around 0: -8..7, two in a byte.
+
+        >>> QuantParams.int4_symmetric().code_range
+        (-8, 7)
+        """
+        return cls("int4", scale, 0, "symmetric", granularity)
+
+    @classmethod
+    def uint4_asymmetric(
+        cls,
+        scale: ArrayLike = 1.0,
+        zero_point: ArrayLike = 0,
+        granularity: Granularity = PerTensor(),  # noqa: B008
+    ) -> QuantParams:
+        """uint4 with a zero point: 0..15, two in a byte.
+
+        >>> QuantParams.uint4_asymmetric(0.5, 8).code_range
+        (0, 15)
+        """
+        return cls("uint4", scale, zero_point, "asymmetric", granularity)
+
+    @classmethod
+    def int16_symmetric(cls, scale: ArrayLike = 1.0, granularity: Granularity = PerTensor()) -> QuantParams:  # noqa: B008
+        """int16 around 0.
+
+        >>> QuantParams.int16_symmetric().code_range
+        (-32768, 32767)
+        """
+        return cls("int16", scale, 0, "symmetric", granularity)
+
+    @classmethod
+    def binary_symmetric(cls, scale: ArrayLike = 1.0, granularity: Granularity = PerTensor()) -> QuantParams:  # noqa: B008
+        """-scale and +scale, eight in a byte.
+
+        >>> quantize([-3.0, 0.2], QuantParams.binary_symmetric()).tolist()
+        [-1, 1]
+        """
+        return cls("binary", scale, 0, "symmetric", granularity)
+
+    @classmethod
+    def int8_logarithmic(cls, scale: ArrayLike = 1.0, granularity: Granularity = PerTensor()) -> QuantParams:  # noqa: B008
+        """A sign and a power of two, at most `scale`.
+
+        >>> dequantize(quantize([1.0, 0.3, -0.26], QuantParams.int8_logarithmic()), QuantParams.int8_logarithmic()).tolist()
+        [1.0, 0.25, -0.25]
+        """
+        return cls("int8", scale, 0, "logarithmic", granularity)
 
     def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, QuantParams) else NotImplemented

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from platform import machine
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from codegen_tools import has
 from codegen_zoo import RECIPES, check_c
+from repository import ROOT
 
 from lowbit.codegen.targets import EXACT, WARNINGS
 from lowbit.kernels import kernel_table, sources
@@ -20,7 +17,7 @@ from lowbit.kernels import kernel_table, sources
 NETWORKS = ("demo", "mlp", "resnet9", "dscnn", "unet", "lstm_lm", "gru_lm", "transformer", "gpt", "vit")
 LARGE = ("mobilenetv2", "resnet18")  # millions of weights as text: with one recipe of each kind
 COMPILERS = ("gcc", "clang")
-CSRC = Path(__file__).parents[2] / "csrc"
+CSRC = ROOT / "csrc"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -43,6 +40,6 @@ def test_clang_has_no_warning_for_any_kernel(isa: str) -> None:
     if not has("clang") or machine() != "x86_64":
         pytest.skip("NOT TESTED: clang is not installed, or this is no x86")
     files = [str(path) for path in sorted(CSRC.rglob("*.c")) if kernel_table.isa_of(path) == isa]
-    command = ["clang", "-fsyntax-only", f"-I{CSRC}", *WARNINGS, EXACT, *sources.isas()[isa].flags, *files]
+    command = ["clang", "-fsyntax-only", f"-I{CSRC}", f"-I{sources.folder()}", *WARNINGS, EXACT, *sources.isas()[isa].flags, *files]
     done = subprocess.run(command, capture_output=True, text=True)
     assert files and done.returncode == 0, done.stderr[:3000]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from boards import link, run
+from repository import ROOT
 
 from lowbit.codegen.targets import TARGETS
 from lowbit.kernels.kernel_table import (
@@ -21,7 +22,7 @@ from lowbit.kernels.kernel_table import (
     test_table,
 )
 
-CSRC = Path(__file__).parents[2] / "csrc"
+CSRC = ROOT / "csrc"
 PACKING = {"linear_s8_pack", "linear_s8_sizes"}  # by which tests make weights
 # those that test contracts of microcontrollers
 TESTS = (

@@ -26,7 +26,7 @@ typedef struct {
     __m256 most;
     __m256i zero_point, lo;
     __m256i padding;     /* a pair of it */
-    int bare;            /* nothing that is above or below needs more than saturation */
+    int bare;            /* saturation alone clamps to the range */
     int8_t zeros[BLOCK]; /* the input's zero point */
 } state;
 
@@ -53,7 +53,7 @@ LB_INLINE void pair(const int vectors, const int8_t *a, const int8_t *b, ptrdiff
 static void interleave(const lb_dwconv_s8_params *p, const state *s, const int8_t *a, const int8_t *b, int32_t width, __m256i *to) {
     const ptrdiff_t columns = s->columns, step_a = a ? p->channels : 0, step_b = b ? p->channels : 0;
     const int vectors = (s->count + 7) / 8;
-    /* Whole blocks may be read up to the end of the input only; b is behind a. */
+    /* Whole blocks may be read up to the end of the input only; b is after a. */
     const int8_t *far = b ? b : a;
     const ptrdiff_t reach = far ? (s->end - BLOCK - far + p->channels) / p->channels : width;
     const int32_t safe = reach < 0 ? 0 : reach < width ? (int32_t)reach : width;
@@ -94,7 +94,7 @@ LB_INLINE __m256i sum6(const __m256i *a, const __m256i *b, const __m256i w[6], _
     return acc;
 }
 
-/* The sum of 8 channels times their multipliers, rounded; what is below the range is still to be clamped. */
+/* The sum of 8 channels times their multipliers, rounded; the lower bound is applied later. */
 LB_INLINE __m256i rounded(const state *s, const int bare, __m256i acc, __m256 m) {
     const __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(acc), m);
     return _mm256_cvtps_epi32(bare ? v : _mm256_min_ps(v, s->most));
@@ -129,7 +129,7 @@ LB_INLINE void finish(const state *s, const int many, const __m256i acc[ACROSS],
     store(s, many, _mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]), out, step, width);
 }
 
-/* What a row of outputs sees of the ring: `count` pairs from pair `slot` on, and of padding `before` and `after` them. */
+/* The pairs that a row of outputs reads: `count` pairs of the ring from pair `slot` on, and padding `before` and `after` them. */
 typedef struct {
     int32_t slot, before, count, after, kernel_w;
     ptrdiff_t dilation, stride;
@@ -142,7 +142,7 @@ static inline const __m256i *pairs_at(const state *s, int32_t slot, int v) {
     return s->ring + ((ptrdiff_t)slot * VECTORS + v) * s->columns;
 }
 
-/* The start of sums of 8 channels: with what pairs of padding add to all pixels. */
+/* The initial sums of 8 channels, including the products of padding, which are the same for all pixels. */
 static __m256i start_of(const state *s, const window *t, int v) {
     __m256i start = _mm256_load_si256((const __m256i *)(const void *)(s->start + 8 * v));
     for (int32_t k = 0; k < t->before + t->count + t->after; k++)
@@ -154,7 +154,7 @@ static __m256i start_of(const state *s, const window *t, int v) {
     return start;
 }
 
-/* What sums of a row begin with and where they go. */
+/* The initial sums of a row, and the place of its results. */
 typedef struct {
     __m256i start;
     __m256 m;
@@ -245,7 +245,7 @@ SLIDES(3, 2, 1)
 SLIDES(5, 1, 1)
 SLIDES(5, 2, 1)
 
-/* How rows of so many pixels slide, NULL if they do not. */
+/* The sliding-window function for rows of this many pixels; NULL if there is none. */
 static slides_fn *slides_of(const state *s, const window *t, int32_t many, int32_t width) {
     static slides_fn *const known[2][2][2] = {{{slides_3_1_0, slides_3_1_1}, {slides_3_2_0, slides_3_2_1}},
                                               {{slides_5_1_0, slides_5_1_1}, {slides_5_2_0, slides_5_2_1}}};
@@ -283,13 +283,13 @@ static void row(const state *s, const window *t, int v, int32_t many, int8_t *ou
         __m256i w[6];
         for (int i = 0; i < 6; i++)
             w[i] = _mm256_loadu_si256((const __m256i *)(const void *)(t->weights + t->before * t->pair_step + 16 * v + i * t->weight_step));
-        if (many >= 4) { /* while pixels are summed up, those before are rounded: each waits for itself only */
+        if (many >= 4) { /* the pixels before are rounded while these are summed: no chain waits for another */
             __m256i acc[ACROSS];
             for (int i = 0; i < ACROSS; i++)
                 acc[i] = sum6(a + i * stride, b + i * stride, w, start);
             int32_t before = 0;
             for (o = 4; o + 2 <= many; before = o, o += 4) {
-                o = o + 4 <= many ? o : many - 4; /* some pixels come twice */
+                o = o + 4 <= many ? o : many - 4; /* some pixels are computed twice */
                 const __m256i *c = a + o * stride, *d = b + o * stride;
                 const __m256i q0 = rounded(s, 0, acc[0], m);
                 acc[0] = sum6(c, d, w, start);
@@ -392,7 +392,7 @@ LB_INLINE void pixels(const state *s, const int bare, int v, const int16_t *weig
     scatter(s, bare, w01, _mm256_packs_epi32(rounded(s, bare, acc[2], m), rounded(s, bare, acc[3], m)), out, list);
 }
 
-/* As many as four at least: the last one again and again. */
+/* At least four pixels: the last one is repeated. */
 static int32_t filled(pixel *list, int32_t count) {
     for (; count && count < ACROSS; count++)
         list[count] = list[count - 1];

@@ -17,7 +17,7 @@ lb_dwconv_s8_fn lb_dwconv_s8__avx512vnni;
 #ifdef LB_SIMDE
 #define STAYS(v) (void)(v)
 #else
-#define STAYS(v) __asm__("" : "+v"(v)) /* in its register: compilers load it again for each use */
+#define STAYS(v) __asm__("" : "+v"(v)) /* keeps it in its register: compilers load it again for each use */
 #endif
 
 #ifdef __clang__
@@ -42,7 +42,7 @@ typedef struct {
     int32_t pixels, width;                  /* pixels of a vector, 1, 2 or 4; channels of each, up to 64 / pixels */
     int32_t first;                          /* channel of the block */
     int32_t kernel_w, dilation, stride;
-    int bare;            /* nothing that is above or below needs more than saturation */
+    int bare;            /* saturation alone clamps to the range */
     int8_t zeros[BLOCK]; /* the input's zero point */
 } state;
 
@@ -89,7 +89,7 @@ INLINE void put(const state *s, __m512i bytes, int8_t *out, int32_t count) {
     }
 }
 
-/* A group's sums times their multipliers, rounded; what is below the range is still to be clamped. */
+/* A group's sums times their multipliers, rounded; the lower bound is applied later. */
 INLINE __m512i rounded(const state *s, const int bare, __m512i acc, __m512 m) {
     const __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), m);
     return _mm512_cvtps_epi32(bare ? v : _mm512_min_ps(v, s->most));
@@ -209,7 +209,7 @@ static line_fn *line_of(const state *s, int32_t rows) {
     return known[kind][rows - 1][s->bare];
 }
 
-/* ---- what they see ---- */
+/* ---- inputs of the windows ---- */
 
 /* Rows of four, from one pixel on, and how far it is to the next. */
 typedef struct {

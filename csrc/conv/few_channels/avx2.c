@@ -32,7 +32,7 @@ LB_INLINE void widen8(const int8_t *from, __m256i zero, int16_t *to) {
     _mm_storeu_si128((__m128i *)(void *)to, _mm_sub_epi16(v, _mm256_castsi256_si128(zero)));
 }
 
-/* One row; `from` is NULL outside of the image. What is written is written 16 at a time: there are as many behind the image at least, and
+/* One row; `from` is NULL outside of the image. What is written is written 16 at a time: there are as many after the image at least, and
  * what belongs to the image comes last. */
 static void widen(const strip *s, const int8_t *from, int32_t zero_point, int16_t *to) {
     const ptrdiff_t first = from ? s->first : s->pitch;

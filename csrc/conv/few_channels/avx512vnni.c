@@ -15,7 +15,7 @@ enum { LANES = 16, MOST_PIXELS = 16, TAPS = 512 };
 typedef struct {
     uint8_t *rows;
     ptrdiff_t pitch;        /* bytes from row to row */
-    ptrdiff_t first, width; /* bytes of padding, and of the image behind them */
+    ptrdiff_t first, width; /* bytes of padding, and of the image after them */
 } strip;
 
 static strip strip_of(const lb_conv_few_channels_s8_params *p, void *scratch) {

@@ -33,7 +33,7 @@ LB_INLINE void transform_output2(const __m256i *m, ptrdiff_t step, __m256i *o, i
     o[to] = _mm256_sub_epi32(d, _mm256_slli_epi32(m[3 * step], 1));
 }
 
-/* `channels` of one pixel, the zero point behind them. */
+/* `channels` of one pixel, the zero point after them. */
 LB_INLINE __m256i load_pixel(const int8_t *from, int32_t channels, int32_t zero_point) {
     if (channels >= 16)
         return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
@@ -45,7 +45,7 @@ LB_INLINE __m256i load_pixel(const int8_t *from, int32_t channels, int32_t zero_
 /* out (rows x 16) = `rows` tiles at one point, times the weights of that point, by Winograd's inner product as in gemm_s8_avx2.h: sums
  * of two are within 25500 + 6272 < 2^15. `pairs` has what rows begin with, u what columns begin with and then the weights. Those of the
  * next point are asked for meanwhile, by all groups of rows in turn: from `next` on, `step` bytes for four channels. `early`: and those
- * `ahead` bytes behind them for the second-level cache, which has room for more requests: few rows are done before memory answers. */
+ * `ahead` bytes after them for the second-level cache, which has room for more requests: few rows are done before memory answers. */
 LB_INLINE void multiply(const int rows, const int early, const int16_t *v, ptrdiff_t depth, const int32_t *pairs, const int16_t *u,
                         const char *next, ptrdiff_t ahead, ptrdiff_t step, __m256i *out) {
     const __m256i low = _mm256_load_si256((const __m256i *)(const void *)u);
@@ -257,7 +257,7 @@ void lb_conv3x3_s8__avx2(const lb_conv3x3_s8_params *p, const int8_t *x, const v
                 const int16_t *from = v + q * v_step;
                 const int32_t *own = pairs + q * count;
                 __m256i *to = m + q * m_step;
-                const int behind = n + PANEL < right ? 2 : points - 1 - q; /* points: nothing is behind the last */
+                const int behind = n + PANEL < right ? 2 : points - 1 - q; /* points: nothing is after the last */
                 const char *prefetch = (const char *)(behind > 0 ? u + u_step : u);
                 const ptrdiff_t ahead = behind > 1 ? 2 * u_step : 0;
                 for (int32_t g = 0, many; g < groups; g++, from += many * depth, own += many, to += 2 * many) {

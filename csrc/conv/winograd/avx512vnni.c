@@ -54,7 +54,7 @@ LB_INLINE __m512i row_of_weights(const int high, const int i, const int8_t *w, i
     return i % 2 ? _mm512_add_epi16(even, odd) : _mm512_sub_epi16(even, odd);
 }
 
-/* Asks for the weights at `next` meanwhile, one part for each row of points; a number, since no pointer may lead behind them. */
+/* Asks for the weights at `next` meanwhile, one part for each row of points; a number, since no pointer may lead past their end. */
 LB_INLINE void transform_weights(const int high, const int i, const int8_t *w, const int8_t *next, ptrdiff_t pairs, int16_t *u,
                                  ptrdiff_t step) {
     uintptr_t soon = (uintptr_t)next + (uintptr_t)(64 * i * pairs);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -18,12 +18,18 @@ from lowbit.calibration.observers import Observer as Observer
 from lowbit.calibration.observers import PercentileObserver as PercentileObserver
 from lowbit.calibration.observers import make_observer as make_observer
 from lowbit.calibration.observers import observer_from_dict as observer_from_dict
+from lowbit.calibration.own_method import register_method as register_method
 from lowbit.dtypes import DType
 from lowbit.quant_params import QuantParams, Scheme
 
 
 def calibrate_from_samples(
-    samples: Iterable[ArrayLike], dtype: str | DType, method: str = "minmax", *, scheme: Scheme | None = None, **options: Any
+    samples: Iterable[ArrayLike],
+    dtype: str | DType,
+    method: str | Callable[[Any], Any] = "minmax",
+    *,
+    scheme: Scheme | None = None,
+    **options: Any,
 ) -> QuantParams:
     """Parameters for arrays like the samples, which are seen one by one (an array is seen along its first axis).
 

@@ -1,4 +1,4 @@
-"""Ranges from a histogram: which part of what was seen is worth covering, by percentile, by entropy, by squared error.
+"""Ranges from a histogram: the part of the observed values that is worth covering, by percentile, entropy or squared error.
 
 The two searches share one walk over ranges, and differ in what they call the loss of quantizing with a range's own parameters (dtype,
 scheme, rounded scale and zero point: what `params_from_range` makes of it, not an idealized 128 levels).
@@ -15,14 +15,19 @@ range keeps them, and after a ReLU they would drown the rest. Q is not scaled up
 range that clips nearly everything would lose nearly nothing. Among ranges that lose the same, the widest is taken; so more codes than bins
 mean the whole range, and so does binary, whose two cells do not move.
 
-A histogram of few values is spikes, of which finer cells seem to tell ever more. So bins are made wider until a bin that has values has
-`VALUES_PER_BIN` of them on average, no range is tried whose cells are narrower than bins, and what chance alone would make a cell lose is
-taken off its loss. Where the whole range loses no more than chance explains, it is taken: so it is with few values.
+A histogram of few values (fewer than `FEW`) is spikes, of which finer cells seem to tell ever more. It is smoothed first, by a Gaussian
+whose width follows Silverman's rule: what is left is the density that the values come from, as far as so many of them tell. An outlier
+stays a lonely bump, and a range must gain `GAIN` nats over the whole one.
+
+With more values bins are made wider until a bin that has values has `VALUES_PER_BIN` of them on average, no range is tried whose cells are
+narrower than bins, and what chance alone would make a cell lose is taken off its loss. Where the whole range loses no more than chance
+explains, it is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,6 +38,9 @@ from lowbit.quant_params import PerAxis, QuantParams, Scheme, dequantize, quanti
 from lowbit.ranges import params_from_range
 
 VALUES_PER_BIN = 8
+FEW = 100_000  # values of a histogram that is smoothed before its information is counted
+GAIN = 3.0  # nats of all values together: a smaller gain is not worth a clipped value
+SILVERMAN = 0.9  # bandwidth = 0.9 · min(σ, IQR / 1.34) · n^(-1/5)
 Range = tuple[float, float]
 Loss = Callable[[F64, F64], F64]  # of the ranges (lo[i], hi[i])
 
@@ -65,18 +73,25 @@ def entropy_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
     """The range whose codes lose the least information about the histogram."""
     if dtype.bits > 16 or dtype.name == "binary":  # every bin has codes of its own in any range; the two cells do not move
         return b.lo, b.hi
-    while b.octaves > 0 and b.counts.sum() < VALUES_PER_BIN * np.count_nonzero(b.counts):
+    few = 0 < b.counts.sum() < FEW
+    if few:
+        b = smoothed(b)
+    while not few and b.octaves > 0 and b.counts.sum() < VALUES_PER_BIN * np.count_nonzero(b.counts):
         b = b.coarser()
 
     def loss(lo: F64, hi: F64) -> F64:
         params = params_from_range(lo, hi, dtype, scheme, PerAxis(0))
         outermost = 4 if scheme == "logarithmic" else 1  # from 3/4 of the largest power
         cell = params.scale.astype(np.float64) / outermost
-        return np.where(cell < b.width, np.inf, divergence(b, params))
+        return np.where(cell < b.width, np.inf, divergence(b, params, chance=not few))
 
-    if loss(np.array([b.lo]), np.array([b.hi]))[0] == np.inf:
+    whole = loss(np.array([b.lo]), np.array([b.hi]))[0]
+    if whole == np.inf:
         return b.lo, b.hi
-    return search(loss, b, is_one_threshold(dtype, scheme))
+    found = search(loss, b, is_one_threshold(dtype, scheme))
+    if few and (whole - loss(np.array([found[0]]), np.array([found[1]]))[0]) * b.counts.sum() < GAIN:
+        return b.lo, b.hi
+    return found
 
 
 def mse_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
@@ -87,10 +102,29 @@ def mse_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
     return search(lambda lo, hi: squared_error(b, params_from_range(lo, hi, dtype, scheme, PerAxis(0))), b, is_one_threshold(dtype, scheme))
 
 
-def divergence(b: Bins, params: QuantParams) -> F64:
-    """KL(P ‖ Q) in nats, less what chance explains of it, for each of the params' scales (`PerAxis(0)`)."""
+def smoothed(b: Bins) -> Bins:
+    """The histogram as a density: its counts (as floats) are smoothed by a Gaussian, and reflected at the ends of the observed range."""
+    across = (b.edges[:-1] < 0) & (b.edges[1:] > 0)  # bin 0 is two bins where there are values on both of its sides
+    fine = np.repeat(b.counts / np.where(across, 2.0, 1.0), np.where(across, 2, 1))
+    total, at = fine.sum(), np.arange(len(fine), dtype=np.float64)
+    mean = fine @ at / total
+    sigma = np.sqrt(fine @ (at - mean) ** 2 / total)
+    first, third = np.searchsorted(np.cumsum(fine), [0.25 * total, 0.75 * total])
+    spread = min(float(sigma), (third - first) / 1.34) or float(sigma)
+    bandwidth = SILVERMAN * spread * float(total) ** -0.2  # in bins
+    if bandwidth < 0.5:  # finer than bins: nothing to smooth
+        return b
+    reach = int(4 * bandwidth) + 1
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / bandwidth) ** 2)
+    made = np.convolve(np.pad(fine, reach, mode="symmetric"), kernel / kernel.sum(), "valid")
+    counts = np.add.reduceat(made, np.cumsum(np.where(across, 2, 1)) - np.where(across, 2, 1))
+    return replace(b, counts=np.where(counts < 1e-3 / len(counts), 0.0, counts))
+
+
+def divergence(b: Bins, params: QuantParams, *, chance: bool = True) -> F64:
+    """KL(P ‖ Q) in nats, minus the share that chance explains, for each of the params' scales (`PerAxis(0)`)."""
     used = np.flatnonzero(b.counts)
-    n, total = len(params.scale), int(b.counts.sum())
+    n, total = len(params.scale), float(b.counts.sum())
     if used.size == 0:
         return np.zeros(n)
     counts = np.broadcast_to(b.counts[used].astype(np.float64), (n, used.size))
@@ -116,7 +150,7 @@ def divergence(b: Bins, params: QuantParams) -> F64:
     share = widths / np.where(inside, np.take_along_axis(room, codes, 1), 1.0)
     p = np.where(inside, counts + np.take_along_axis(extra, codes, 1) * share, 1.0)
     loss += np.where(inside, p * np.log(p / np.where(inside, np.take_along_axis(q, codes, 1) * share, 1.0)), 0.0).sum(axis=1)
-    return np.asarray((loss - _chance(seen, room)) / total)
+    return np.asarray((loss - (_chance(seen, room) if chance else 0.0)) / total)
 
 
 def _chance(k: F64, m: F64) -> F64:

@@ -1,4 +1,4 @@
-"""Observers: they see data in pieces, in fixed memory, and give quantization parameters; `a + b` has seen what both have.
+"""Observers see data in pieces, in fixed memory, and give quantization parameters; `a + b` has seen the data of both.
 
     method          what it remembers             the range it gives
     minmax          the extremes                  everything seen
@@ -7,6 +7,7 @@
     entropy         a histogram                   the one that loses the least information (KL)
     mse             a histogram                   the one with the least squared error
     adaptive        a histogram and a sample      the best of the above by squared error, measured on the sample
+    a function      a histogram and a sample      what fn(values) gives (lowbit.calibration.own_method)
 
 All but the moving average are the same, bit for bit, for any order and split of the data. `axis=` gives each index of that axis its own
 range.
@@ -36,7 +37,7 @@ Self = TypeVar("Self", bound="Observer")
 
 
 class Observer(ABC):
-    """What was seen, by statistics of fixed size. Subclasses name their statistics and turn them into ranges."""
+    """Statistics of fixed size over the observed data. Subclasses name their statistics and turn them into ranges."""
 
     method: ClassVar[str]
 
@@ -49,7 +50,7 @@ class Observer(ABC):
         self.ignored = 0  # non-finite values that were left out
         self._statistics: dict[str, Statistic] = {}  # empty until the number of channels is known
 
-    # --- what a subclass says ---
+    # --- parts of a subclass ---
 
     def options(self) -> dict[str, Any]:
         """The arguments that make an observer like this one."""
@@ -66,7 +67,7 @@ class Observer(ABC):
     def _range(self, dtype: DType, scheme: Scheme) -> tuple[F64, F64]:
         """The range for each channel; every channel has values."""
 
-    # --- what is true of all ---
+    # --- common parts ---
 
     @property
     def seen(self) -> Extremes | None:
@@ -101,7 +102,7 @@ class Observer(ABC):
         return self
 
     def __add__(self: Self, other: Self) -> Self:
-        """An observer that has seen what `self` has and then what `other` has."""
+        """An observer that has seen the data of `self` and then of `other`."""
         if not isinstance(other, Observer):
             return NotImplemented
         if type(other) is not type(self) or other.options() != self.options():
@@ -229,7 +230,7 @@ class HistogramObserver(Observer):
         return isinstance(other, HistogramObserver) and other.bins == self.bins and set(other._start(0)) == {"seen"} == set(self._start(0))
 
     def read_by(self, method: str) -> Observer:
-        """An observer of the method that has seen what this one has seen."""
+        """An observer of another method with the data of this one."""
         other = make_observer(method, axis=self.axis, ignore_nonfinite=self.ignore_nonfinite)
         other.ignored, other._statistics = self.ignored, self._statistics
         return other
@@ -354,10 +355,17 @@ METHODS: dict[str, Callable[..., Observer]] = {
 }
 
 
-def make_observer(method: str, **options: Any) -> Observer:
-    """A new observer of the method, e.g. make_observer("percentile", percentile=99.9, axis=0)."""
+def make_observer(method: str | Callable[[Any], Any], **options: Any) -> Observer:
+    """A new observer of the method, e.g. make_observer("percentile", percentile=99.9, axis=0); of a function of values: its range."""
+    if callable(method):
+        from lowbit.calibration.own_method import register_method
+
+        method = register_method(method)
     if not isinstance(method, str) or method not in METHODS:
-        raise CalibrationError(f"there is no calibration method {method!r}", hint="one of " + ", ".join(METHODS))
+        hint = "one of " + ", ".join(METHODS)
+        if isinstance(method, str) and "." in method:
+            hint = f"import what defines it and lowbit.register_method it, or {hint}"
+        raise CalibrationError(f"there is no calibration method {method!r}", hint=hint)
     legal = METHODS[method]().options()
     for name in options:
         if name not in legal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from lowbit.blas import one_thread
 from lowbit.calibration.observers import Observer, make_observer
+from lowbit.calibration.own_method import FUNCTIONS
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.calibration.spread import spread
 from lowbit.errors import CalibrationError, LowbitError
@@ -22,9 +23,10 @@ from lowbit.runtime.replay import NativeRun
 from lowbit.types import Array
 
 Sample = Mapping[str, Array]
+Method = str | Callable[[Any], Any]  # of lowbit, or a function of values that gives their range
 LARGE = 1e6  # an input beyond it is hardly meant, where it makes layers overflow
 IGNORE = "lowbit.calibrate(…, ignore_nonfinite=True)"
-CHUNK_SAMPLES, CHUNK_BYTES = 8, 1 << 20  # what a worker gets at once: whichever is reached first
+CHUNK_SAMPLES, CHUNK_BYTES = 8, 1 << 20  # the size of a worker's task: whichever is reached first
 
 
 def calibrate(
@@ -32,12 +34,12 @@ def calibrate(
     data: Iterable[Any],
     taps: Iterable[str] | None = None,
     *,
-    method: str = "minmax",
+    method: Method = "minmax",
     executor: Executor | None = None,
     numbers: Sequence[object] | None = None,
     **options: Any,
 ) -> CalibrationRecord:
-    """What the taps (default: every float value that a node computes, and the float inputs) held while running over `data`.
+    """The record of the taps (default: every float value that a node computes, and the float inputs) over `data`.
 
     `executor` spreads the samples over processes or machines; the record is the same, bit for bit, as without one, on CPUs
     of one kind: float kernels sum in an order that depends on the instruction set. `numbers` are what errors call the samples, where they
@@ -51,7 +53,7 @@ def _calibrate(
     graph: Graph,
     data: Iterable[Any],
     taps: Iterable[str] | None,
-    method: str,
+    method: Method,
     executor: Executor | None,
     numbers: Sequence[object] | None,
     options: dict[str, Any],
@@ -74,6 +76,7 @@ def _calibrate(
     if executor is None:
         total = observe(graph, progress(samples, "calibrating", total_samples), names, method, options, numbers)
     else:
+        method = FUNCTIONS.get(method, method) if isinstance(method, str) else method  # workers know a function by itself
         tasks = ((_called(numbers, first, held), held, names, method, options) for first, held in chunks(samples))
         parts = spread(executor, (graph,), observe_chunk, tasks)
         total = observe(graph, (), names, method, options)
@@ -108,7 +111,7 @@ def observe(
     graph: Graph,
     samples: Iterable[Sample],
     names: Sequence[str],
-    method: str,
+    method: Method,
     options: Mapping[str, Any],
     numbers: Sequence[object] | None = None,
 ) -> CalibrationRecord:
@@ -146,17 +149,17 @@ def observe(
 
 
 def too_large(graph: Graph, sample: Sample) -> str | None:
-    """What to try where a layer's result is not finite and an input is finite, but so large that it is hardly meant."""
+    """The hint if a layer's result is not finite because an input is finite but far too large."""
     for v in graph.inputs:
         x = sample[v.name]
         peak = float(np.abs(x).max(initial=0)) if x.dtype.kind == "f" and _finite(x) else 0.0
         if peak > LARGE:
-            return f"input {v.name!r} reaches {peak:.3g} in this batch, too much for the layers behind it: scale it as in training"
+            return f"input {v.name!r} reaches {peak:.3g} in this batch, too much for the layers after it: scale it as in training"
     return None
 
 
 def _refused(e: LowbitError, where: str, array: Array) -> CalibrationError:
-    """What an observer refused, with the place in the network, and in the batch."""
+    """The error of an observer, with the place in the network and in the batch."""
     several = array.dtype.kind == "f" and array.ndim > 0 and array.size > 0 and len(array) > 1
     bad = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)) if several else np.empty(0, np.int64)
     row = f"; the first is in row {int(bad[0])}" if bad.size else ""
@@ -227,7 +230,7 @@ def chunks(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
 
 
 def observe_chunk(
-    graph: Graph, numbers: Sequence[object], samples: Sequence[Sample], names: Sequence[str], method: str, options: Mapping[str, Any]
+    graph: Graph, numbers: Sequence[object], samples: Sequence[Sample], names: Sequence[str], method: Method, options: Mapping[str, Any]
 ) -> tuple[int, CalibrationRecord]:
     """A worker's task: how many samples it has seen, and their record."""
     return len(samples), observe(graph, samples, names, method, options, numbers)

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 
 from lowbit.calibration.run import IGNORE
-from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, eval, export, inspect, quantize, run, search, verify
+from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, eval, export, inspect, quantize, recommend, run, search, verify
 from lowbit.cli.common import UsageError, environment_error, say
 from lowbit.errors import LowbitError, LowbitWarning
 
@@ -23,6 +23,7 @@ VERBS = {
     "calibrate": calibrate,
     "quantize": quantize,
     "search": search,
+    "recommend": recommend,
     "run": run,
     "eval": eval,
     "compare": compare,

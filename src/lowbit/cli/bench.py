@@ -1,4 +1,4 @@
-"""lowbit bench MODEL ...: how long networks take here, in turns in one process; each layer's time; ONNX Runtime beside them."""
+"""lowbit bench MODEL ...: times networks in turns in one process, layer by layer on request, also against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.cli.bench_ops import add_ops_arguments, main_ops, need_no_ops
 from lowbit.cli.common import UsageError, binding_arguments, load_beside, load_model, print_json, say, table, whole
 from lowbit.cli.run import random_array, read_inputs
 from lowbit.errors import FormatError
@@ -31,11 +32,11 @@ from lowbit.types import Array
 
 HELP = "measure how long networks take here, one or several in turns; layer by layer, and beside ONNX Runtime"
 ROUNDS = 10
-BUSY = 1.5  # times the least: medians beyond it were held up
+BUSY = 1.5  # times the least: a larger median was disturbed
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("models", nargs="+", metavar="MODEL", help=".onnx or .lowbit files: the float network and what was made of it, say")
+    p.add_argument("models", nargs="*", metavar="MODEL", help=".onnx or .lowbit files: the float network and what was made of it, say")
     binding_arguments(p)
     p.add_argument("--input", action="append", default=[], metavar="[NAME=]FILE", help=".npy or .npz; random numbers where none is given")
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers (0)")
@@ -44,12 +45,13 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--against", choices=["ort"], help="the same networks in ONNX Runtime; .lowbit files are written as ONNX for it")
     p.add_argument("--rounds", type=whole(1), default=ROUNDS, metavar="N", help=f"in which each network runs for a while ({ROUNDS})")
     p.add_argument("--layers", action="store_true", help="the time of every layer; for several networks, beside the first one's")
+    add_ops_arguments(p)
     p.set_defaults(no_simplify=False)
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One network with its inputs, in lowbit and, if asked for, in other engines by their names (their outputs' distance beside it)."""
+    """One network with its inputs, in lowbit and on request in other engines, by name (with the distance of their outputs)."""
 
     name: str
     session: Session
@@ -70,6 +72,12 @@ class Subject:
 
 
 def main(args: argparse.Namespace) -> None:
+    if args.ops is not None:
+        main_ops(args)
+        return
+    if not args.models:
+        raise UsageError("no network is named", where="lowbit bench", hint="lowbit bench MODEL.onnx, or lowbit bench --ops")
+    need_no_ops(args)
     if args.against and importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("ONNX Runtime is not installed", where="--against ort", hint="pip install onnxruntime")
     need_different(args.models)
@@ -94,7 +102,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def need_different(models: Sequence[str]) -> None:
-    """An error where one file is named twice, by whatever paths."""
+    """Raises if one file is named twice, by whatever paths."""
     for i, name in enumerate(models):
         for before in models[:i]:
             if name == before or (os.path.exists(name) and os.path.exists(before) and os.path.samefile(name, before)):
@@ -103,7 +111,7 @@ def need_different(models: Sequence[str]) -> None:
 
 
 def labels(models: Sequence[str]) -> dict[str, str]:
-    """Short names: the file's, with as many folders before it as tell it from the others.
+    """Short names: the file's name, with as many folders as make it unique.
 
     >>> labels(["m/a.onnx", "m/int8/b.onnx", "m/int4/b.onnx"])
     {'m/a.onnx': 'a.onnx', 'm/int8/b.onnx': 'int8/b.onnx', 'm/int4/b.onnx': 'int4/b.onnx'}
@@ -120,7 +128,7 @@ def labels(models: Sequence[str]) -> dict[str, str]:
 
 
 def load_all(args: argparse.Namespace) -> dict[str, Graph]:
-    """The networks by file name. A size of --shapes is for those that have it: what was quantized for one batch has no `batch` left."""
+    """The networks by file name. --shapes applies to networks with the symbol: one quantized for a fixed batch has no `batch`."""
 
     def load(name: str, shapes: list[str]) -> Graph:
         own = argparse.Namespace(**vars(args) | {"model": name, "shapes": shapes})
@@ -153,7 +161,7 @@ def subject(name: str, graph: Graph, args: argparse.Namespace, threads: int, wor
 
 
 def need_outputs(name: str, made: Mapping[str, Array]) -> None:
-    """An error where nothing is computed: a batch of no samples takes no time, and that says nothing."""
+    """Raises if nothing is computed: a batch without samples has no meaningful time."""
     if any(y.size for y in made.values()):
         return
     empty = ", ".join(f"{n}: {y.dtype}{list(y.shape)}" for n, y in made.items())

@@ -1,4 +1,4 @@
-"""What several verbs share: the model argument, --shapes, and printing."""
+"""Shared parts of the verbs: the model argument, --shapes, and printing."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def load_model(args: argparse.Namespace) -> Graph:
 
 
 def load_beside(args: argparse.Namespace, path: str) -> Graph:
-    """Another network with the same arguments; --constant is for those that have such an input: what was made of them has it no more."""
+    """Another network with the same arguments. --constant applies only if the network has such an input: a derived network may not."""
     own = argparse.Namespace(**vars(args) | {"model": path})
     try:
         return load_model(own)
@@ -118,7 +118,7 @@ def load_beside(args: argparse.Namespace, path: str) -> Graph:
 
 
 def check_out(path: str, what: str, kinds: tuple[str, ...], *models: str) -> None:
-    """Said before any work: a name of another kind is usage, and so is that of a network which is read."""
+    """Checks the output path before any work: a wrong suffix is a usage error, and so is a path that is also read."""
     if not path.endswith(kinds):
         raise UsageError(f"{what} is written as {' or '.join(kinds)}", where=path, hint=f"-o {what.split()[-1]}{kinds[0]}")
     if any(os.path.exists(m) and os.path.exists(path) and os.path.samefile(m, path) for m in models):
@@ -215,7 +215,7 @@ def count(n: int | str) -> str:
 
 
 def environment_error() -> LowbitError | None:
-    """What is wrong with LOWBIT_ISA or LOWBIT_THREADS, which stops all kernels."""
+    """The error in LOWBIT_ISA or LOWBIT_THREADS, which stops all kernels."""
     try:
         native.check_isa(None)
         threads.cap()

@@ -1,4 +1,4 @@
-"""lowbit compare FLOAT QUANTIZED --data …: what quantizing cost, layer by layer."""
+"""lowbit compare FLOAT QUANTIZED --data …: the cost of quantizing, layer by layer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def show(report: Report) -> None:
 
 
 def brief(remarks: tuple[str, ...]) -> list[str]:
-    """Each remark once; the steps of a decision, which `lowbit quantize -v` told one by one, as their number after its result."""
+    """Each remark once. The steps of a decision are only counted; `lowbit quantize -v` prints them."""
     steps = [r for r in remarks if re.match(r"decided \d+: ", r)]
     kept = sum(r.endswith(", kept") for r in steps)
     told = f" ({counted(len(steps), 'step')}, {kept} kept: -o report.html has them)" if steps else ""

@@ -56,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True)
 class FileData:
-    """Samples that are read when they are asked for; may be iterated again and again."""
+    """Samples that are read on demand; may be iterated repeatedly."""
 
     inputs: tuple[str, ...]
     parts: tuple[Part, ...]
@@ -143,7 +143,7 @@ def pieces(shape: tuple[int, ...], t: TensorType, batch: int, where: str) -> Ite
 
 @dataclass(frozen=True)
 class Header:
-    """What a file says of an array before its numbers."""
+    """The header of an array in a file."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -153,7 +153,7 @@ class Header:
 
 
 def _check(file: Path, name: str, t: TensorType, inputs: dict[str, TensorType], found: dict[str, Header]) -> None:
-    """An error, before anything runs, where the array cannot hold samples of the type; with a line of Python that would make it fit."""
+    """Raises, before anything runs, if the array cannot hold samples of the type; the error shows a line of Python that converts it."""
     header = found[name]
     if _fits(header.shape, t) and header.dtype == t.dtype.numpy:
         return
@@ -173,9 +173,9 @@ def _fits(shape: tuple[int, ...], t: TensorType) -> bool:
 def _remade(
     file: Path, inputs: dict[str, TensorType], headers: dict[str, Header], every: dict[str, TensorType], found: dict[str, Header]
 ) -> str:
-    """A line of Python that makes arrays for these inputs from those of the file, if it can be told how; else what is needed.
+    """A line of Python that converts the arrays of the file for these inputs, if there is an obvious way; else the needed form.
 
-    Of `every` input of the network, the others that are `found` in the file are carried along, made to fit if they have to be.
+    The other inputs among `every` that are `found` in the file are included, converted if necessary.
     """
     made = {}
     others = {n for n in every if n not in inputs and n in found}
@@ -203,7 +203,7 @@ def _way(header: Header, t: TensorType) -> str | None:
     """Methods of an array that bring it to the type: `.transpose(0, 3, 1, 2)`, `.reshape(-1, 1, 28, 28)`, `.astype(np.float32)`."""
     cast = "" if header.dtype == t.dtype.numpy else f".astype(np.{t.dtype.numpy})"
     if header.dtype.kind not in "biuf":
-        return None  # texts are no numbers, and complex ones would lose half of themselves
+        return None  # texts are no numbers, and complex numbers would lose a half
     if _fits(header.shape, t):
         return cast
     if header.shape == t.shape[1:]:
@@ -222,7 +222,7 @@ def _way(header: Header, t: TensorType) -> str | None:
 
 
 def headers(file: Path, inputs: tuple[str, ...]) -> dict[str, Header]:
-    """What is said of the arrays in a file, without reading them."""
+    """The headers of the arrays in a file, without reading the arrays."""
     try:
         if file.suffix == ".npz":
             with zipfile.ZipFile(file) as z:

@@ -30,7 +30,7 @@ SHIPPED = 1000  # test images that come with lowbit
 SEEN = 64  # images to calibrate and to measure with: enough for this network, and quick
 UNSEEN = 128  # images to compare with
 RECIPES = ("int8", "w4a8")
-ROAD = (  # README.md has the same lines
+ROAD = (  # docs/cli.md has the same lines
     "lowbit calibrate {0}/cnn.onnx --data {0}/seen.npz -o {0}/record.json",
     "lowbit quantize {0}/cnn.onnx --data {0}/seen.npz -o {0}/small.lowbit",
     "lowbit compare {0}/cnn.onnx {0}/small.lowbit --data {0}/unseen.npz -o {0}/report.html",

@@ -1,4 +1,4 @@
-"""lowbit doctor: what this machine and this installation can do, what to prefer on it and why, and what is wrong."""
+"""lowbit doctor: the abilities of this machine and installation, recommendations with reasons, and problems."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def diagnose(hw: Hardware, measured: Measurement | None) -> dict[str, Any]:
-    """All of it as one JSON-able value. Facts, none guessed: what nobody says is null."""
+    """All facts as one JSON-able value. Nothing is guessed: unknown facts are null."""
     return installation() | {
         "hardware": hw.to_dict(),
         "kernels": dispatch(),

@@ -27,7 +27,7 @@ def pair(text: str) -> str:
 
 
 def states(texts: list[str], graph: Graph) -> dict[str, str]:
-    """Input → output: of all places where a text may be cut, the one with an input before it and an output behind it."""
+    """Input → output: of all places where a text may be cut, the one with an input before it and an output after it."""
     found: dict[str, str] = {}
     inputs = [v.name for v in graph.inputs]
     for text in texts:

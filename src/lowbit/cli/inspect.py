@@ -1,4 +1,4 @@
-"""lowbit inspect MODEL: what the network is made of."""
+"""lowbit inspect MODEL: the structure of a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--labels and --metric: what a score is measured by.
+"""--labels and --metric: the sources of a score.
 
 --labels Y.npy            one class number for each row of the data
 --labels Y.npz:name       an array of a .npz (without :name, its only one)

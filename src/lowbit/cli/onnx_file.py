@@ -1,4 +1,4 @@
-"""The nodes of an .onnx file as they stand in it: what `inspect --onnx` shows, and `inspect` of a file that cannot be loaded."""
+"""The nodes of an .onnx file as they are in it, for `inspect --onnx`, and for `inspect` of a file that cannot be loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes to work with that leave Ctrl-C to their parent, which says one word and ends them, and that end when it does."""
+"""Worker processes that ignore Ctrl-C: their parent handles it and ends them. They also end when the parent ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from threading import Thread
 
 
 class Deaf(SpawnProcess):
-    """A process that never hears Ctrl-C, not while it starts either: a mask of signals is inherited, and imports take a second."""
+    """A process that ignores Ctrl-C, also while it starts: the signal mask is inherited, and imports take a second."""
 
     def start(self) -> None:
         if not hasattr(signal, "pthread_sigmask"):  # Windows: `begin` must do
@@ -31,7 +31,7 @@ class DeafContext(SpawnContext):
 
 
 def begin() -> None:
-    """What a worker does first: it is deaf to Ctrl-C, and waits for its parent's end, of which nobody tells it."""
+    """The start of a worker: it ignores Ctrl-C, and watches for the end of its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
 
@@ -45,7 +45,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def process_pool(count: int) -> Iterator[Executor]:
-    """A pool of processes. On an error nothing more is begun; on an interrupt they are ended at once, whatever they are at."""
+    """A pool of processes. After an error no further work starts; an interrupt ends them at once."""
     with ProcessPoolExecutor(count, mp_context=DeafContext(), initializer=begin) as pool:
         try:
             yield pool

@@ -1,4 +1,4 @@
-"""lowbit quantize MODEL --data … -o model.lowbit: makes a network small, and says what became of each layer."""
+"""lowbit quantize MODEL --data … -o model.lowbit: quantizes a network and prints the form of each layer."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def decided(graph: Graph, found: Decision) -> dict[str, Any]:
-    """What was decided, as JSON, with the score where labels or a metric gave one."""
+    """The decision as JSON, with the score if labels or a metric gave one."""
     scores = {"score_name": found.score_name, "score": found.score, "float_score": found.float_score, "scored_on": found.scored}
     return {
         "verdict": verdict(graph, found),
@@ -137,7 +137,7 @@ def show_front(found: Decision) -> None:
 
 
 def facts(found: Coverage) -> dict[str, Any]:
-    """What is known without data, as JSON."""
+    """The facts that need no data, as JSON."""
     layers = [{k: v if isinstance(v, int | str) else str(v) for k, v in asdict(s).items() if k != "value"} for s in found.layers]
     return {
         "coverage": str(found),

@@ -73,7 +73,7 @@ def main(args: argparse.Namespace) -> None:
     else:
         show(args, best, given.said)
     if best.stopped == "interrupted":
-        raise KeyboardInterrupt  # what was found is written; the exit code says the rest
+        raise KeyboardInterrupt  # the best so far is written; the exit code reports the interrupt
 
 
 def tell(point: Point) -> None:

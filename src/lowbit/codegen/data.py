@@ -52,7 +52,7 @@ def selftest(p: Project, vectors: Vectors) -> str:
     m, n, inside = p.macro, p.name, bool(p.plan.input_slots)
     lines = [
         "/* Runs the network on inputs whose outputs are known, each twice, and compares every bit. Exit code 0: all are equal. */",
-        *(["/* They are frames of one stream: the state is known behind each of them too. */"] if p.kept else []),
+        *(["/* They are frames of one stream: the state is known after each of them too. */"] if p.kept else []),
         f'#include "{n}.h"', "", "#include <stdio.h>", "#include <string.h>", "", f"enum {{ VECTORS = {len(vectors)} }};",
     ]  # fmt: skip
     arrays = [a for ins, outs in vectors for a in (*ins.values(), *outs.values()) if a.dtype.kind == "f"]
@@ -101,5 +101,5 @@ def selftest_bytes(p: Project, vectors: int) -> tuple[int, int]:
 
 
 def known_name(port: Port) -> str:
-    """The array of known values: of inputs, outputs, and of the state behind each call."""
+    """The array of known values: of inputs, outputs, and of the state after each call."""
     return f"known_state_{port.field}" if port.field is not None else f"known_{port.argument}"

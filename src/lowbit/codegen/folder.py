@@ -1,4 +1,4 @@
-"""Writes a folder whole or not at all, and nothing over what somebody else wrote."""
+"""Writes a folder whole or not at all, and never over files of others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -169,15 +170,35 @@ def _put_back(out: Path, fresh: Path, files: list[str], gone: list[str]) -> None
 
 
 def _recover(out: Path) -> None:
-    """Takes away what killed calls left beside the folder, and puts the old files back where one was killed between two of them."""
+    """Removes the leftovers of killed calls next to the folder, and restores the old files if a call was killed between two renames."""
     for left in out.parent.glob(f".{glob.escape(out.name)}.lowbit-*"):
         by = re.fullmatch(r"lowbit-(\d+)-\w+", left.name.removeprefix(f".{out.name}."))
-        if by is None or not left.is_dir() or left.is_symlink() or _runs(int(by[1])):
+        if by is None or not _ours(left) or _runs(int(by[1])):
             continue
         if (left / JOURNAL).is_file():
-            files, gone = ([p for p in paths if _inside(p)] for paths in json.loads((left / JOURNAL).read_text()))
-            _put_back(out, left, files, gone)
+            journal = _read_journal(left / JOURNAL)
+            if journal is None:
+                continue  # damaged: nothing says where its files belong, so they stay where they are
+            _put_back(out, left, *journal)
         shutil.rmtree(left, ignore_errors=True)
+
+
+def _ours(left: Path) -> bool:
+    """Whether it is a folder that this user made and nobody else may write to, as `_replace` makes it. Others are never followed."""
+    found = left.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _read_journal(path: Path) -> tuple[list[str], list[str]] | None:
+    """Files that were written and files that were taken away; None for a journal that is not whole."""
+    try:
+        files, gone = json.loads(path.read_text())
+        paths = [p for rows in (files, gone) for p in rows]
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+    if not all(isinstance(p, str) and _inside(p) for p in paths):
+        return None
+    return files, gone
 
 
 def _runs(process: int) -> bool:

@@ -62,7 +62,7 @@ def identifier(name: str) -> str:
 
 
 class Names:
-    """Identifiers that are given once: the second layer of a name gets a number behind it. Letter case is not enough to tell two apart."""
+    """Identifiers that are given once: the second layer of a name gets a number after it. Letter case is not enough to tell two apart."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = {t.lower() for t in taken} | KEYWORDS

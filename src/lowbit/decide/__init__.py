@@ -1,1 +1,1 @@
-"""Better numbers for the same bits: ranges, rounding, biases, equalization, widths, and the guard that tries and measures them."""
+"""Decides how a network is quantized: ranges, rounding, biases, equalization and widths, tried and measured by one engine."""

@@ -1,8 +1,8 @@
-"""Answers of a quantized network beside those of the float one: how many are the same, and how many others its noise would make.
+"""Answers (top-1 classes) of a quantized network compared with those of the float network.
 
-Of a few rows hardly one has another answer, whatever the noise: counting says nothing. But each row tells how far its answer is from the
-next one (its margin), and all rows together how large the noise of margins is. The share of the rows whose margin such noise would turn
-over is known well from a few.
+Counting changed answers says little on a few rows: hardly one changes, however large the noise is. But each row has a margin, the distance
+from its answer to the next one, and all rows together tell how large the noise of margins is. From these, a few rows suffice to estimate
+the share of answers that such noise changes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 from lowbit.decide.points import Point, classes_last
 from lowbit.types import Array
 
-MANY = 400  # answers from which on they are counted
+MANY = 400  # from this many answers on, changed answers are counted
 FARTHEST, STEPS = 8.0, 64  # margins are told apart in steps of a 64th of the noise, up to 8 times the noise
-FEW = 20  # yes (or no) answers: with fewer of the rarer kind, both kinds count
+FEW = 20  # yes or no answers: if the rarer kind has fewer than this, both kinds count
 
 
 @dataclass(frozen=True)
 class Answers:
-    """same      of `count` answers, those that are the float network's
-    expected  the share that noise of this size is expected to change
+    """same      how many of `count` answers equal the float network's
+    expected  the share of answers that noise of this size is expected to change
 
-    Of yes and no, the rarer answer counts: 2·both ÷ (theirs + ours), as for a mask of which most is background.
+    For yes-or-no outputs the rarer answer counts: 2·both ÷ (theirs + ours), the Dice score of a mask that is mostly background.
     """
 
     same: int = 0
@@ -39,26 +39,26 @@ class Answers:
 
     @property
     def other(self) -> float:
-        """The share of answers that are other ones: counted where there are many, expected where there are few."""
+        """The share of changed answers: counted if there are many, expected if there are few."""
         if self.counted:
             return 1 - self.same / self.count
         return self.expected if self.count else 0.0
 
     def __add__(self, more: Answers) -> Answers:
-        """Of two outputs."""
+        """The answers of two outputs together."""
         count = self.count + more.count
         expected = (self.expected * self.count + more.expected * more.count) / max(1, count)
         return Answers(self.same + more.same, count, expected)
 
 
 def compared(point: Point, pairs: Sequence[tuple[Array, Array]]) -> Answers:
-    """The answers of an output: what the float network gives for each batch, and what the quantized one gives."""
+    """The answers of an output, from the batches of the float network and of the quantized one."""
     if point.kind == "integers":
         return Answers(sum(int((a == b).sum()) for a, b in pairs), sum(a.size for a, _ in pairs))
     if point.kind == "yes or no":
         want, got = (np.concatenate([np.asarray(pair[k], np.float64).reshape(-1) for pair in pairs]) for k in range(2))
         return _yes_or_no(want, got)
-    found = [_margins(classes_last(point, want), classes_last(point, got)) for want, got in pairs]
+    found = [_margins(*(classes_last(point, np.asarray(x, np.float64)) for x in pair)) for pair in pairs]
     same, margin, off = (np.concatenate([f[k] for f in found]) for k in range(3))
     return Answers(int(same.sum()), same.size, _turned(margin, off, same) / max(1, same.size))
 
@@ -75,7 +75,7 @@ def _yes_or_no(want: Array, got: Array) -> Answers:
 
 
 def _margins(want: Array, got: Array) -> tuple[Array, Array, Array]:
-    """For rows of classes: whether the largest is the same one, by how much it leads in the float network, by how much that is off."""
+    """For each row of classes: whether the largest class is the same, its margin in the float network, and the error of that margin."""
     rows = np.arange(len(want))
     if want.shape[1] < 2:
         return np.ones(len(want), bool), np.full(len(want), np.inf), np.zeros(len(want))
@@ -88,9 +88,9 @@ def _margins(want: Array, got: Array) -> tuple[Array, Array, Array]:
 
 
 def _turned(margin: Array, off: Array, same: Array) -> float:
-    """How many margins normal noise as large as `off` is expected to turn over. One that is not finite counts if it was turned over.
+    """How many margins normal noise of the size of `off` is expected to turn negative. A margin that is not finite counts if it did.
 
-    Small margins have noise of their own: where a network gives large numbers, margins and noise are both large.
+    Small margins have a noise level of their own: where a network gives large numbers, margins and noise are both large.
     """
     fine = np.isfinite(margin) & np.isfinite(off)
     lost = float((~fine & ~same).sum())

@@ -1,4 +1,4 @@
-"""Batches of a few rows put together to larger ones, where no row depends on another: a run costs time of its own, whatever its rows."""
+"""Joins batches of a few rows to larger ones if rows are independent, because every run has a fixed cost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lowbit.ir.graph import Graph
 from lowbit.ir.interp import bound_to
 from lowbit.plan import batch_symbol
 
-ROWS = 16  # of a batch at most
-WORK = 100_000_000  # multiplications of a batch: with more of them the rows themselves take the time
-ROOM = 32 << 20  # bytes of all values of a batch, which a replay holds
+ROWS = 16  # rows of a batch at most
+WORK = 100_000_000  # multiplications of a batch: beyond this, the fixed cost of a run is small
+ROOM = 32 << 20  # bytes of all values of a batch: a replay keeps them in memory
 
 
 class Joined(Sequence[Sample]):
-    """The samples in their order, neighbours of one shape put together to batches of at most `rows` rows."""
+    """The samples in order; neighbours of equal shape are joined to batches of at most `rows` rows."""
 
     def __init__(self, samples: Picked, rows: int) -> None:
         self._samples = samples
@@ -28,13 +28,13 @@ class Joined(Sequence[Sample]):
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """What errors call the batches: by the numbers of those that they were made of."""
+        """The names of the batches in errors: the numbers of the samples that they were joined from."""
         called = [[self._samples.numbers[i] for i in group] for group in self._groups]
         return tuple(str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}" for n in called)
 
     @property
     def given(self) -> int:
-        """How many batches there were."""
+        """How many batches there were before joining."""
         return len(self._samples)
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class Joined(Sequence[Sample]):
         return members[0] if len(members) == 1 else {name: np.concatenate([m[name] for m in members]) for name in members[0]}
 
     def some(self, count: int) -> list[Sample]:
-        """Batches from all over the data that hold about `count` of the given ones; one at the least."""
+        """Batches spread over the data that hold about `count` of the given ones; at least one."""
         most = max(1, round(count * len(self) / max(1, len(self._samples))))
         return self[:: max(1, -(-len(self) // most))]
 
@@ -60,10 +60,10 @@ class Joined(Sequence[Sample]):
 class Data:
     """The samples as they are run.
 
-    decide   candidates are compared on these; to the last `fitted` of them candidates were fitted as well: where few are held back, the
-             noise of rounding is known better with them. A candidate must be better on the others, too
+    decide   candidates are compared on these. Candidates were fitted to the last `fitted` of them: if few samples are held back, these
+             give a better estimate of rounding noise. A candidate must be better on the others, too
     timed    a batch as it was given
-    said     what the reported figure was measured on
+    said     the text that names the samples of the reported figure
     """
 
     fit: Joined
@@ -107,7 +107,7 @@ def _groups(samples: Picked, most: int) -> Iterator[list[int]]:
 
 
 def rows_together(graph: Graph, sample: Sample, macs: int) -> int:
-    """How many rows a batch may have; 1 where rows depend on each other, or the exporter fixed their number."""
+    """How many rows a batch may have; 1 if rows depend on each other or the exporter fixed their number."""
     if batch_symbol(graph) is None:
         return 1
     given = max(1, len(sample[graph.inputs[0].name]))

@@ -143,18 +143,21 @@ class Pair:
 
 @dataclass(frozen=True)
 class Both:
-    """Samples side by side through the Q/DQ graph, where everything rounds, and through the float graph, where nothing does."""
+    """Samples side by side through the Q/DQ graph, where everything rounds, and through the float graph, where nothing does.
+
+    `plain` is empty where nobody asks for the values of the float graph.
+    """
 
     pairs: Sequence[Pair]  # of one node order: sizes alone differ
     rounded: Sequence[Env]
     plain: Sequence[Env]
 
     @staticmethod
-    def start(graph: Graph, quantized: Graph, samples: Sequence[Sample]) -> Both:
+    def start(graph: Graph, quantized: Graph, samples: Sequence[Sample], plain: bool = True) -> Both:
         runner = NodeRunner()
         pairs = [Pair.bound(graph, quantized, s, runner) for s in samples]
-        rounded, plain = ([p.start(s) for p, s in zip(pairs, samples, strict=True)] for _ in range(2))
-        return Both(pairs, rounded, plain)
+        rounded, floats = ([p.start(s) for p, s in zip(pairs, samples, strict=True)] for _ in range(2))
+        return Both(pairs, rounded, floats if plain else [])
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -165,15 +168,20 @@ class Both:
         name = self.nodes[i].output.name
         bracket = self.pairs[0].brackets.get(name)
         constant = bracket is not None and bracket.constant
-        for k, (pair, q, f) in enumerate(zip(self.pairs, self.rounded, self.plain, strict=True)):
-            if constant and k:
-                q[name], f[name] = self.rounded[0][name], self.plain[0][name]
-            else:
-                pair.step(i, q, None)
-                pair.step(i, f, ())
+        for envs, active in self._sides:
+            for k, (pair, env) in enumerate(zip(self.pairs, envs, strict=True)):
+                if constant and k:
+                    env[name] = envs[0][name]
+                else:
+                    pair.step(i, env, active)
+
+    @property
+    def _sides(self) -> list[tuple[Sequence[Env], Collection[str] | None]]:
+        """The runs, each with the brackets that round in it (None: all)."""
+        return [(self.rounded, None), *([(self.plain, ())] if self.plain else [])]
 
     def free(self, i: int) -> None:
-        for pair, q, f in zip(self.pairs, self.rounded, self.plain, strict=True):
-            pair.free(i, q)
-            pair.free(i, f)
+        for envs, _ in self._sides:
+            for pair, env in zip(self.pairs, envs, strict=True):
+                pair.free(i, env)
         self.pairs[0].runner.clear()  # all samples were through this node

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lowbit.calibration.observers import Observer
-from lowbit.calibration.record import CalibrationEntry
 from lowbit.calibration.run import calibrate
 from lowbit.decide.batches import Joined
 from lowbit.decide.brackets import Pair
@@ -20,10 +19,10 @@ from lowbit.decide.ranges import ClippedRecord
 from lowbit.decide.rounding import better_weights
 from lowbit.decide.samples import Sample
 from lowbit.decide.smooth import solid
-from lowbit.decide.weights import weighted_layers
+from lowbit.decide.weights import all_weights, weighted_layers
 from lowbit.decide.widths import Widths, rule_for
 from lowbit.errors import LowbitWarning
-from lowbit.ir.graph import Constant, Graph, freeze
+from lowbit.ir.graph import SCALED, Constant, Graph, freeze
 from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
@@ -85,6 +84,7 @@ class CandidateMaker:
         self._records: dict[tuple[int, str], ClippedRecord] = {}
         self._alive: dict[int, Graph] = {}  # candidates are known by the ids of their float graphs
         self._made: dict[tuple[object, ...], Quantized] = {}
+        self._means: dict[int, dict[str, NDArray[np.float64]]] = {}  # of layers, by the ids of their float graphs
         self.best: Candidate | None = None  # its graph is kept
 
     def compact(self, graph: Graph) -> Graph:
@@ -102,18 +102,24 @@ class CandidateMaker:
         if key not in self._records:
             known = next((r for (graph, _), r in self._records.items() if graph == id(candidate.graph) and r.reads(candidate.method)), None)
             best = self.best and (id(self.best.graph), self.best.method)
-            self._records = {k: v for k, v in self._records.items() if k == best}
-            self._records[key] = ClippedRecord(self._seen(candidate)) if known is None else known.read_by(candidate.method)
+            self._records = {k: v for k, v in self._records.items() if k in (best, (id(self.source), candidate.method))}
+            self._records[key] = self._seen(candidate) if known is None else known.read_by(candidate.method)
         return self._records[key].at(candidate.clipped)
 
-    def _seen(self, candidate: Candidate) -> Mapping[str, Observer | CalibrationEntry]:
+    def _seen(self, candidate: Candidate) -> ClippedRecord:
+        """The record of the candidate's float graph. Of a graph with scaled channels, only the values that were scaled are seen anew."""
         taps = QuantizationTransform(self.rules).every_tap(candidate.graph)
         numbers = self.fit.numbers
-        return calibrate(candidate.graph, self.fit, taps, method=candidate.method, executor=self.executor, numbers=numbers).taps
+        before = self._records.get((id(self.source), candidate.method))
+        known = unscaled(candidate.graph, before, taps) if before is not None and candidate.graph is not self.source else frozenset[str]()
+        new = [t for t in taps if t not in known]
+        found = calibrate(candidate.graph, self.fit, new, method=candidate.method, executor=self.executor, numbers=numbers).taps
+        return ClippedRecord(found) if before is None or not known else before.with_others(found, known)
 
     def forget(self, graph: Graph) -> None:
         """Lets go of a float graph whose candidates are not tried any more: it is as large as the network."""
         self._alive.pop(id(graph), None)
+        self._means.pop(id(graph), None)
         self._records = {k: v for k, v in self._records.items() if k[0] != id(graph)}
         self._made = {k: v for k, v in self._made.items() if k[0] != id(graph)}
 
@@ -136,8 +142,9 @@ class CandidateMaker:
                 quantized = better_weights(
                     candidate.graph, quantized, self._side_by_side(),
                     rounding=candidate.rounding, clip=candidate.clip, biases=candidate.biases, undo=self.few_bits, leave=self.own,
+                    means=self._means.setdefault(id(candidate.graph), {}),
                 )  # fmt: skip
-            self._made[key] = Quantized(quantized, candidate.graph)
+            self._made[key] = Quantized(quantized, self.source)
         return self._made[key]
 
     def _near(self, candidate: Candidate) -> Quantized | None:
@@ -191,8 +198,13 @@ class CandidateMaker:
                 units[f"tap {root}"] = (*units.get(f"tap {root}", ()), real)
         for layer in weighted_layers(graph, quantized):
             if layer.node.output.name in graph.producers:
-                units[f"weights {layer.node.output.name}"] = (layer.weight.output.name,)
+                units[f"weights {layer.node.output.name}"] = all_weights(quantized, layer.node)
         return units
+
+
+def unscaled(graph: Graph, record: ClippedRecord, taps: Iterable[str]) -> frozenset[str]:
+    """The taps of a graph with scaled channels that hold what they held before: scales are powers of two, so that no bit is another."""
+    return frozenset(t for t in taps if t in record.taps and f"{SCALED}{t}" not in graph.notes)
 
 
 def with_weights_of(quantized: Graph, other: Graph) -> Graph:

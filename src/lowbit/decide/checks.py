@@ -1,4 +1,4 @@
-"""What whoever quantizes is given, checked before anything long."""
+"""Checks of the arguments of quantize and search, before anything long runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowbit.lower.integer import quantized_nodes
 
 
 def need_float(graph: Graph, call: str) -> None:
-    """An error unless it is a graph that can be quantized: one that is quantized already has lost what new ranges would need."""
+    """Raises unless the graph is float: a quantized graph has lost the values that new ranges need."""
     made = quantized_nodes(need_outputs(need_graph(graph, call)))
     if made:
         raise QuantError(

@@ -1,4 +1,4 @@
-"""What candidates cost: measured milliseconds of whole sessions, and of each layer by the profile of a session."""
+"""The cost of candidates: measured milliseconds of whole sessions, and of each layer by the profile of a session."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lowbit.decide.samples import Sample
 from lowbit.decide.widths import Widths, multiplies
 from lowbit.ir.graph import Graph, Node
 from lowbit.ops.quant import is_clamp
-from lowbit.runtime.beside import LARGE
+from lowbit.runtime.network_times import LARGE
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import least_in_turns
 
-REPEATS = 5  # runs of a profile
-CALM, ATTEMPTS = 1.1, 3  # a machine on which the float network takes longer than so many times its best is busy: it is measured again
+REPEATS = 8  # runs of a profile
+CALM, ATTEMPTS = 1.1, 3  # a float network that takes longer than this many times its best shows a busy machine: it is measured again
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class Times:
 
 
 class Stopwatch:
-    """Times candidates beside the float network. One thread: what a layer costs there does not depend on what else the machine does."""
+    """Times candidates in turns with the float network, on one thread: other work on the machine then matters least."""
 
     def __init__(self, graph: Graph, sample: Sample, threads: int | None = 1) -> None:
         self.graph, self.sample, self.threads = graph, dict(sample), threads
         self._kept = Session(graph, threads=threads) if graph.parameter_bytes <= LARGE else None
-        self.reference_ms = math.inf  # the least that the float network took
+        self.reference_ms = math.inf  # the shortest time of the float network
         self._order = [v.name for v in graph.inputs]
 
     @property
     def reference(self) -> Session:
-        """The float network; of a large one no second copy of the weights is held between measurements."""
+        """The float network. Between measurements no second copy of the weights of a large network is held."""
         return self._kept or Session(self.graph, threads=self.threads)
 
     def times(self, integer: Graph) -> Times:
@@ -53,7 +53,7 @@ class Stopwatch:
         return Times(*least_in_turns([partial(s.run, self.sample) for s in sessions], one_thread=self.threads == 1))
 
     def least(self, integers: Sequence[Graph]) -> list[float]:
-        """The least milliseconds of some networks, in turns with the float network, which tells whether the machine is busy otherwise."""
+        """The shortest milliseconds of some networks, in turns with the float network, whose time shows whether the machine is busy."""
         reference = self.reference
         sessions = [*(Session(g, threads=self.threads) for g in integers), reference]
         least = [math.inf] * len(integers)
@@ -70,13 +70,13 @@ class Stopwatch:
         return Session(integer, threads=1).arena_bytes(*(self.sample[name] for name in self._order))
 
     def _layer(self, node: Node) -> str:
-        """The node; of a clamp that a layer takes in, the layer."""
+        """The node, or the layer that a clamp is fused into."""
         first = node.input(0)
         before = self.graph.producers.get(first.name) if first is not None else None
         return before.output.name if before is not None and is_clamp(node.op) and multiplies(before) else node.output.name
 
     def layers(self, made: Quantized | None = None) -> dict[str, float]:
-        """Milliseconds of each node of the float graph, by its first output: in a quantized form, or in the float network."""
+        """Milliseconds of each node of the float graph, by its first output, in a quantized form or in the float network."""
         session = self.reference if made is None else Session(made.integer, threads=self.threads)
         profile = session.profile(*(self.sample[name] for name in self._order), repeats=REPEATS)
         names = {} if made is None else {seen.name: value for value, seen in made.seen.items()}
@@ -90,12 +90,12 @@ class Stopwatch:
 
 
 def weight_bytes(graph: Graph) -> int:
-    """Bytes of the weights and their scales. Single numbers, as the scale of an activation, are not counted: no choice is made for them."""
+    """Bytes of the weights and their scales. Single numbers such as an activation's scale are not counted: no choice changes them."""
     return sum(c.value.type.nbytes for c in graph.constants.values() if c.data.size > 1)
 
 
 def bytes_read(quantized: Graph, layers: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """The bytes of the weights of some groups of layers (by first outputs); those that several groups share are the first one's."""
+    """The bytes of the weights of groups of layers (by first outputs). Weights that several groups share count for the first."""
     counted: set[str] = set()
     found = {}
     for name, outputs in layers.items():
@@ -116,7 +116,7 @@ def bytes_read(quantized: Graph, layers: Mapping[str, Iterable[str]]) -> dict[st
 
 
 def counted(graph: Graph, macs: Mapping[str, int]) -> LayerCosts:
-    """Costs that no clock decides: multiplications by the bits that they read. For whoever asks for accuracy at any time."""
+    """Costs without a clock: multiplications times the bits that they read. Used where accuracy may cost any time."""
     work = {n.output.name: 1e-6 * macs.get(n.output.name, 0) + 1e-9 for n in graph.nodes}
     times = {bits: {name: bits * w for name, w in work.items()} for bits in (8, 12, 16, 32)}
     return LayerCosts(times[32], times[8], times[16], times[12])
@@ -124,7 +124,7 @@ def counted(graph: Graph, macs: Mapping[str, int]) -> LayerCosts:
 
 @dataclass(frozen=True)
 class LayerCosts:
-    """Milliseconds of each node, by first output: in float, in int8, with 16-bit inputs, and with inputs quantized by rows."""
+    """Milliseconds of each node, by first output: in float, in int8, with 16-bit inputs, and with inputs quantized per row."""
 
     real: Mapping[str, float]
     int8: Mapping[str, float]
@@ -137,7 +137,7 @@ class LayerCosts:
         return sum(self.real.values())
 
     def more(self, widths: Widths) -> float:
-        """What the widths take longer than int8; a node that is in several of them counts once."""
+        """The additional time of the widths over int8; a node in several of them counts once."""
         done: set[str] = set()
         total = 0.0
         for nodes, times in (

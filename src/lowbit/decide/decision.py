@@ -1,4 +1,4 @@
-"""What the engine decided, and what is true of it."""
+"""The result of the engine."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from lowbit.ir.graph import Graph
 
 @dataclass(frozen=True)
 class Decision:
-    """The network that was chosen, and what is true of it.
+    """The chosen network and its measurements.
 
-    quality   on the samples of the report: nothing was fitted to them or chosen by them
-    plain     of the plain rules, on the samples that decided
-    times     of a batch on one thread; None where nothing was timed
-    met       whether the goal and the limits are met; `unmet` says what is not
+    quality   measured on the report samples, which nothing was fitted to or chosen by
+    plain     the quality of the plain rules, on the samples that decided
+    times     of a batch on one thread; None if nothing was timed
+    met       whether the goal and the limits are met; `unmet` names those that are not
     tried     every network that was measured, on the samples that decided; the first is the float network
-    score     of the returned network, called `score_name`; `scored` says on which rows
-    stopped   why the trying ended before it was through; "" where it was not
+    score     of the returned network, called `score_name`; `scored` names the rows
+    stopped   why the engine ended early; "" if it did not
     """
 
     graph: Graph
@@ -46,7 +46,7 @@ class Decision:
 
     @property
     def front(self) -> tuple[Tried, ...]:
-        """Those of the tried that no other beats in quality (the score, else dB), time and bytes; the smallest first."""
+        """The tried networks that no other beats in quality (the score, else dB), time and bytes; the smallest first."""
         return tuple(sorted(front(self.tried, lambda t: t.goods), key=lambda t: t.goods[::-1], reverse=True))
 
     @property
@@ -60,11 +60,11 @@ class Decision:
 
 @dataclass
 class Trial:
-    """A candidate and what was measured of it."""
+    """A candidate and its measurements."""
 
     candidate: Candidate
     quality: Quality
     score: float | None = None
     times: Times | None = None
-    repairs: tuple[Repair, ...] = ()  # that cost time, in the order in which they were made
+    repairs: tuple[Repair, ...] = ()  # repairs that cost time, in the order in which they were made
     number: int = 0  # among all that were measured

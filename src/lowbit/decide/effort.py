@@ -1,4 +1,4 @@
-"""How much is run of a network of some size, and what its parts cost: multiplications, bytes."""
+"""How many runs a network of some size gets, and what its parts cost: multiplications, bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lowbit.ops.quant import QUANTIZABLE, is_clamp
 
 @dataclass(frozen=True)
 class Effort:
-    """How often a network is run, by its size alone: clocks would give other bytes on other days."""
+    """How often a network is run, by its size alone: a clock would make results depend on the day."""
 
     decided: int  # rows that candidates are compared on, and batches of them at most
     reported: int  # batches that the final figure is measured on
@@ -24,7 +24,7 @@ class Effort:
 
     @staticmethod
     def of(macs: int) -> Effort:
-        """Much for small networks; of those with a thousand million multiplications a run takes 30 ms and more."""
+        """Many runs for small networks; a network of 10⁹ multiplications takes 30 ms and more for each."""
         if macs < 100_000_000:
             return Effort(40, 48, 2, 16, 6)
         if macs < 1_500_000_000:
@@ -43,7 +43,7 @@ def mac_counts(graph: Graph, sample: Sample) -> dict[str, int]:
 
 
 def island(graph: Graph, start: frozenset[str]) -> frozenset[str]:
-    """The layers that multiply nothing and hang together with these: a chain of squares, sums and roots is float from end to end."""
+    """The layers without multiplications that are connected with these: a chain of squares, sums and roots is float from end to end."""
     found, stack = set(start), sorted(start)
     while stack:
         node = graph.producers[stack.pop()]
@@ -57,7 +57,7 @@ def island(graph: Graph, start: frozenset[str]) -> frozenset[str]:
 
 
 def with_clamps(graph: Graph, nodes: frozenset[str]) -> frozenset[str]:
-    """The layers, and the relu or clip right after each: alone in integers it would round what it is about to cut off."""
+    """The layers, and the relu or clip right after each, which alone in integers would round values that it cuts off."""
     found = set(nodes)
     for key in nodes:
         users = graph.users.get(key, ())

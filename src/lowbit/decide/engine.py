@@ -3,7 +3,7 @@
     plain rules       the recipe as it is, with the ranges that were seen
     free repairs      ranges by least squared error, biases that take up the mean error, channels scaled between layers, weights rounded
                       so that their errors cancel: they cost no time when the network runs
-    broken layers     a layer below LAYER dB is mended, whatever the outputs show
+    broken layers     a layer below LAYER dB is repaired, whatever the outputs show
     costly repairs    float for a few operations, 16 bits, float: in the order of noise taken away for each millisecond
     float for speed   layers that take longer in integers than in float, conversions included, stay float
     limits            what is too slow or too large becomes narrower again, and weights get four bits (`fewer`)
@@ -25,6 +25,7 @@ from lowbit.blas import one_thread
 from lowbit.calibration.observers import make_observer
 from lowbit.decide.batches import Data
 from lowbit.decide.brackets import Pair
+from lowbit.decide.broken_layers import repair_broken_layers
 from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
 from lowbit.decide.decision import Decision as Decision
@@ -35,12 +36,11 @@ from lowbit.decide.fewer import keep_to_limits
 from lowbit.decide.front import Tried
 from lowbit.decide.goal import CHEAP, FASTER, Goal, Step
 from lowbit.decide.limits import Deadline, Limits, Needs, Over
-from lowbit.decide.mend import mend_layers
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
-from lowbit.decide.repairs import Repair, enough, few_weights, find_repairs, in_order, together, within
+from lowbit.decide.repairs import EIGHTS, Repair, enough, few_weights, find_repairs, in_order, together, within
 from lowbit.decide.samples import Sample, split
 from lowbit.decide.scores import BadScore
-from lowbit.decide.sensitivity import noise_shares
+from lowbit.decide.sensitivity import noise_shares, shares_by_workers
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
 from lowbit.decide.widths import Widths, by_rows, multiplies
 from lowbit.errors import LowbitError
@@ -55,7 +55,7 @@ TINY = 0.02  # milliseconds of a float network: of such, no layer is kept float 
 NOTICED = 0.95  # of the time before: a smaller gain is the clock's noise
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
-TRIES = 3  # candidates with 8 bits for some layers: each is rounded anew
+TRIES = 4  # candidates with 8 bits for some layers: each is rounded anew
 BROKEN = 20.0  # dB of the worst tenth below which what was fitted to the errors is wrong when some of them go away
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
@@ -100,6 +100,7 @@ class Engine:
     ) -> None:  # fmt: skip
         self.few_bits = maker.few_bits
         self.beside = frozenset[str]()  # layers that have 8 bits only while others are decided about
+        self.wide_share = EIGHTS  # of the weights that may have more than few bits
         self.maker, self.data, self.goal, self.method, self.metric, self.on_step = maker, data, goal, method, metric, on_step
         make_observer(method)  # an error where there is none, before the long part
         self.limits, self.deadline = limits or Limits(), deadline or Deadline(None)
@@ -131,7 +132,7 @@ class Engine:
                 for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
                     self.attempt(what, where, tried)
                 self.by_rows()
-                mend_layers(self)
+                repair_broken_layers(self)
                 self.costly_repairs()
                 self.take_back()
             self.float_for_speed()
@@ -337,6 +338,12 @@ class Engine:
         """The noise of each unit of a candidate, alone (see `sensitivity`)."""
         samples = self.data.decide[: 1 if len(self.data.fit) < self.data.fit.given else self.maker.effort.shares]
         total = dict.fromkeys(units, 0.0)
+        if self.maker.executor is not None and units:
+            points = self.ruler.points
+            for part in shares_by_workers(self.maker.executor, candidate.graph, quantized, samples, units, points):
+                self.deadline.check()
+                total.update((unit, total[unit] + noise / len(samples)) for unit, noise in part.items())
+            return total
         steps = iter(progress(range(len(units) * len(samples)), "where the noise comes from"))
 
         def each(_: str) -> None:
@@ -427,8 +434,9 @@ class Engine:
         The target is what is `wanted` for itself, or a guess of what the outputs need to be good.
         """
         start, shares, before = self.unfitted(self.best), self.shares(), self.best.repairs
-        if start.clip:  # what activations need they have by now
-            shares = {unit: noise for unit, noise in shares.items() if unit.startswith("weights ")}
+        if start.clip:  # what activations need they have by now, and layers of 8 bits are as wide as this recipe gets
+            eights = start.widths.eights
+            shares = {u: noise for u, noise in shares.items() if u.startswith("weights ") and u.removeprefix("weights ") not in eights}
         every = sum(shares.values())
         bits16 = self.goal.bits16 and not self.best.candidate.clip
         repairs = find_repairs(self.maker, start, shares, self.costs, bits16, bits16 and self.goal.slower)
@@ -454,7 +462,7 @@ class Engine:
         if not self.few_bits:
             return ordered
         wide = now.floats | now.eights - self.beside
-        return few_weights(ordered, lambda r: r.widths.eights | r.widths.floats, wide, self.maker.weight_share)
+        return few_weights(ordered, lambda r: r.widths.eights | r.widths.floats, wide, self.maker.weight_share, self.wide_share)
 
     def take_back(self) -> None:
         """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left."""

@@ -1,10 +1,10 @@
-"""A network that keeps to its limits: wider layers become narrower again and weights get four bits, as few as will do.
+"""Brings a network within its limits: as few layers as possible become narrower again, or get four-bit weights.
 
     bytes       layers go from float or 16 bits to 8 and from 8 to 4: the least noise for each byte that it saves first
     time, RAM   repairs are taken back: the least noise for each millisecond first
     time        layers that are faster in float stay float
 
-The user asked for the limit: a candidate that comes nearer to it is kept, whatever it loses. The loss is told.
+The user asked for the limit: a candidate that comes nearer to it is kept whatever it loses. The verdict states the loss.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 NOW = "now"
 Options = Mapping[str, dict[str, Option]]  # of each layer, by width
-NEARER = 0.999  # of what is too much: less is a clock's noise
+NEARER = 0.999  # of the excess: a smaller gain is noise of the clock
 
 
 def keep_to_limits(engine: Engine) -> None:
@@ -73,7 +73,7 @@ def _fewer_bytes(engine: Engine, most: int) -> None:
 
 
 def layer_options(engine: Engine, start: Candidate) -> Options:
-    """What each layer's weights cost and what noise they make: as they are now, and in each narrower width."""
+    """The cost and the noise of each layer's weights, now and in each narrower width."""
     maker, graph = engine.maker, start.graph
     layers = {n.output.name: [n.output.name] for n in graph.nodes if has_weights(graph, n) and n.output.name not in maker.own}
     every = frozenset(layers)
@@ -101,7 +101,7 @@ def saved(options: Options, taken: Iterable[Move]) -> float:
 
 
 def without_spare(options: Options, taken: Sequence[Move], spare: float) -> list[Move]:
-    """The moves without those that are not needed: the last one may have saved more than was left to save. `spare`: bytes too many.
+    """The moves without unnecessary ones: the last move may save more than was left to save. `spare`: the bytes saved too many.
 
     >>> o = {"a": {"now": Option(4, 0), "int4": Option(2, 5)}, "b": {"now": Option(90, 0), "int4": Option(50, 600)}}
     >>> [m.unit for m in without_spare(o, moves(o, "now"), 3)]
@@ -109,7 +109,7 @@ def without_spare(options: Options, taken: Sequence[Move], spare: float) -> list
     """
     kept = list(taken)
     while True:
-        last = {m.unit: m for m in kept}  # of each layer; the move before it, or none, takes its place
+        last = {m.unit: m for m in kept}  # of each layer; without it, the move before it counts, or none
         for m in sorted(last.values(), key=lambda m: (-options[m.unit][m.width].noise, m.unit)):
             rest = [other for other in kept if other is not m]
             if (size := saved(options, kept) - saved(options, rest)) <= spare:
@@ -136,7 +136,7 @@ def narrowed(engine: Engine, start: Candidate, taken: Sequence[Move]) -> Candida
 
 
 def least(count: int, holds: Callable[[int], bool]) -> int:
-    """The least number from 0 to `count` for which it holds, found by halving; `count` where it does not hold for that either.
+    """The least number from 0 to `count` for which it holds, by bisection; `count` if it holds for none.
 
     >>> least(10, lambda n: n * n >= 30), least(3, lambda n: False)
     (6, 3)
@@ -184,7 +184,7 @@ def _less(a: Widths, b: Widths) -> Widths:
 
 
 def _go_on(engine: Engine, candidate: Candidate, what: str, where: str, repairs: tuple[Repair, ...]) -> None:
-    """Measures a candidate and goes on from it if it needs less of what is too much."""
+    """Measures a candidate and continues from it if it reduces the excess."""
     before = engine.best
     trial = engine.tried(candidate, what, where, repairs)
     if trial is None:

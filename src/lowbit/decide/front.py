@@ -1,4 +1,4 @@
-"""Networks that were measured, and the front of them: those that no other one beats."""
+"""Measured networks and their Pareto front: those that no other one beats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Tried:
-    """A network that was measured: what it is, and how good it is on the samples that decide.
+    """A measured network: a description, and its figures on the samples that decide.
 
     db     the mean over these samples
     worst  dB of the worst tenth
@@ -30,7 +30,7 @@ class Tried:
 
     @property
     def goods(self) -> tuple[float, ...]:
-        """The score (else the dB of the worst tenth), the time and the bytes; more is better. A time that is not known is a long one."""
+        """The score (else the dB of the worst tenth), the time and the bytes; more is better. An unknown time counts as long."""
         return self.worst if self.score is None else self.score, float("-inf") if self.ms is None else -self.ms, -float(self.bytes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -41,7 +41,7 @@ class Tried:
 
 
 def front(items: Iterable[T], goods: Callable[[T], tuple[float, ...]]) -> list[T]:
-    """The items that no other beats: none is as good in everything and better in something. Of equal ones the first stays.
+    """The items that no other dominates: none is as good in everything and better in something. The first of equal items stays.
 
     >>> front(["bb", "a", "ab", "b"], lambda s: (s.count("a"), s.count("b")))
     ['bb', 'ab']

@@ -52,7 +52,7 @@ class Goal:
 
     def of_few_bits(self) -> Goal:
         """What can be asked of weights of four bits and fewer: whoever takes them knows that they are coarser."""
-        return replace(self, worst=self.worst - FEWER, answers=self.answers - FEWER, wanted=self.wanted - FEWER, other=2 * self.other)
+        return replace(self, worst=self.worst - FEWER, answers=self.answers - FEWER, wanted=self.wanted - FEWER, other=1.5 * self.other)
 
     def good(self, quality: Quality) -> bool:
         """Whether the outputs need no repair that costs time."""

@@ -1,12 +1,12 @@
-"""Integers for the weights of a layer that make its output nearest to a target: integer least squares, row by row.
+"""Integer weights that bring a layer's output nearest to a target: integer least squares, row by row.
 
-A layer reads inputs x and has weights w; it shall give t·x. Of integers q with a scale s the expected squared error of a row is
+A layer with weights w reads inputs x and should give t·x. With integers q and a scale s the expected squared error of a row is
 
     (t - s·q)ᵀ H (t - s·q),   H = E[x·xᵀ]
 
-Rounding each weight to the nearest integer takes H for a diagonal. Here the weights are rounded one after another, and those that are not
-rounded yet make good the error of each (Babai's nearest plane; GPTQ, arXiv:2210.17323). Coordinate descent follows: each weight in turn
-moves to the integer that is best beside all others, until none moves. No row ends with a larger error than rounding to nearest gives it.
+Rounding each weight to the nearest integer treats H as diagonal. Here weights are rounded one after another, and the weights that are not
+rounded yet compensate each error (Babai's nearest plane; GPTQ, arXiv:2210.17323). Coordinate descent follows: each weight in turn moves
+to the integer that is best given all others, until none moves. No row ends with a larger error than rounding to nearest gives it.
 
 Arrays have the inputs before the rows, (groups, inputs, rows): each step reads and writes whole vectors, of all groups at once.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 F64 = NDArray[np.float64]
-BLOCK = 32  # inputs that are updated one by one; the others by one matrix product for each block
+BLOCK = 32  # inputs that are updated one by one; the others by one matrix product per block
 DAMPING = 0.1  # of the mean of H's diagonal, added to it: H is estimated from few samples
 SWEEPS = 2  # of coordinate descent at most
 CLIPS = np.arange(1.0, 0.39, -0.03)  # of a row's largest weight, that the largest integer may stand for
@@ -27,11 +27,11 @@ CLIPS = np.arange(1.0, 0.39, -0.03)  # of a row's largest weight, that the large
 
 @dataclass(frozen=True)
 class Moments:
-    """The damped second moments H of a layer's inputs in each group, and what the error of an input means for those after it."""
+    """The damped second moments H of a layer's inputs in each group, and their factor: the effect of an input's error on later inputs."""
 
     h: F64  # (groups, inputs, inputs)
     inverse: F64 | None  # of h; None where there is none
-    order: NDArray[np.intp]  # (groups, inputs): those that matter most first, while there are many left to make good
+    order: NDArray[np.intp]  # (groups, inputs): the largest moments first, while many weights are left to compensate
     upper: F64 | None  # Cholesky factor of H⁻¹ in that order
 
     @staticmethod
@@ -50,7 +50,7 @@ class Moments:
             return Moments(damped, None, order, None)
 
     def corrected(self, w: F64, b: F64) -> F64:
-        """The weights with which the layer also gives what is missing; b = E[x·missing], (groups, inputs, rows)."""
+        """The weights with which the layer also gives the missing part; b = E[x·missing], (groups, inputs, rows)."""
         return w if self.inverse is None else w + self.inverse @ b
 
     def error(self, off: F64) -> F64:
@@ -65,7 +65,7 @@ def nearest(t: F64, s: F64, lo: int, hi: int) -> F64:
 
 
 def clipped(w: F64, s: F64, importance: F64, lo: int, hi: int) -> F64:
-    """For each row the scale, of some no larger than the given one, with the least error when rounded to nearest.
+    """For each row the scale with the least error after rounding to nearest, among several up to the given one.
 
     `importance` (groups, inputs) is the diagonal of H. Scales (groups, rows) are float32 numbers.
     """

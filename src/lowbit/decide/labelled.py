@@ -1,4 +1,4 @@
-"""Labels of the data decide: top-1 on rows that nothing was fitted to, and another half of them for the figure that is told."""
+"""Decisions by labels: top-1 on one half of the held-back rows; the other half gives the reported figure."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Labelled:
 
     @property
     def max_drop(self) -> float:
-        """How far the score may fall where the user does not say: MAX_DROP, and one row of few."""
+        """How far the score may fall by default: MAX_DROP, but at least one row."""
         return max(MAX_DROP, 1 / max(1, self.rows))
 
     def count(self, graph: Graph) -> TopCount:
-        """The rows that a network, float or with Q/DQ brackets, is right on."""
+        """How many rows a network (float or with Q/DQ brackets) classifies right."""
         return counted_top(Session(lower(graph).graph), self.samples, self.labels)
 
     def score(self, graph: Graph) -> float:
@@ -47,9 +47,9 @@ class Labelled:
 
 
 def decide_and_report(graph: Graph, samples: Sequence[Sample], labels: Array) -> tuple[Labelled, Labelled]:
-    """The held-back batches, as `split` has them: those that candidates are scored on, and those of the figure that is told.
+    """The held-back batches, as `split` has them: those that candidates are scored on, and those of the reported figure.
 
-    They are all of them, not only as many as the outputs' noise is measured on: a score needs more rows.
+    All of them are used, more than for the noise of the outputs, because a score needs more rows.
     """
     parts, by_batch = split(samples, len(samples), len(samples)), labels_by_batch(graph, samples, labels)
     decide, report = (Labelled(p, [by_batch[i] for i in p.numbers]) for p in (parts.decide, parts.report))

@@ -1,4 +1,4 @@
-"""What a network may cost: milliseconds, bytes, memory; and how long it may take to find it."""
+"""Limits of a network's cost (milliseconds, bytes, memory) and of the time to find it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lowbit.errors import InputError
 
 
 class Over(Exception):
-    """The minutes are over. The text says so."""
+    """The time limit is reached."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a network needs. None: not measured, because no limit asks for it.
+    """The measured needs of a network. None: not measured, because no limit asks for it.
 
     ms      of a batch as given, on one thread
     nbytes  of the stored parameters
@@ -59,7 +59,7 @@ class Limits:
         return tuple(name for name, value in given.items() if value is not None)
 
     def excess(self, needs: Needs) -> float:
-        """The largest of the needs as a multiple of its limit, and 1 where all limits are kept."""
+        """The largest need as a multiple of its limit; 1 if all limits are kept."""
         pairs = ((needs.ms, self.ms), (needs.nbytes, self.nbytes), (needs.ram, self.ram))
         return max([1.0, *(need / limit for need, limit in pairs if need is not None and limit is not None)])
 

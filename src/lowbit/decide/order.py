@@ -1,4 +1,4 @@
-"""In which order units become narrower: the least damage for what is saved first. Pure arithmetic on what was measured."""
+"""The order in which units become narrower: the least noise for the cost saved first. Pure arithmetic on measured figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Cost = float
 
 @dataclass(frozen=True)
 class Option:
-    """A unit at some width: what it costs, and the noise that it alone makes at the outputs, as a share of their signal."""
+    """A unit at some width: its cost, and the noise that it alone makes at the outputs, as a share of their signal."""
 
     cost: Cost
     noise: float
@@ -28,7 +28,7 @@ class Move:
 def moves(options: Mapping[str, Mapping[str, Option]], start: str = "float") -> list[Move]:
     """The way from a network with one width everywhere (`start`) to the cheapest one, the lowest price first.
 
-    Each unit goes along the lower hull of its options, where prices only rise: so one order for all keeps every unit's own.
+    Each unit follows the lower convex hull of its options, where prices only rise: so one order serves all units.
 
     >>> o = {"a": {"float": Option(4, 0), "int8": Option(1, 3)}, "b": {"float": Option(4, 0), "int8": Option(2, 1), "int4": Option(1, 9)}}
     >>> [(m.unit, m.width, m.price) for m in moves(o)]
@@ -49,5 +49,5 @@ def moves(options: Mapping[str, Mapping[str, Option]], start: str = "float") -> 
 
 
 def after(start: Mapping[str, str], taken: Sequence[Move]) -> dict[str, str]:
-    """The choice when these moves were made."""
+    """The choice of widths after these moves."""
     return {**start, **{m.unit: m.width for m in taken}}

@@ -1,7 +1,7 @@
-"""Where a network is measured: at its outputs, or before the function that makes answers of them.
+"""The points where noise is measured: the outputs, or the input of a final softmax, sigmoid or logarithm.
 
-A softmax, a sigmoid or a logarithm at the end hides what happened before it: a sharp softmax gives 1, 0, 0 … for noisy logits too. So
-the noise is measured at what goes into it. Where the outputs are classes, the answer itself is compared as well.
+Such a function hides the noise of its input: a sharp softmax gives 1, 0, 0 … for noisy logits too. So the noise is measured before it. If
+the outputs are classes, the answer itself is compared as well.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lowbit.types import Array, normalize_axis
 Kind = Literal["classes", "yes or no", "scores", "numbers", "integers"]  # scores: numbers whose largest may be an answer
 PASSED = ("reshape", "identity", "transpose", "cast")  # between the function and the output
 PRODUCTS = ("linear", "matmul")
-QUIET = 0.25  # of the mean signal of all rows: the least that a row's noise is compared with. Silence has no signal of its own
+QUIET = 0.25  # of the mean signal of all rows: a row's noise is compared with at least this, because silence has no signal of its own
 
 
 @dataclass(frozen=True)
 class Point:
-    """What is measured for an output: `value` is its name in the float graph; classes lie along `axis`."""
+    """The measured value of an output: `value` is its name in the float graph; classes lie along `axis`."""
 
     output: str
     value: str
@@ -32,12 +32,12 @@ class Point:
 
     @property
     def answers(self) -> bool:
-        """Whether it gives an answer that can be the same or another one."""
+        """Whether it gives answers (classes)."""
         return self.kind != "numbers"
 
 
 def find_points(graph: Graph) -> tuple[Point, ...]:
-    """A point for each output. Outputs of integers count only where there is nothing else."""
+    """A point for each output. Integer outputs count only if there are no others."""
     found = [_point(graph, name, v.name) for name, v in graph.outputs.items()]
     floats = tuple(p for p in found if p.kind != "integers")
     return floats or tuple(found)
@@ -67,10 +67,9 @@ def _point(graph: Graph, output: str, value: str) -> Point:
 
 
 def rows_of(point: Point, want: Array, got: Array, rows: int) -> tuple[Array, Array]:
-    """Both values as (rows, elements): a row for each sample of a batch, where the first axis is that; classes without their mean.
+    """Both values as (rows, elements): one row per sample if the first axis is the batch; classes without their mean.
 
-    A softmax gives the same for logits that are all larger by one number, so that number is neither signal nor noise. Logits that a mask
-    hides are neither, too.
+    A softmax ignores a constant added to all logits, so the constant is neither signal nor noise. Masked logits are neither, too.
     """
     x, y = want.astype(np.float64), got.astype(np.float64)
     if point.kind == "classes":
@@ -88,7 +87,7 @@ def classes_last(point: Point, x: Array) -> Array:
 
 
 def noise_of_rows(reference: Array, got: Array) -> tuple[Array, Array]:
-    """Σ reference² and Σ (reference − got)² of each row. What is not finite in one of them alone is as wrong as the whole row."""
+    """Σ reference² and Σ (reference − got)² of each row. An element that is finite in only one of them counts as noise of the whole row."""
     with np.errstate(all="ignore"):
         off = np.where(reference == got, 0.0, reference - got)
         signal = np.where(np.isfinite(reference), reference, 0.0)

@@ -1,8 +1,8 @@
-"""How good a quantized network is, measured on the integers that run.
+"""The quality of a quantized network, measured on the integers that run.
 
-Every figure here comes from the kernels of a session (`runtime/replay.py` runs them and keeps what is between them), on samples that the
-candidate was not fitted to. Noise is counted sample by sample: the worst tenth of them decides, not the sum over all, which a few easy
-samples with large outputs would rule.
+Every figure comes from the kernels of a session (`runtime/replay.py` runs them and keeps the values between them), on samples that the
+candidate was not fitted to. Noise is counted sample by sample, and the worst tenth of the samples decides. A sum over all samples would be
+dominated by a few easy ones with large outputs.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from lowbit.types import Array
 
 Sample = Mapping[str, Array]
 WORST = 0.1  # of the rows: those with the most noise
-MOST = 100.0  # dB of a row that nothing differs in, where rows are averaged
-FEW = 20  # rows: fewer of them say little about others
+MOST = 100.0  # dB of a row without any difference, where rows are averaged
+FEW = 20  # rows: fewer say little about unseen ones
 
 
 def decibels(relative: float) -> float:
-    """−10·log₁₀ of noise ÷ signal; +inf where nothing differs."""
+    """−10·log₁₀ of noise ÷ signal; +inf without noise."""
     return float("inf") if relative <= 0 else -10 * float(np.log10(relative))
 
 
 @dataclass(frozen=True)
 class Quality:
-    """What was measured on some rows of data.
+    """Measurements on some rows of data.
 
     noise      noise ÷ signal of each row, of its worst output
     pooled     noise ÷ signal over all rows together, of the worst output
-    answers    beside those of the float network; none where the outputs are no answers
-    fitted     rows at the end that something was fitted to
-    layers     dB of what each layer gives, by the name of the value; empty where they were not looked at
+    answers    compared with those of the float network; none if the outputs are no classes
+    fitted     how many rows at the end something was fitted to
+    layers     dB of each layer's result, by the name of the value; empty if layers were not measured
     """
 
     noise: tuple[float, ...]
@@ -59,9 +59,9 @@ class Quality:
 
     @property
     def db(self) -> float:
-        """The mean of the rows' dB, of the worst output of each: the steadiest figure of few rows, and so the one that is told.
+        """The mean of the rows' dB, of the worst output of each: the reported figure, because it varies least on few rows.
 
-        Over all rows together, one broken row among hundreds would rule, and a few rows hardly have it.
+        Over all rows together, one broken row among hundreds would dominate, and a few rows hardly contain it.
         """
         return float("inf") if not any(self.noise) else _mean_db(self.noise)
 
@@ -72,23 +72,29 @@ class Quality:
 
     @property
     def worst_db(self) -> float:
-        """That of the worst tenth of the rows (the worst row at the least)."""
+        """dB of the worst tenth of the rows (at least the worst row)."""
         worst = sorted(self.noise, reverse=True)[: max(1, int(len(self.noise) * WORST))]
         return decibels(float(np.mean(worst))) if worst else float("inf")
 
     @property
     def unseen_db(self) -> float:
-        """The same of the rows that nothing was fitted to; of all, where there are none."""
+        """dB of the worst tenth of the rows that nothing was fitted to; of all rows if there are none."""
         return _mean_db(self.noise[: len(self.noise) - self.fitted] or self.noise)
 
     @property
     def agreement(self) -> float | None:
-        """The share of the answers that are those of the float network."""
+        """The share of answers that equal the float network's."""
         return self.answers.same / self.answers.count if self.answers.count else None
 
     @property
     def few(self) -> bool:
         return len(self.noise) < FEW
+
+    @property
+    def db_error(self) -> float | None:
+        """How far `db` may be from that of many rows of the same kind: two standard errors of the mean. None of a single row."""
+        rows = [min(decibels(n), MOST) for n in self.noise]
+        return 2 * float(np.std(rows, ddof=1)) / len(rows) ** 0.5 if len(rows) > 1 else None
 
 
 def _mean_db(noise: Sequence[float]) -> float:
@@ -97,7 +103,7 @@ def _mean_db(noise: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class _Truth:
-    """What the float network gives for a sample at the points."""
+    """The float network's values for a sample at the points."""
 
     sample: Sample
     rows: int
@@ -109,9 +115,9 @@ def shapes_of(sample: Sample) -> tuple[tuple[int, ...], ...]:
 
 
 class Quantized:
-    """A Q/DQ graph with what is made of it: the integer graph, and where the float graph's values are found in it.
+    """A Q/DQ graph, its integer graph, and where the float graph's values are in that.
 
-    `source` is the float graph that it was made of.
+    `source` is the float graph that it was made from.
     """
 
     def __init__(self, graph: Graph, source: Graph) -> None:
@@ -131,10 +137,10 @@ class Quantized:
 
 
 class Ruler:
-    """Measures quantized forms of one float network on some samples, whose float outputs are computed once."""
+    """Measures quantized forms of one float network on some samples; their float outputs are computed once."""
 
     def __init__(self, graph: Graph, samples: Sequence[Sample], numbers: Sequence[object] | None = None, fitted: int = 0) -> None:
-        """`numbers` are what errors call the samples. To the last `fitted` of them candidates may have been fitted."""
+        """`numbers` name the samples in errors. Candidates may have been fitted to the last `fitted` of them."""
         self.graph = graph
         self.points = find_points(graph)
         called = range(len(samples)) if numbers is None else numbers
@@ -153,7 +159,7 @@ class Ruler:
         self.fitted = sum(t.rows for t in self._truths[len(samples) - fitted :])
 
     def measure(self, quantized: Graph | Quantized) -> Quality:
-        """The integers of a Q/DQ graph against the float network."""
+        """The integers of a Q/DQ graph compared with the float network."""
         made = quantized if isinstance(quantized, Quantized) else Quantized(quantized, self.graph)
         lowered, seen = made.integer, made.seen
         keep = [seen[p.value].name for p in self.points if p.value in seen]
@@ -167,7 +173,7 @@ class Ruler:
             for p in self.points:
                 want = truth.values[p.output]
                 got = self._seen(replay, seen, p, want)
-                if got is None:  # nothing of the kind is there: the output itself tells
+                if got is None:  # no such point: the output itself is measured
                     points[p.output] = replace(p, kind="numbers")
                     want, got = self._ends(sample, p.output), outputs[p.output]
                 found[p.output][k] = noise_of_rows(*rows_of(points[p.output], want, got, truth.rows))
@@ -192,7 +198,7 @@ class Ruler:
 
 
 def rows_in(graph: Graph, sample: Sample) -> int:
-    """Samples of a batch: the first axis, if all inputs agree on it. The first axis of a recurrence may be its time: that is no batch."""
+    """The number of samples in a batch: the first axis, if all inputs agree on it and it is not the time of a recurrence."""
     if batch_symbol(graph) is None and any(n.op in RECURRENT for n in graph.nodes):
         return 1
     sizes = {sample[v.name].shape[0] for v in graph.inputs if sample[v.name].ndim} - {1}
@@ -200,20 +206,20 @@ def rows_in(graph: Graph, sample: Sample) -> int:
 
 
 def _replays(graph: Graph, samples: Sequence[Sample], keep: Sequence[str]) -> Iterable[tuple[int, Sample, Replay]]:
-    """Each sample with its position and a replay for its shapes; samples of the same shapes follow each other and share one."""
+    """Each sample with its position and a replay for its shapes; consecutive samples of equal shapes share one replay."""
     last: tuple[object, Replay] | None = None
     for i in sorted(range(len(samples)), key=lambda i: shapes_of(samples[i])):
         shapes = shapes_of(samples[i])
         if last is None or last[0] != shapes:
-            last = None  # before there is another one: it holds every value
+            last = None  # before the next one is made: a replay holds every value
             last = shapes, Replay(bound_to(graph, samples[i]), keep)
         yield i, samples[i], last[1]
 
 
 def _summed(found: Mapping[str, Sequence[tuple[Array, Array]]]) -> Quality:
-    """From signal and noise of the rows of each batch, by output: the noise of a row is that of its worst output.
+    """Sums signal and noise of the rows of each batch, by output. The noise of a row is that of its worst output.
 
-    An output without rows counts for all rows of its batch.
+    An output without a row axis counts for all rows of its batch.
     """
     pooled, batches = 0.0, dict[int, list[Array]]()
     for parts in found.values():
@@ -230,7 +236,7 @@ def _summed(found: Mapping[str, Sequence[tuple[Array, Array]]]) -> Quality:
 
 
 def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, float]:
-    """dB of what each layer gives, by the name of the float graph's value: the integers that run against the float network."""
+    """dB of each layer's result, by the name of the float graph's value: the integers that run compared with the float network."""
     graph, lowered, seen = made.source, made.integer, made.seen
     names = [n for n, v in graph.values.items() if n in graph.producers and n in seen and v.type.dtype.is_float]
     total: dict[str, tuple[float, float]] = {}
@@ -238,7 +244,7 @@ def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, floa
         replay = Replay(bound_to(graph, sample), names)
         replay.run(sample)
         real = {name: np.array(replay.real_order(name)) for name in names if replay.has(name)}
-        del replay  # before there is another one: it holds all weights packed
+        del replay  # before the next one is made: it holds all packed weights
         replay = Replay(bound_to(lowered, sample), {seen[n].name for n in names})
         replay.run(sample)
         for name, want in real.items():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,6 +35,11 @@ class ClippedRecord(CalibrationRecord):
     def read_by(self, method: str) -> ClippedRecord:
         """The record that the method would have made: the same histograms, read otherwise."""
         return ClippedRecord({name: o.read_by(method) if isinstance(o, HistogramObserver) else o for name, o in self.taps.items()})
+
+    def with_others(self, others: Mapping[str, Observer | CalibrationEntry], kept: frozenset[str]) -> ClippedRecord:
+        """The taps in `kept` as they are, with their ranges, and others beside them."""
+        found = {key: params for key, params in self.found.items() if kept.issuperset(cast("tuple[str, ...]", key[0]))}
+        return ClippedRecord({**{name: o for name, o in self.taps.items() if name in kept}, **others}, found=found)
 
     def to_dict(self) -> dict[str, Any]:
         """As a record without clipped taps would be written. The room of 16 bits is not in a file."""

@@ -16,7 +16,7 @@ from lowbit.quantization.taps import Taps
 
 ORDER = ("float", "by rows", "16 bits", "16-bit inputs", "8-bit weights", "16-bit weights")  # of repairs that cost the same
 
-EIGHTS = 0.2  # of the weights that may have 8 bits, or be float, where the recipe gives fewer
+EIGHTS = 0.2  # of the weights that may have 8 bits, or be float, where the recipe gives fewer and the answers hold with so many
 T = TypeVar("T")
 
 
@@ -129,12 +129,14 @@ def within(ordered: Iterable[Repair], costs: LayerCosts, budget: float) -> list[
     return chosen
 
 
-def few_weights(found: Iterable[T], layers: Callable[[T], frozenset[str]], wide: frozenset[str], share: Callable[[str], float]) -> list[T]:
-    """Those of the changes with which a network of few bits stays one: at most EIGHTS of its weights have more. `wide` have them now."""
+def few_weights(
+    found: Iterable[T], layers: Callable[[T], frozenset[str]], wide: frozenset[str], share: Callable[[str], float], most: float = EIGHTS
+) -> list[T]:
+    """Those of the changes with which a network of few bits stays one: at most a share of its weights has more. `wide` have them now."""
     chosen: list[T] = []
     for change in found:
         more = wide | layers(change)
-        if sum(map(share, more)) <= EIGHTS:
+        if sum(map(share, more)) <= most:
             chosen.append(change)
             wide = more
     return chosen

@@ -14,9 +14,8 @@ weights costs less than the finer steps gain (in few bits it does).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +24,12 @@ from lowbit.decide.brackets import Both, Env
 from lowbit.decide.integer_least_squares import SWEEPS, Moments, clipped, solve
 from lowbit.decide.samples import Sample
 from lowbit.decide.weights import Layer, columns, rows, unrows, weighted_layers
-from lowbit.ir.graph import Constant, Graph, freeze
+from lowbit.ir.graph import Constant, Graph, Value, freeze
 from lowbit.ir.interp import run_node
 from lowbit.ops.quant import QUANTIZABLE
 from lowbit.progress import progress
 from lowbit.quant_params import code_range
+from lowbit.runtime.replay import NativeRun
 from lowbit.types import Array
 
 F64 = NDArray[np.float64]
@@ -53,18 +53,23 @@ def better_weights(
     undo: bool = False,
     leave: frozenset[str] = frozenset(),
     each: Callable[[str], None] | None = None,
+    means: dict[str, F64] | None = None,
 ) -> Graph:
     """The Q/DQ graph with other integers for weights (and with `clip` other scales) and biases, of the same types.
 
     The samples go through the quantized and the float graph side by side, layer by layer: a layer is rounded for the inputs that the
     layers before it really give, and its bias takes up the mean error that is left. With `undo` its weights also make good the errors of
     the layers before it: then they fit no others. Layers whose results are in `leave` stay as they are.
-    `each` is told every layer done.
+    `each` is told every layer done. `means` are kept for another call with the same float graph and samples: see `float_means`.
     """
     if not samples:
         return quantized
-    both = Both.start(graph, quantized, samples)
+    both = Both.start(graph, quantized, samples, plain=undo and rounding)
     layers = {k: layer for layer in weighted_layers(graph, quantized) if (k := layer.node.output.name) not in leave}
+    means = {} if means is None else means
+    if biases:
+        lacking = [k for k, layer in layers.items() if layer.bias is not None and k not in means]
+        means.update(float_means(graph, samples, lacking) if lacking else {})
     changed: dict[str, Array] = {}
     for i, node in progress(list(enumerate(both.nodes)), "rounding weights"):
         layer = layers.get(node.output.name)
@@ -72,7 +77,7 @@ def better_weights(
             _round_layer(layer, graph, quantized, both, changed, clip, biases, undo)
         both.step(i)
         if layer is not None and biases:
-            _correct_bias(layer, both, changed)
+            _correct_bias(layer, both.rounded, means, changed)
         if layer is not None and each is not None:
             each(node.name or node.output.name)
         both.free(i)
@@ -213,20 +218,35 @@ def _regrid(layer: Layer, graph: Graph, quantized: Graph, changed: dict[str, Arr
         env[scale.name], env[stored.name] = changed[scale.name], changed[stored.name]
 
 
-def _correct_bias(layer: Layer, both: Both, changed: dict[str, Array]) -> None:
+def float_means(graph: Graph, samples: Sequence[Sample], layers: Iterable[str]) -> dict[str, F64]:
+    """The mean of each channel that some layers (by first output) of the float graph give: of all samples, each as much as another."""
+    names = [k for k in layers if k in graph.producers]
+    found: dict[str, F64] = {}
+
+    def see(value: Value, x: Array) -> None:
+        mean = _channel_means(graph.producers[value.name].op, x) / len(samples)
+        found[value.name] = found[value.name] + mean if value.name in found else mean
+
+    run = NativeRun(graph, names, names)
+    for sample in samples:
+        run(sample, see)
+    return found
+
+
+def _channel_means(op: str, x: Array) -> F64:
+    axis = 1 if op in ("conv", "conv_transpose") else x.ndim - 1
+    found: F64 = x.mean(axis=tuple(i for i in range(x.ndim) if i != axis), dtype=np.float64)
+    return found
+
+
+def _correct_bias(layer: Layer, rounded: Sequence[Env], means: Mapping[str, F64], changed: dict[str, Array]) -> None:
     """Adds to the stored bias what the layer's output is off by in the mean, channel by channel."""
-    if layer.bias is None:
+    name = layer.node.output.name
+    if layer.bias is None or name not in means:
         return
-    rounded, plain = both.rounded, both.plain
-    name, stored, scale = layer.node.output.name, layer.bias.inputs[0], layer.bias.inputs[1]
+    stored, scale = layer.bias.inputs[0], layer.bias.inputs[1]
     assert stored is not None and scale is not None
-    axis = 1 if layer.node.op in ("conv", "conv_transpose") else -1
-    off: Any = 0.0
-    for q, f in zip(rounded, plain, strict=True):
-        d = f[name].astype(np.float64) - q[name]
-        axes = tuple(i for i in range(d.ndim) if i != axis % d.ndim)
-        off = off + d.mean(axis=axes)
-    off = off / len(rounded)
+    off = means[name] - sum(_channel_means(layer.node.op, q[name]) for q in rounded) / len(rounded)
     grid = rounded[0][scale.name].astype(np.float64)
     ints = rounded[0][stored.name].astype(np.int64)
     if off.shape != ints.shape or QUANTIZABLE[layer.node.op].spec.bias is None:
@@ -236,7 +256,8 @@ def _correct_bias(layer: Layer, both: Both, changed: dict[str, Array]) -> None:
     if not np.all(np.abs(ints + more) < 2.0 ** (8 * kept.itemsize - 1)):
         return
     changed[stored.name] = (ints + more).astype(kept)
-    delta = (more * grid).astype(np.float32).reshape([-1 if i == axis % rounded[0][name].ndim else 1 for i in range(rounded[0][name].ndim)])
+    rank, axis = rounded[0][name].ndim, 1 if layer.node.op in ("conv", "conv_transpose") else -1
+    delta = (more * grid).astype(np.float32).reshape([-1 if i == axis % rank else 1 for i in range(rank)])
     for q in rounded:
         q[stored.name] = changed[stored.name]
         q[name] = q[name] + delta

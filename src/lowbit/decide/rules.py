@@ -1,4 +1,4 @@
-"""What was decided for each layer, as rules that a user can read, change and give to `quantize`."""
+"""The decision for each layer as rules that a user can read, change and give to `quantize`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lowbit.quantization.rules import CalibratedQuantRule, FloatRule, QuantNode,
 def rules_of(
     graph: Graph, groups: Mapping[str, Sequence[Node]], decide: Callable[[Node], QuantNode], because: Mapping[str, str]
 ) -> tuple[QuantRule, ...]:
-    """Rules by which each layer is decided as `decide` does it: float, or static integers.
+    """Rules that give each layer what `decide` gave it: float, or static integers.
 
     Each group of layers has a reason of its own. Rules match by names, and by values where layers share a name.
     """
@@ -43,7 +43,7 @@ def rules_of(
 
 
 def _decided(found: QuantNode) -> tuple[str, ...]:
-    """The dtypes of what is read, of the weights and of the result; none for float."""
+    """The dtypes of input, weights and result; none for float."""
     if found.activation is None or found.weight is None or found.result is None:
         return ()
     return found.activation.name, found.weight.name, found.result.name

@@ -1,4 +1,4 @@
-"""Samples to fit with, to decide with and to report on, in bounded memory: what does not fit is kept in a file until it is asked for."""
+"""Samples to fit, to decide and to report with, in bounded memory: the rest is kept in a file until it is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lowbit.types import Array
 Sample = Mapping[str, Array]
 
 
-SMALL = 64 << 20  # bytes of samples that are held in memory for any network; beyond a quarter of a larger one's own they go to a file
-HELD_BACK = 3  # one batch in so many is not fitted to
+SMALL = 64 << 20  # bytes of samples that are held in memory; of a network larger than four times this, a quarter of its own bytes
+HELD_BACK = 3  # one batch in this many is held back from fitting
 DECIDED, REPORTED = 12, 24  # batches at most that candidates are compared on, and that the final figure is measured on
 
 
@@ -24,7 +24,7 @@ class StoredSamples(Sequence[Sample]):
     """Samples in order: the first `room` bytes of them in memory, the others on disk."""
 
     def __init__(self, samples: Iterable[Sample], room: int, *, copy: bool = False) -> None:
-        """`copy`: of an iterator, which may give the same memory again."""
+        """`copy`: for an iterator, which may reuse its memory."""
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._held: list[Sample | Path] = []
         for sample in samples:
@@ -68,7 +68,7 @@ class Picked(Sequence[Sample]):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """What the samples are in the other sequence: errors call them so."""
+        """The positions of the samples in the other sequence; errors use them as names."""
         return self._which
 
     def __len__(self) -> int:
@@ -87,11 +87,11 @@ class Picked(Sequence[Sample]):
 
 @dataclass(frozen=True)
 class Split:
-    """Three sets of samples that share none, where there are enough.
+    """Three disjoint sets of samples, if there are enough.
 
     fit      ranges are calibrated and weights are rounded with these
     decide   candidates are compared on these
-    report   the figure that is told is measured on these: nothing was fitted to them, and nothing was chosen by them
+    report   the reported figure is measured on these: nothing was fitted to them or chosen by them
     """
 
     fit: Picked
@@ -100,12 +100,12 @@ class Split:
 
     @property
     def held(self) -> Picked:
-        """All that were not fitted to, for whoever does not tell deciding from reporting."""
+        """All samples that were not fitted to, for callers that do not separate deciding from reporting."""
         return Picked(self.decide.source, sorted({*self.decide.numbers, *self.report.numbers}))
 
     @property
     def said(self) -> str:
-        """On what the reported figure was measured."""
+        """The text that names the samples of the reported figure."""
         if set(self.report.numbers) & set(self.fit.numbers):
             return "the one batch there is, which the ranges were taken from, too"
         if set(self.report.numbers) & set(self.decide.numbers):
@@ -114,7 +114,7 @@ class Split:
 
 
 def split(samples: Sequence[Sample], decided: int = DECIDED, reported: int = REPORTED) -> Split:
-    """One batch in three is held back; every other one of these decides, the rest are reported on.
+    """Holds back one batch in three; every other one of these decides, the rest report.
 
     >>> s = split(range(12)); s.fit.numbers, s.decide.numbers, s.report.numbers
     ((0, 1, 3, 4, 6, 7, 9, 10), (2, 8), (5, 11))

@@ -1,4 +1,4 @@
-"""Which of several networks is the fastest. Metrics and labels are `lowbit.report.scores`, whose names are here as well."""
+"""The fastest of several networks. Metrics and labels are in `lowbit.report.scores`, whose names are re-exported here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lowbit.report.scores import top1 as top1
 
 
 def fastest(times: Mapping[int, Sequence[float]], scores: Mapping[int, float]) -> int:
-    """The one with the least time, of those measured some times over; among those as fast as it was itself at its slowest, the best score.
+    """The network with the best score among those that are as fast as the fastest one was in its slowest measurement.
 
     >>> fastest({3: [1.0, 1.1], 5: [1.05, 1.2], 6: [1.2, 1.2]}, {3: 0.90, 5: 0.92, 6: 0.95})
     5

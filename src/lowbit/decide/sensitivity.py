@@ -1,16 +1,18 @@
-"""Which roundings make the noise: each is made alone in the float network, and what it does to the outputs is measured.
+"""The noise of single roundings: each is made alone in the float network, and its effect on the outputs is measured.
 
 The float network runs once with every value kept (`runtime/replay.py`). Then, from its end to its beginning, one value after another is
-rounded where it stands, and only what comes after it is run again.
+rounded in place, and only the nodes after it run again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 
 import numpy as np
 
+from lowbit.calibration.spread import spread
 from lowbit.decide.brackets import Bracket, Pair
 from lowbit.decide.points import Point, noise_of_rows, rows_of
 from lowbit.decide.quality import Sample
@@ -21,13 +23,14 @@ from lowbit.runtime.nodes import NodeRunner
 from lowbit.runtime.replay import Replay
 from lowbit.types import Array
 
-Unit = tuple[str, ...]  # brackets, by the name of their dequantized value, that round together
+PARTS = 8  # of the units, for workers
+Unit = tuple[str, ...]  # brackets that round together, by the name of their dequantized value
 
 
 def noise_shares(
     pair: Pair, sample: Sample, units: Mapping[str, Unit], points: Sequence[Point], each: Callable[[str], None] | None = None
 ) -> dict[str, float]:
-    """For each unit the noise at the points, relative to their signal, if it alone rounds and all the rest is float.
+    """For each unit the noise at the points, relative to their signal, if this unit alone rounds and the rest is float.
 
     Units are named "tap NAME" (a value that everybody reads rounded), "layer NAME" (one layer reads its input rounded) and "weights NAME"
     (a layer has rounded weights). `pair` is bound to the sample's shapes.
@@ -53,8 +56,22 @@ def noise_shares(
     return found
 
 
+def shares_by_workers(
+    executor: Executor, graph: Graph, quantized: Graph, samples: Sequence[Sample], units: Mapping[str, Unit], points: Sequence[Point]
+) -> Iterator[dict[str, float]]:
+    """`noise_shares` of some units and one sample after another: the workers share the units. A unit's noise is the same beside others."""
+    names = list(units)
+    tasks = ((sample, {n: units[n] for n in names[i::PARTS]}, tuple(points)) for sample in samples for i in range(min(PARTS, len(names))))
+    return spread(executor, (graph, quantized), _bound_shares, tasks)
+
+
+def _bound_shares(graph: Graph, quantized: Graph, sample: Sample, units: Mapping[str, Unit], points: Sequence[Point]) -> dict[str, float]:
+    """A worker's task."""
+    return noise_shares(Pair.bound(graph, quantized, sample), sample, units, points)
+
+
 def heard(quantized: Graph, brackets: Mapping[str, Bracket], nodes: Iterable[Node]) -> dict[str, Unit]:
-    """For each layer a unit of the roundings that it hears: of what it reads and of its weights."""
+    """For each layer a unit of the roundings that affect it: those of its inputs and of its weights."""
     found: dict[str, Unit] = {}
     for node in nodes:
         now = quantized.producers.get(node.output.name)
@@ -65,7 +82,7 @@ def heard(quantized: Graph, brackets: Mapping[str, Bracket], nodes: Iterable[Nod
 
 
 def _sources(pair: Pair, members: Unit) -> list[str]:
-    """The members that are no moved copies of another one: a reshape or a slice of a rounded value rounds nothing more."""
+    """The members that are no moved copies of another member: a reshape or slice of a rounded value rounds nothing more."""
     of = {pair.brackets[m].of for m in members}
     kept = []
     for m in members:
@@ -97,7 +114,7 @@ def _tap(replay: Replay, pair: Pair, real: str, points: Sequence[Point], truth: 
 def _layer(
     replay: Replay, pair: Pair, node: Node, members: Unit, runner: NodeRunner, points: Sequence[Point], truth: Mapping[str, Array]
 ) -> float:
-    """The layer computed alone, with rounded weights or a rounded input, and everything after it."""
+    """Computes the layer with rounded weights or a rounded input, and everything after it."""
     now = pair.quantized.producers.get(node.output.name)
     if now is None or not replay.has(node.output.name):
         return 0.0
@@ -121,7 +138,7 @@ def _layer(
 
 
 def _rounded(pair: Pair, real: str, x: Array, last: bool) -> Array:
-    """What a bracket makes of a value: its quantize and its dequantize, or for a constant the dequantize of what is stored."""
+    """A value after a bracket: quantized and dequantized; for a constant, its stored integers dequantized."""
     bracket = pair.brackets[real]
     node = pair.quantized.producers[real]
     constants = pair.quantized.constants
@@ -143,7 +160,7 @@ def _rounded(pair: Pair, real: str, x: Array, last: bool) -> Array:
 
 
 def _noise(replay: Replay, before: Mapping[str, Array], points: Sequence[Point], truth: Mapping[str, Array]) -> float:
-    """Noise ÷ signal at the worst point with some values changed; they are put back."""
+    """Noise ÷ signal at the worst point with some values changed; afterwards the values are restored."""
     replay.rerun(before)
     worst = 0.0
     for p in points:
@@ -156,7 +173,7 @@ def _noise(replay: Replay, before: Mapping[str, Array], points: Sequence[Point],
 
 
 def _turned(p: Point, replay: Replay) -> Point:
-    """The point for a value whose channels are last in memory."""
+    """The point for a value in channels-last layout."""
     if p.value not in replay.last or p.kind != "classes":
         return p
     rank = len(replay.types[p.value].shape)

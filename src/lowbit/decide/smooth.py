@@ -1,12 +1,12 @@
-"""Channels scaled between layers: the float meaning stays, and one scale for a whole tensor fits all of its channels better.
+"""Scales channels between layers: the float meaning stays, and one scale for a whole tensor fits all of its channels better.
 
-A value that only convolutions and linear layers read, and that a convolution, a linear layer or a norm makes (a ReLU may stand between),
-may have any channel divided by s > 0 where it is made and multiplied by s where it is read:
+A value that a convolution, linear layer or norm makes and only convolutions and linear layers read (a ReLU may stand between) may
+have any channel divided by s > 0 in the layer that makes it and multiplied by s in the layers that read it:
 
     s_c = max|x_c|^alpha / max|w_c|^(1 - alpha)
 
-alpha = 0.5 shares the difficulty equally (cross-layer equalization), a larger one moves more of it into the weights (SmoothQuant), which
-have a scale for each channel of their own. Depthwise convolutions are both: they make one value and read another.
+alpha = 0.5 shares the range equally (cross-layer equalization). A larger alpha moves more of it into the weights (SmoothQuant), which
+have a scale for each channel. Depthwise convolutions are both: they make one value and read another.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from lowbit.ir.interp import run
 from lowbit.types import Array
 
 THROUGH = ("relu", "leaky_relu", "max_pool", "avg_pool", "identity")  # f(x / s) = f(x) / s for s > 0, channel by channel
-MAKERS = {"conv": (1, 2), "linear": (1, 2), "layer_norm": (1, 2)}  # positions of what is divided along its first (last) axis
+MAKERS = {"conv": (1, 2), "linear": (1, 2), "layer_norm": (1, 2)}  # input positions that are divided along their first (last) axis
 READERS = ("conv", "linear")
-LIMIT = 64.0  # a channel is scaled by no more than this, so that no weight becomes tiny beside the others
+LIMIT = 64.0  # the largest factor of a channel, so that no weight becomes tiny compared with the others
 
 
 @dataclass(frozen=True)
 class Seam:
-    """A value whose channels may be scaled: the node that makes it, and those that read it."""
+    """A value whose channels may be scaled: the node that makes it, and the nodes that read it."""
 
-    value: str  # what the readers read
+    value: str  # the value that the readers read
     maker: Node
     readers: tuple[Node, ...]
     axis: int
@@ -69,7 +69,7 @@ def seams(graph: Graph, leave: frozenset[str] = frozenset()) -> list[Seam]:
 
 
 def _owned(graph: Graph, node: Node, positions: tuple[int, ...]) -> bool:
-    """Whether the first of these inputs is a constant, the others are constants or left out, and nobody else reads them."""
+    """Whether the first of these inputs is a constant, the others are constants or absent, and no other node reads them."""
     for k, i in enumerate(positions):
         v = node.input(i)
         if v is None and k:
@@ -103,7 +103,7 @@ def channel_peaks(graph: Graph, samples: Sequence[Sample], found: Sequence[Seam]
 
 
 class Scaled(Constant):
-    """A constant times factors along its axes, computed whenever it is read: the weights of a large network are not held twice."""
+    """A constant times factors along its axes, computed at each read, so that the weights of a large network are not held twice."""
 
     def __init__(self, of: Constant, factors: Array) -> None:
         object.__setattr__(self, "value", of.value)
@@ -146,7 +146,7 @@ def smoothed(graph: Graph, peaks: Mapping[str, Array], found: Sequence[Seam], al
 
 
 def _note(notes: dict[str, str], graph: Graph, seam: Seam, factors: Array) -> None:
-    """Notes what the channels of the values from the maker to the readers were divided by, on top of what they were before."""
+    """Notes the divisors of the channels of the values from the maker to the readers, multiplied by earlier ones."""
     value = seam.maker.output
     while True:
         key = f"{SCALED}{value.name}"
@@ -158,7 +158,7 @@ def _note(notes: dict[str, str], graph: Graph, seam: Seam, factors: Array) -> No
 
 
 def scales(constants: Mapping[str, Constant], seam: Seam, peak: Array, alpha: float) -> Array:
-    """s for each channel, powers of their formula limited to LIMIT either way about their geometric mean; 1 for dead channels."""
+    """s for each channel by the formula, within a factor of LIMIT of the geometric mean; 1 for dead channels."""
     weight = np.zeros(len(peak))
     for reader in seam.readers:
         v, axis = reader.inputs[1], _input_axis(reader)
@@ -171,7 +171,7 @@ def scales(constants: Mapping[str, Constant], seam: Seam, peak: Array, alpha: fl
     log = np.zeros(len(peak))
     log[alive] = alpha * np.log2(peak[alive]) - (1 - alpha) * np.log2(weight[alive])
     log[alive] -= log[alive].mean()
-    # Powers of two: dividing by them is exact, so that the smoothed network is the same to the bit wherever nothing underflows.
+    # Powers of two: dividing by them is exact, so the smoothed network has the same bits wherever nothing underflows.
     return np.where(alive, 2.0 ** np.rint(np.clip(log, -np.log2(LIMIT), np.log2(LIMIT))), 1.0)
 
 

@@ -1,15 +1,15 @@
-"""What is told of a decision: one line for everybody, and notes that travel with the network."""
+"""The texts about a decision: the verdict line, and notes that travel with the network."""
 
 from __future__ import annotations
 
 from lowbit.decide.decision import Decision
 from lowbit.ir.graph import Graph
 
-SHOWN = 4  # layers that are named
+SHOWN = 4  # layers that are named at most
 
 
 def verdict(graph: Graph, found: Decision) -> str:
-    """The score or the agreement, times faster, times smaller, and what stayed float or has 16 bits."""
+    """One line: the score or the agreement, times faster, times smaller, and the layers that stayed float or have 16 bits."""
     parts = [quality_text(found)]
     if found.times is not None:
         parts.append(f"{found.times.reference / found.times.made:.2f}× as fast as float ({found.times.made:.3g} ms, one thread)")
@@ -26,7 +26,8 @@ def quality_text(found: Decision) -> str:
     score = score_text(found)
     same = "" if q.agreement is None else f"{100 * q.agreement:.4g} % of {q.answers.count:,} answers as in float, "
     rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
-    few = f" (only {rows}: other data may differ)" if q.few else f" on {rows}"
+    sure = "" if q.db_error is None or not any(q.noise) else f" tell the dB to ±{q.db_error:.1f}"
+    few = f" (only {rows}{sure}: other data may differ)" if q.few else f" on {rows}"
     return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{few}"
 
 
@@ -40,7 +41,7 @@ def score_text(found: Decision) -> str:
 
 
 def kept_wide(graph: Graph, found: Decision) -> list[str]:
-    """What is not in the recipe's bits, and why."""
+    """The layers that do not have the recipe's bits, and why."""
     said = []
     for what, names in found.widths.named:
         share = found.share(names)
@@ -55,7 +56,7 @@ def named(graph: Graph, names: frozenset[str]) -> str:
 
 
 def notes_of(graph: Graph, found: Decision) -> dict[str, str]:
-    """What the report says: each step, and the result. Times are left out: the same data gives the same notes."""
+    """Notes for the report: each step, and the result. They hold no times: the same data gives the same notes."""
     said = {f"decided {i + 1}": str(step) for i, step in enumerate(found.steps)}
     weakest = sorted(found.quality.layers.items(), key=lambda item: (item[1], item[0]))[:3]
     names = {o.name: n.name or n.output.name for n in graph.nodes for o in n.outputs}

@@ -1,4 +1,4 @@
-"""The layers of a Q/DQ graph that have weights: which constants they are stored in, and their inputs as columns of one matrix product."""
+"""The layers of a Q/DQ graph with weights: the constants that store these, and the layers' inputs as columns of a matrix product."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOLDEN = (5**0.5 - 1) / 2
 
 @dataclass(frozen=True)
 class Layer:
-    """A node whose weight is a stored constant read by it alone, and likewise its bias."""
+    """A node whose weight is a stored constant that no other node reads; likewise its bias."""
 
     node: Node
     weight: Node  # dequantize
@@ -41,7 +41,7 @@ class Layer:
 
 
 def weighted_layers(graph: Graph, quantized: Graph) -> Iterator[Layer]:
-    """The layers in graph order, `graph` being the float graph."""
+    """The layers in graph order; `graph` is the float graph."""
     for node in quantized.nodes:
         entry = QUANTIZABLE.get(node.op)
         if entry is None or not entry.spec.channel_axis:
@@ -62,6 +62,12 @@ def weighted_layers(graph: Graph, quantized: Graph) -> Iterator[Layer]:
         yield Layer(node, weight, bias if b_source is not None else None, source, b_source, data, input_scale)
 
 
+def all_weights(quantized: Graph, node: Node) -> tuple[str, ...]:
+    """The dequantized weights that a node reads: a recurrence has those of its inputs and those of its state."""
+    found = (_stored(quantized, node.input(i)) for i in QUANTIZABLE[node.op].spec.channel_axis)
+    return tuple(n.output.name for n in found if n is not None)
+
+
 def _stored(graph: Graph, value: Value | None) -> Node | None:
     """The dequantize of a constant that only one node reads."""
     node = graph.producers.get(value.name) if value is not None else None
@@ -73,7 +79,7 @@ def _stored(graph: Graph, value: Value | None) -> Node | None:
 
 
 def rows(layer: Layer, weight: Array) -> Array | None:
-    """The weight as rows of a matrix product, one for each output channel; None for ops that are none."""
+    """The weight as rows of a matrix product, one for each output channel; None for ops that are no matrix product."""
     op = layer.node.op
     if op == "linear":
         return weight
@@ -112,8 +118,7 @@ def columns(layer: Layer, x: Array, weight_shape: tuple[int, ...], limit: int) -
 
 
 def spread(count: int, limit: int) -> NDArray[np.intp]:
-    """At most `limit` of `count` positions: one out of each of as many equal parts, not at equal distances, which may be those of a row of
-    pixels."""
+    """At most `limit` of `count` positions: one out of each of as many equal parts. Equal distances might hit the width of an image row."""
     if count <= limit:
         return np.arange(count)
     starts = np.arange(limit + 1) * count // limit

@@ -1,4 +1,4 @@
-"""Where a recipe's bits are too few or too many: what gets 16, stays float or gets 4, as one rule beside the recipe's own."""
+"""Deviations from the recipe's bits: the layers that get 16 bits, stay float or get 4 bits, as one rule beside the recipe's own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lowbit.quantization.rules import QuantNode, QuantRule
 from lowbit.quantization.taps import Taps
 
 FEWER = "4-bit weights: fewer bytes"
-RECURRENT = ("lstm", "gru", "rnn")  # what they hand on to themselves is read as it is kept: one width for both
+RECURRENT = ("lstm", "gru", "rnn")  # their states are read as they are stored: one width for both
 
 
 @dataclass(frozen=True)
 class Widths:
-    """What is wider than the recipe says, and at the end what is narrower, by names of values.
+    """The values and layers that are wider than the recipe says, and (`fours`) narrower, by names of values.
 
     taps     are kept in 16 bits; one name out of each group that shares its parameters
     layers   multiply 16-bit inputs; by first output, as the rest
@@ -37,7 +37,7 @@ class Widths:
     fours: frozenset[str] = frozenset()
 
     def __sub__(self, other: Widths) -> frozenset[str]:
-        """The names of what is wider here than there."""
+        """The names that are wider here than there."""
         return frozenset().union(*(a - b for a, b in zip(self.sets, other.sets, strict=True)))
 
     def __or__(self, other: Widths) -> Widths:
@@ -49,7 +49,7 @@ class Widths:
 
     @property
     def named(self) -> list[tuple[str, frozenset[str]]]:
-        """What it is called that some have, and who: without those that nobody has."""
+        """The name of each deviation, and the layers that have it; without empty ones."""
         kinds = [("float", self.floats), ("by rows", self.rows), ("16-bit inputs", self.layers), ("16-bit values", self.taps)]
         kinds += [("16-bit weights", self.weights), ("8-bit weights", self.eights), ("4-bit weights", self.fours)]
         return [(what, names) for what, names in kinds if names]
@@ -86,18 +86,18 @@ class WidthsRule(QuantRule):
 
 
 def multiplies(node: Node) -> bool:
-    """Whether the node is one of those whose multiplications are counted: convolutions, matrix products, attention, recurrences."""
+    """Whether the node's multiplications are counted: convolutions, matrix products, attention, recurrences."""
     return node.definition.macs is not None
 
 
 def has_weights(graph: Graph, node: Node) -> bool:
-    """Whether the node sums products with a constant. Rows of a table are looked up, not summed: few bits are not for them."""
+    """Whether the node sums products with a constant. Rows of a table are looked up, not summed, and do not get few bits."""
     spec = QUANTIZABLE[node.op].spec if node.op in QUANTIZABLE else None
     return spec is not None and spec.output != "same" and any(graph.constant(node.input(i)) is not None for i in spec.channel_axis)
 
 
 def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: frozenset[str] = frozenset()) -> WidthsRule | None:
-    """The rule that makes the widths so; None where nothing is widened. Values in `own` are as wide as another rule says."""
+    """The rule that gives these widths; None if there are none. Another rule decides the values in `own`."""
     raised = {m for name in widths.taps for m in taps.groups.get(name, (name,))} - own
     choices: dict[str, dict[str, str]] = {}
     for node in graph.nodes:
@@ -108,7 +108,8 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: fro
             choices[key] = {"mode": "float"}
             continue
         if key in widths.rows:
-            choices[key] = {"mode": "dynamic", **({"weight": "int4"} if key in widths.fours else {})}
+            bits = "int4" if key in widths.fours else "int8" if key in widths.eights else None
+            choices[key] = {"mode": "dynamic", **({"weight": bits} if bits else {})}
             continue
         reads = {v.name for v in node.inputs if v is not None}
         wide = key in widths.layers or (not multiplies(node) and bool(reads & raised))
@@ -126,7 +127,7 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: fro
 
 
 def by_rows(graph: Graph, own: frozenset[str] = frozenset()) -> frozenset[str]:
-    """The layers (by first output) that can quantize their inputs by rows at run time: linear layers and products with a constant."""
+    """The layers (by first output) that can quantize their inputs per row at run time: linear layers and products with a constant."""
     return frozenset(
         n.output.name
         for n in graph.nodes

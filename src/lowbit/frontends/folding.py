@@ -14,10 +14,12 @@ from lowbit.dims import Dim, Sym
 from lowbit.errors import LowbitError, ShapeError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Value, attr, given, types_of
+from lowbit.ir.work import operations, padded_bytes
 from lowbit.ops import get_op
 from lowbit.types import Array, TensorType
 
-KEPT = ("dims", "quantize_linear", "dequantize_linear")  # what is quantized stays so, however small
+KEPT = ("dims", "quantize_linear", "dequantize_linear")  # quantized constants stay quantized, however small
+FOLD_WORK = 1 << 24  # element operations, and bytes of a padded input
 FOLD_ELEMENTS = 1024  # larger results wait for the constant folding pass, which has its own limit
 
 
@@ -37,7 +39,7 @@ class FoldingBuilder(Builder):
         return super().add_node(op, *inputs, name=name, outputs=outputs, **attrs)
 
     def known(self, value: Value | None) -> Array | None:
-        """What is known of a value at load time: a constant's data, or an object array of dims."""
+        """The value if it is known at load time: a constant's data, or an object array of dims."""
         if value is None:
             return None
         data = self.constant_data(value)
@@ -69,6 +71,9 @@ class FoldingBuilder(Builder):
             return None
         if any(not t.is_static or int(t.size) > FOLD_ELEMENTS for t in types) or any(isinstance(a, Sym) for a in _flat(complete)):
             return None
+        known_types = [v.type if v is not None else None for v in inputs]
+        if operations(definition, known_types, types, complete) > FOLD_WORK or padded_bytes(known_types, complete) > FOLD_WORK:
+            return None  # a window of millions of elements may give a single one
         arrays = [self.known(v) for v in inputs]
         if any(a is not None and a.dtype == object for a in arrays):
             return self._fold_symbolic(definition, arrays, complete, types, outs)

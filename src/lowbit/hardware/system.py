@@ -1,6 +1,6 @@
-"""What the operating system says of the machine: caches, cores, quotas, memory. Read from Linux's file trees under a root.
+"""Facts from the operating system: caches, cores, quotas, memory. Read from Linux's file trees under a root.
 
-Nothing is guessed: what a tree does not say is None, and a machine without these trees (another system, a sandbox) has None everywhere.
+Nothing is guessed: facts missing in a tree are None, and a machine without these trees (another system, a sandbox) has None everywhere.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def caches(root: Path, cpu: int) -> tuple[Cache, ...]:
 
 
 def physical_cores(root: Path, cpus: Iterable[int] | None = None) -> int | None:
-    """How many physical cores stand behind these logical CPUs (all of them if None)."""
+    """How many physical cores these logical CPUs belong to (all of them if None)."""
     cores = set()
     for n in _all_cpus(root) if cpus is None else cpus:
         here = root / CPUS / f"cpu{n}" / "topology"

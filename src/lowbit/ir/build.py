@@ -32,7 +32,7 @@ class Builder:
         self._constants: dict[str, Constant] = {}
         self._nodes: dict[str, Node] = {}  # by the name of the first output, which is unique
         self._names: set[str] = set()
-        self._numbers: defaultdict[str, int] = defaultdict(lambda: 1)  # the next to try behind a name: many equal hints stay cheap
+        self._numbers: defaultdict[str, int] = defaultdict(lambda: 1)  # the next to try after a name: many equal hints stay cheap
         self._assumed: dict[Assumption, None] = {}
         self._same: dict[tuple[str, tuple[int, ...], bytes], Value] = {}  # small constants made on the way, each once
 

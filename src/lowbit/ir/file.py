@@ -30,7 +30,7 @@ PACKED = "packed "  # how the names of tensors begin that are no constants of th
 
 def save(graph: Graph, path: str | PathLike[str]) -> None:
     """Writes the graph; the same graph gives the same bytes. The old file stays whole until the new one is."""
-    if needed(path).suffix != ".lowbit":  # what load would not read again
+    if needed(path).suffix != ".lowbit":  # load would not read it again
         raise FormatError("a graph is written as .lowbit", where=str(path), hint=f"{Path(path).with_suffix('.lowbit').name or 'm.lowbit'}")
     tensors = {}
     views = {}
@@ -85,6 +85,8 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
         with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
             data, metadata = read(file)
         meta = json.loads(metadata.get("lowbit", "null"))
+    except LowbitError as e:
+        raise e.at(where) from None
     except CutOff as e:
         raise FormatError(f"a .lowbit file that is cut off ({e})", where=where, hint=f"copy it again, or {ANEW}") from e
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError) as e:

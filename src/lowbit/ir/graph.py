@@ -24,7 +24,7 @@ from lowbit.types import Array, TensorType
 Attr = Union[None, bool, int, float, str, Sym, tuple["Attr", ...]]  # noqa: UP007 (a name in quotes has no | operator)
 
 STAYS_FLOAT = "stays float: "  # how the note of a node begins that a rule keeps float
-KEEPS_FLOAT = ":float"  # how the value of a cast to its own type ends that keeps the layer behind it float: it is called after that layer's
+KEEPS_FLOAT = ":float"  # how the value of a cast to its own type ends that keeps the layer after it float: it is called after that layer's
 SCALED = "scaled: "  # the note under this and a value's name: [axis, [k, …]] in JSON; its channels were divided by 2^k, readers undo it
 
 
@@ -123,7 +123,7 @@ class Graph:
     name: str = "graph"
     # What reports tell and no result depends on: why a node (by its first output's name) is what it is, or remarks on the whole.
     notes: Mapping[str, str] = field(default_factory=dict, compare=False)
-    assumed: tuple[Assumption, ...] = ()  # what the types take for granted about the symbols; checked when they are bound
+    assumed: tuple[Assumption, ...] = ()  # conditions on the symbols under which the types are right; checked when they are bound
     packed: PackedConstants | None = field(default=None, compare=False)  # found by content: an edited graph finds what is still true
 
     @cached_property
@@ -212,7 +212,7 @@ def need_outputs(graph: Graph) -> Graph:
 
 
 def layer_names(nodes: Iterable[Node]) -> list[str]:
-    """A name of its own for each node: the layer's; behind its first node with the op, "se (relu)", and a number, "se (relu 2)"."""
+    """A name of its own for each node: the layer's; after its first node with the op, "se (relu)", and a number, "se (relu 2)"."""
     found: dict[str, None] = {}
     for n in nodes:
         layer = n.name or n.output.name
@@ -224,7 +224,10 @@ def layer_names(nodes: Iterable[Node]) -> list[str]:
 def need_graph(value: object, call: str) -> Graph:
     """The value, if it is a graph; an InputError with what to write instead where it is a path, a module or something else."""
     if not isinstance(value, Graph):
-        raise InputError(f"{type(value).__name__} given, a Graph is needed", hint=f"lowbit.{call}(lowbit.load(...), …)")
+        in_torch = {"calibrate": "lowbit.torch.calibrate(model, data)", "quantize": "lowbit.torch.quantize_(model, data=batches)"}
+        module = in_torch.get(call) if hasattr(value, "named_modules") else None
+        hint = f"lowbit.{call}(lowbit.load(...), …)"
+        raise InputError(f"{type(value).__name__} given, a Graph is needed", hint=f"{hint}, or {module}" if module else hint)
     return value
 
 

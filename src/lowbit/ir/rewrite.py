@@ -1,4 +1,4 @@
-"""Edits a copy of a graph: add nodes, redirect uses, and let what nobody needs any more fall away."""
+"""Edits a copy of a graph: adds nodes and redirects uses; nodes without readers are removed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,15 @@ class Editor(Builder):
         self._outputs = dict(graph.outputs)
         self._producers: dict[str, str] = {}
         self._users: dict[str, dict[str, None]] = {}
-        self._rank: dict[str, int] = {}
         self._nodes = {}
-        for node in graph.nodes:
-            self._put(node)
+        for node in graph.nodes:  # like `_put`, without its bookkeeping of order: passes make many editors
+            key = node.outputs[0].name
+            self._nodes[key] = node
+            for o in node.outputs:
+                self._producers[o.name] = key
+            for v in node.inputs:
+                if v is not None:
+                    self._users.setdefault(v.name, {})[key] = None
         self._rank = {key: i for i, key in enumerate(self._nodes)}
         self._inherits: dict[str, str] = {}
         self.changed = False
@@ -41,7 +46,7 @@ class Editor(Builder):
     def _put(self, node: Node) -> None:
         key = node.output.name
         super()._put(node)
-        if key not in self._rank:  # a new node stands right behind the last of its inputs
+        if key not in self._rank:  # a new node stands right after the last of its inputs
             before = (self._producers.get(v.name) for v in node.inputs if v is not None)
             self._rank[key] = max((self._rank[k] for k in before if k is not None), default=-1)
         for o in node.outputs:
@@ -114,8 +119,11 @@ class Editor(Builder):
         self._constants[value.name] = Constant(value, freeze(data))
         self.changed = True
 
-    def replace(self, old: Value, new: Value, *, inherit: bool = False) -> None:
-        """Every use of `old`, outputs of the graph included, reads `new` from now on. With `inherit` it will also have its name."""
+    def replace(self, old: Value, new: Value, *, inherit: bool = False, outputs: bool = True) -> None:
+        """Every use of `old`, outputs of the graph included (unless they are not to be), reads `new` from now on.
+
+        With `inherit` it will also have its name.
+        """
         if old.name == new.name:
             return
         if old.type != new.type:
@@ -126,7 +134,7 @@ class Editor(Builder):
                 continue  # `new` is computed from `old`: that use stays
             self.set_inputs(user, [new if v is not None and v.name == old.name else v for v in user.inputs])
         for name, v in self._outputs.items():
-            if v.name == old.name:
+            if v.name == old.name and outputs:
                 self._outputs[name] = new
         self.changed = True
         if inherit:
@@ -190,6 +198,8 @@ def renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
 
 def rewrite(graph: Graph, rule: Callable[[Editor, Node], None], *ops: str) -> Graph:
     """The graph after `rule(editor, node)` was tried once on every node (of the named ops)."""
+    if ops and not any(node.op in ops for node in graph.nodes):
+        return graph
     editor = Editor(graph)
     for node in editor.nodes():
         if not ops or node.op in ops:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -57,3 +57,9 @@ def warn_of_zeros(stacklevel: int, so: str = "no range that is learned from them
 def count(data: Iterable[Any]) -> int | None:
     """How many samples there are, where the data can say so: for progress bars."""
     return len(data) if isinstance(data, Sized) else None
+
+
+def all_alike(samples: Sequence[Mapping[str, Array]]) -> bool:
+    """Whether there are several samples, and all are the first one over again."""
+    first = samples[0] if len(samples) > 1 else {}
+    return len(samples) > 1 and all(np.array_equal(first[k], x) for sample in samples for k, x in sample.items())

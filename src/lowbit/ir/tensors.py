@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from lowbit.limits import limits, over
 from lowbit.types import Array
 
 NAMES = {
@@ -20,7 +21,6 @@ NAMES = {
     "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1",
 }  # fmt: skip
 OF = {np.dtype(code): name for name, code in NAMES.items()}
-LONGEST = 100_000_000  # bytes of a header, as in the format's own library
 
 
 class CutOff(ValueError):
@@ -50,14 +50,18 @@ def read(source: BinaryIO) -> tuple[dict[str, Array], dict[str, str]]:
     """The tensors and the metadata of a file; a ValueError that says what is wrong with it."""
     whole = source.seek(0, io.SEEK_END)
     source.seek(0)
-    length = int.from_bytes(source.read(8), "little")
-    if whole > 8 and whole - 8 < length <= LONGEST and source.read(1) == b"{":
+    length, longest = int.from_bytes(source.read(8), "little"), limits().header_bytes
+    if whole > 8 and whole - 8 < length <= longest and source.read(1) == b"{":
         raise CutOff(f"it has {whole:,} bytes, its header alone has {length:,}")
-    if whole < 8 or length > min(whole - 8, LONGEST):
+    if longest < length <= whole - 8:
+        raise over("header_bytes", length, "bytes of its header")
+    if whole < 8 or length > whole - 8:
         raise ValueError("its header is longer than the file" if whole >= 8 else "it is shorter than a header")
     header = json.loads(source.read(length))
     if not isinstance(header, dict):
         raise ValueError("its header is no object")
+    if len(header) > limits().nodes:
+        raise over("nodes", len(header), "tensors")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict):
         raise ValueError("its metadata are no object")
@@ -71,7 +75,7 @@ def read(source: BinaryIO) -> tuple[dict[str, Array], dict[str, str]]:
         tensors[name] = _tensor(source, dtype, shape)
         at = end
     if at != whole - 8 - length:
-        raise ValueError("bytes are left behind the last tensor")
+        raise ValueError("bytes are left after the last tensor")
     return tensors, metadata
 
 

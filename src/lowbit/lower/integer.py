@@ -1,8 +1,8 @@
-"""Turns regions between dequantize and quantize into integer ops. What stays float is listed, with its reason.
+"""Turns regions between dequantize and quantize into integer ops, and lists the nodes that stay float, with reasons.
 
 A node is lowered when every input its QuantSpec names comes from a dequantize with constant parameters, and its result goes to one
-quantize (through a relu or clip that its clamp can hold). The op's own `lower` says what to put in its place; this file knows no op by
-name but the brackets, fill, which is a constant of any shape, and cast, which stands before a layer that a rule keeps float.
+quantize (through a relu or clip that its clamp can hold). The op's own `lower` gives the integer op. This file knows by name only
+the brackets, fill (a constant of any shape) and cast (it marks a layer that a rule keeps float).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def quantized_nodes(graph: Graph) -> list[Node]:
 
 @dataclass(frozen=True)
 class Island:
-    """A node that stays float beside integers, and why."""
+    """A node that stays float next to integers, and the reason."""
 
     layer: str
     op: str
@@ -58,7 +58,7 @@ class Island:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The integer graph, what is left float in it, and what multiplies floats by rule (its weights are stored as integers)."""
+    """The integer graph, its float nodes, and its weight-only nodes (integer weights, float arithmetic)."""
 
     graph: Graph
     islands: tuple[Island, ...]
@@ -68,7 +68,7 @@ class Lowered:
 def lower(graph: Graph) -> Lowered:
     """The integer graph of a Q/DQ graph: the same meaning up to the rounding that the brackets allow (off by at most one).
 
-    uint8 is computed as int8, every code less by 128: what is given and taken as uint8 stays so.
+    uint8 is computed as int8, with every code less by 128. Inputs and outputs stay uint8.
     """
     editor = Editor(signed(graph))
     islands, weights_only = [], []
@@ -86,7 +86,7 @@ def lower(graph: Graph) -> Lowered:
         if node.op == "quantize_linear":
             _lower_boundary(editor, node)
         elif node.op == "cast" and node.inputs[0] is not None and node.inputs[0].type == node.output.type:
-            editor.replace(node.output, node.inputs[0])  # it kept a layer float, as its rule says: that is done
+            editor.replace(node.output, node.inputs[0])  # it kept a layer float, as its rule says, and is not needed any more
     return Lowered(share_constants(editor.done()), tuple(islands), tuple(weights_only))
 
 
@@ -110,7 +110,7 @@ def _lower_node(editor: Editor, node: Node) -> None:
             _lower_split(editor, node, operands)
             return
         lower = entry.lower or _same_as(node)
-    if lower is entry.dynamic:  # the scales of its result are not known before: it is float, and a quantize behind it stays
+    if lower is entry.dynamic:  # the scales of its result are known at run time only: it is float, and a quantize after it stays
         target, result = node.output, Result(node.output.type, None)
     else:
         target, result = find_result(editor, node, entry.spec.fuses_clip)
@@ -122,7 +122,7 @@ def _lower_node(editor: Editor, node: Node) -> None:
 
 
 def _lower_chain(editor: Editor, node: Node) -> bool:
-    """Several functions of one 8-bit value in a row: one table, of integers up to a quantize, else of reals."""
+    """A chain of functions of one 8-bit value becomes one table: of integers before a quantize, else of reals."""
     at = _link(editor, node)
     x = None if at is None else operand(editor, node.inputs[at])
     if at is None or not isinstance(x, Operand) or x.data is not None or x.params.dtype.bits != 8 or x.params.scale.ndim:
@@ -159,7 +159,7 @@ def _numbers(editor: Editor, node: Node) -> list[Array | None]:
 
 
 def check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
-    """NotLowered unless every input that the spec names is quantized; WeightsOnly where just the weights are."""
+    """Raises NotLowered unless every input that the spec names is quantized; WeightsOnly if just the weights are."""
     floats = [i for i in spec.positions(len(operands)) if not isinstance(operands[i], Operand)]
     if not floats:
         return
@@ -169,7 +169,7 @@ def check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
 
 
 def _weights_only(spec: QuantSpec, operands: DynamicOperands) -> Operand | None:
-    """The weight, where constant weights are all that is quantized of the operands."""
+    """The weight, if constant weights are the only quantized operands."""
     found = {i: o for i in spec.channel_axis if i < len(operands) and isinstance(o := operands[i], Operand) and o.data is not None}
     others = [operands[i] for i in spec.positions(len(operands)) if i not in found]
     return next(iter(found.values())) if found and all(isinstance(o, FloatOperand | None) for o in others) else None
@@ -199,7 +199,7 @@ def operand(editor: Editor, value: Value | None) -> Operand | RowsOperand | Floa
 
 
 def integers(editor: Editor, node: Node, index: int) -> Value:
-    """The integers behind input `index` (or the value itself where it is float)."""
+    """The integers that input `index` is dequantized from (the value itself if it is float)."""
     value = node.inputs[index]
     assert value is not None
     before = editor.producer(value)
@@ -210,7 +210,7 @@ def integers(editor: Editor, node: Node, index: int) -> Value:
 
 
 def referred(editor: Editor, node: Node, ref: Ref) -> Value:
-    """The side of an input that a Ref asks for."""
+    """The part of an input that a Ref names."""
     value = node.inputs[ref.index]
     assert value is not None
     if ref.what == "integers":
@@ -246,7 +246,7 @@ def bracket_params(editor: Editor, node: Node) -> QuantParams | None:
 
 
 def find_result(editor: Editor, node: Node, fuses_clip: bool) -> tuple[Value, Result]:
-    """The value the integers will stand for, and what they must be: follows the only use to a quantize, past a clamp."""
+    """The value that the integers represent, and their parameters: follows the only use to a quantize, past a clamp."""
     clips = [node] if is_clamp(node.op) else []
     end = node
     user = editor.only_user(end.output)
@@ -255,7 +255,7 @@ def find_result(editor: Editor, node: Node, fuses_clip: bool) -> tuple[Value, Re
         end, user = user, editor.only_user(user.output)
     params = bracket_params(editor, user) if user is not None and user.op == "quantize_linear" else None
     if params is None or user is None:
-        return node.output, Result(node.output.type, None)  # float, and the clamp behind it stays
+        return node.output, Result(node.output.type, None)  # float, and the clamp after it stays
     lo, hi = params.code_range
     for clip in clips:
         low, high = clip_bounds(clip)
@@ -273,9 +273,9 @@ def clip_bounds(node: Node) -> tuple[float | None, float | None]:
 
 
 def _same(node: Node, operands: Operands, result: Result) -> OpCall:
-    """The same op on integers; sides with other parameters than the result are requantized first, constants here and now.
+    """The same op on integers. Inputs with other parameters than the result are requantized first, constants at once.
 
-    Where the result stays float but all sides have the same parameters, the integers are moved and dequantized after.
+    If the result stays float but all inputs have the same parameters, the integers are moved and dequantized afterwards.
     """
     entry = QUANTIZABLE[node.op]
     sides = {i: o for i in entry.spec.positions(len(operands)) if isinstance(o := operands[i], Operand)}
@@ -329,7 +329,7 @@ def _lower_split(editor: Editor, node: Node, operands: DynamicOperands) -> None:
 
 
 def _brought(editor: Editor, part: Value, x: Operand, result: Result, node: Node) -> Value:
-    """Integers with the parameters of `x` as the result wants them: as they are, requantized, or as reals."""
+    """Integers with the parameters of `x` in the form of the result: unchanged, requantized, or dequantized."""
     if result.params == x.params:
         return part
     call = dequantize_call(Ref(0), x.params) if result.params is None else requantize_call(Ref(0), x, result)
@@ -341,12 +341,12 @@ def _with_output(node: Node, output: Value) -> Node:
 
 
 def emit(editor: Editor, call: OpCall, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> Value:
-    """The result of `emit_all` where there is one."""
+    """The result of `emit_all` if there is exactly one."""
     return emit_all(editor, call, node, out, operands)[0]
 
 
 def emit_all(editor: Editor, call: OpCall, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> tuple[Value, ...]:
-    """The nodes of a call; constants are named after the layer. Its Refs are `operands`, or the integers behind the node's inputs."""
+    """The nodes of a call; constants are named after the layer. Its Refs are `operands`, or the integers of the node's inputs."""
 
     def arg(a: Arg) -> Value | None:
         if isinstance(a, Ref):
@@ -359,7 +359,7 @@ def emit_all(editor: Editor, call: OpCall, node: Node, out: str, operands: tuple
 
 
 def _emit_outputs(editor: Editor, node: Node, made: Outputs) -> None:
-    """The call in the node's place, and a dequantize behind each result: where it meets a quantize, the boundary is lowered later."""
+    """Replaces the node by the call, with a dequantize after each result. A dequantize before a quantize is lowered later."""
     parts = emit_all(editor, made.call, node, node.output.name)
     for old, part, params in zip(node.outputs, parts, made.params, strict=True):
         if editor.users(old) or editor.is_output(old):
@@ -388,7 +388,7 @@ def _lower_boundary(editor: Editor, node: Node) -> None:
 
 
 def _touches_integers(editor: Editor, node: Node) -> bool:
-    """Whether a float node stands beside quantized values: only then is it worth telling. One that reads nothing is a constant."""
+    """Whether a float node is next to quantized values: only then it is reported. A node without inputs is a constant."""
     if not node.inputs:
         return False
     before = any(isinstance(operand(editor, v), Operand) for v in node.inputs)

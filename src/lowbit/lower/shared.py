@@ -1,4 +1,4 @@
-"""Constants that are equal are one: layers that share their weights are lowered one by one, and each would bring its own copy."""
+"""Merges equal constants: layers that share weights are lowered one by one, and each makes its own copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lowbit.ir.graph import Graph, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.types import Array
 
-SMALL = 64  # elements: fewer are not worth a name that speaks of another layer
+SMALL = 64  # elements: smaller constants keep their own names
 LOOKED_AT = 4096  # bytes, evenly spread, that tell most arrays apart
 
 
@@ -40,7 +40,7 @@ def share_constants(graph: Graph) -> Graph:
 
 
 def fingerprint(data: Array) -> int:
-    """The same for equal arrays, and quickly had of large ones."""
+    """Equal for equal arrays, and fast for large ones."""
     flat = data.reshape(-1)
     return zlib.crc32(flat[:: max(1, flat.nbytes // LOOKED_AT)].tobytes())
 

@@ -53,7 +53,7 @@ def shifted(codes: Array) -> Array:
 
 
 def _quantize(editor: Editor, node: Node) -> Value:
-    """int8 codes for the brackets behind it; whatever else reads its codes gets them shifted back."""
+    """int8 codes for the brackets after it; whatever else reads its codes gets them shifted back."""
     old, attrs = node.output, {**node.attrs, "to": "int8"}
     new = editor.add("quantize_linear", *node.inputs[:2], _zero(editor, node), name=node.name, out=f"{old.name}:signed", **attrs)
     for user in editor.users(old):

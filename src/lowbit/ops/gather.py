@@ -40,9 +40,11 @@ def gather(x: Array, idx: Array, *, axis: int) -> Array:
 
 def infer_gather_elements(x: TensorType, idx: TensorType, *, axis: int) -> TensorType:
     _need_indices(idx)
-    axis_of(axis, x.shape)
+    axis = axis_of(axis, x.shape)
     if idx.rank != x.rank:
         raise ShapeError(f"indices {shape_text(idx.shape)} and input {shape_text(x.shape)} differ in rank")
+    if any(isinstance(i, int) and isinstance(n, int) and i > n for a, (i, n) in enumerate(zip(idx.shape, x.shape)) if a != axis):
+        raise ShapeError(f"indices {shape_text(idx.shape)} reach outside the input {shape_text(x.shape)} along other axes than {axis}")
     return TensorType(idx.shape, x.dtype)
 
 

@@ -50,7 +50,7 @@ def attributes(kind: type) -> Callable[[Callable[..., R]], Callable[..., R]]:
 
 @dataclass(frozen=True)
 class OpSignature:
-    """What a node of this op may look like, read off the parameters of `infer`."""
+    """The inputs and attributes of an op, read from the parameters of `infer`."""
 
     inputs: tuple[str, ...]
     required: int  # how many of the inputs must be there
@@ -75,6 +75,11 @@ class Op:
 
     `macs(*input types, **attrs)` counts multiply-accumulates, for ops where they are the cost.
     `moves` marks data movement: output elements are input elements, no arithmetic.
+    `quantizable` says of a function of one value, y[i] = f(x[i]), that rules may quantize it: in 8 bits it is a table of 256 numbers.
+    Others say how by `lowbit.ops.quant.quantizes`.
+
+    >>> Op("cube", lambda x: x, lambda x: x**3, quantizable=True).quantizable
+    True
     """
 
     name: str
@@ -82,6 +87,7 @@ class Op:
     real: Real
     macs: Macs | None = None
     moves: bool = False
+    quantizable: bool = False
     doc: str = field(default="", compare=False)
 
     @cached_property
@@ -118,6 +124,7 @@ class Op:
 
 
 OPS: dict[str, Op] = {}
+BY_FLAG: list[Callable[[Op], None]] = []  # makes an op with quantizable=True one that rules can quantize (lowbit.ops.q_elementwise)
 
 
 def register(*ops: Op) -> None:
@@ -125,6 +132,9 @@ def register(*ops: Op) -> None:
     for op in ops:
         if op.name in OPS and OPS[op.name] is not op:
             raise GraphError(f"an op named {op.name!r} exists already", hint="choose another name")
+        if op.quantizable and op.name not in OPS:
+            for quantized in BY_FLAG:
+                quantized(op)
         OPS[op.name] = op
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from lowbit.dtypes import dtype
-from lowbit.errors import ShapeError
+from lowbit.errors import GraphError, ShapeError
 from lowbit.numerics import requantize_with
-from lowbit.ops.op import Op, get_op, register
+from lowbit.ops.op import BY_FLAG, Op, get_op, register
 from lowbit.ops.q_matmul import need_integers, rounded
 from lowbit.ops.quant import Bounds, Const, Fixed, Lower, NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.types import Array, TensorType, broadcast
@@ -62,7 +62,7 @@ def add(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, mx: float,
 
 
 def sum_offset(x_zero: int, y_zero: int, z_zero: int, mx: float, my: float) -> np.float32:
-    """What the zero points add to a sum: z - (mx × x_zero + my × y_zero), each operation rounded to float32.
+    """The offset of a sum by its zero points: z - (mx × x_zero + my × y_zero), each operation rounded to float32.
 
     Sums are rounded to integers with the zero point in them, as ONNX Runtime's QLinearAdd does: where the scales are alike, every other
     sum is a tie, and rounding before adding an odd zero point would send it the other way.
@@ -213,3 +213,36 @@ _FLAT: dict[str, Bounds] = {
 }
 for _op in (*_FIXED, *_TABLES):
     quantizes(_op, QuantSpec((0,), output=_FIXED.get(_op, "own")), lower_table(_op), flat=_FLAT.get(_op))
+
+
+def quantizes_by_table(op: Op) -> None:
+    """Says that a user's op, a function of one value, can be quantized: by its table."""
+    inputs = op.signature.inputs
+    if len(inputs) != 1 or op.signature.variadic:
+        raise GraphError(
+            f"op {op.name!r} has inputs {', '.join(inputs) or 'of none'}; quantizable=True is for functions of one value",
+            hint=f"lowbit.ops.quant.quantizes({op.name!r}, QuantSpec(inputs=…), lower)",
+        )
+
+    def lower(operands: Operands, result: Result, **attrs: Any) -> OpCall:
+        x = operands[0]
+        assert isinstance(x, Operand)
+        return table_call(x, result, lambda reals: of_one_value(op, reals, attrs))
+
+    quantizes(op.name, QuantSpec((0,)), lower)
+    _TABLES.append(op.name)
+
+
+def of_one_value(op: Op, reals: Array, attrs: Mapping[str, Any]) -> Array:
+    """The op's values at the reals; an error where an element depends on the others."""
+    values = np.asarray(op.run([reals], attrs)[0])
+    other = np.asarray(op.run([reals[:3][::-1].copy()], attrs)[0])  # fewer of them, in another order
+    if values.shape != reals.shape or not np.array_equal(values[:3][::-1], other, equal_nan=True):
+        raise GraphError(
+            f"op {op.name!r} is no function of one value: its elements depend on each other",
+            hint=f"quantizable=False, and lowbit.ops.quant.quantizes({op.name!r}, QuantSpec(inputs=(0,)), lower)",
+        )
+    return values
+
+
+BY_FLAG.append(quantizes_by_table)

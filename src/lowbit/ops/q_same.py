@@ -45,7 +45,7 @@ def brought(table: Array, params: QuantParams, result: QuantParams, axis: int) -
 
 
 def rows_of_a_table(operands: Operands, result: Result, *, axis: int) -> OpCall | None:
-    """Rows of a constant table that have a scale each: brought to the result's parameters here and now, or scaled behind the gather."""
+    """Rows of a constant table that have a scale each: brought to the result's parameters here and now, or scaled after the gather."""
     table = operands[0]
     if not isinstance(table, Operand) or table.data is None or isinstance(table.params.granularity, PerTensor):
         return None

@@ -1,4 +1,4 @@
-"""Folds multiplications and additions of constants per channel into the conv, conv_transpose or linear before or behind them."""
+"""Folds multiplications and additions of constants per channel into the conv, conv_transpose or linear before or after them."""
 
 from __future__ import annotations
 

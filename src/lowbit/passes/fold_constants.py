@@ -1,4 +1,4 @@
-"""Computes what depends on constants alone, as long as the file does not grow by it."""
+"""Computes nodes that depend on constants alone, as long as the file does not grow."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from lowbit.dims import Sym
 from lowbit.ir.graph import Attr, Graph, Node, Value
 from lowbit.ir.interp import run_node
 from lowbit.ir.rewrite import Editor
+from lowbit.ir.work import padding, work
+from lowbit.limits import limits
 from lowbit.types import Array
 
 GROWTH = 1 << 20  # bytes by which one result may be larger than the constants that it replaces
 CHEAP_GROWTH = 1 << 12  # the same for ops that only repeat or count: made again at run time they cost less than read from a file
-LARGEST = 1 << 28  # bytes of any array that is computed on the way
+WORK = 1 << 30  # element operations of one result: more would take seconds, by the interpreter
 
 CHEAP = frozenset({"fill", "expand", "tile", "range", "eye", "one_hot"})
 KEPT = frozenset({"dequantize_linear"})  # integer weights stay integers: their real values are four times the size
@@ -20,7 +22,7 @@ WIDENS = frozenset({"float16", "bfloat16"})  # weights stored in half: to cast t
 
 
 def fold_constants(graph: Graph, growth: int = GROWTH, cheap_growth: int = CHEAP_GROWTH) -> Graph:
-    """The graph with what depends on constants alone replaced by its value, where that grows the constants by no more than `growth`.
+    """The graph with constant nodes replaced by their values, if the constants grow by no more than `growth`.
 
     Whole regions are judged by their result: the steps of a table made by range → mul → sin may be larger than the limit, the
     sum over it that is used may not.
@@ -36,7 +38,7 @@ def fold_constants(graph: Graph, growth: int = GROWTH, cheap_growth: int = CHEAP
             continue  # only read inside a region that is folded as a whole
         limit = cheap_growth if node.op in CHEAP else growth
         if sum(o.type.nbytes for o in node.outputs) - _freed(editor, node, known) > limit and not _widens(editor, node):
-            known.discard(node.output.name)  # stays an op: what it reads is now read at run time
+            known.discard(node.output.name)  # stays an op: its inputs are read at run time
             continue
         for o in node.outputs:
             if editor.users(o) or editor.is_output(o):
@@ -47,11 +49,16 @@ def fold_constants(graph: Graph, growth: int = GROWTH, cheap_growth: int = CHEAP
 def _computable(graph: Graph) -> list[Node]:
     """Nodes that depend on constants alone, in order."""
     names = set(graph.constants)
+    room = limits().folded_bytes + 8 * sum(c.data.nbytes for c in graph.constants.values())
     found = []
     for node in graph.nodes:
         if node.op in KEPT or not all(v is None or v.name in names for v in node.inputs) or any(_symbolic(a) for a in node.attrs.values()):
             continue
-        if all(o.type.is_static and o.type.nbytes <= LARGEST for o in node.outputs):
+        if not all(o.type.is_static for o in node.outputs) or work(node) > WORK:
+            continue
+        taken = sum(o.type.nbytes for o in node.outputs) + padding(node)
+        if taken <= room:
+            room -= taken
             found.append(node)
             names.update(o.name for o in node.outputs)
     return found
@@ -62,7 +69,7 @@ def _symbolic(a: Attr) -> bool:
 
 
 def _freed(editor: Editor, node: Node, known: set[str]) -> int:
-    """Bytes of constants that nobody needs any more once the node is folded."""
+    """Bytes of constants that no node needs after folding the node."""
     inside = {node.output.name}
     stack, freed, seen = [node], 0, set()
     while stack:

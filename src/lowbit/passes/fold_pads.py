@@ -1,4 +1,4 @@
-"""Folds `pad` into the conv or pool behind it, which pads by itself."""
+"""Folds `pad` into the conv or pool after it, which pads by itself."""
 
 from __future__ import annotations
 

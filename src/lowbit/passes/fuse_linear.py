@@ -12,7 +12,7 @@ from lowbit.passes.match import Var, match, op, same_shape
 
 
 def fuse_linear(graph: Graph) -> Graph:
-    """The graph in which x @ W with a constant W of two dimensions is linear(x, Wᵀ). Biases behind it are folded by `fold_affine`."""
+    """The graph in which x @ W with a constant W of two dimensions is linear(x, Wᵀ). Biases after it are folded by `fold_affine`."""
     turned: dict[str, Value] = {}  # one transposed weight for all users of a weight
 
     def rule(editor: Editor, node: Node) -> None:

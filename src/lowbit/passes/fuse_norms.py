@@ -1,7 +1,7 @@
 """Makes one op of layer norm, RMS norm, group norm and softmax that exporters write out as means, roots and divisions.
 
 In two steps that meet in any order of scale and bias: the core (x - mean) / √(var + eps) becomes a norm without them, then a
-multiplication or addition of a constant behind a norm becomes its scale or bias. Scales that are multiplied into 1 / √(var + eps), as JAX,
+multiplication or addition of a constant after a norm becomes its scale or bias. Scales that are multiplied into 1 / √(var + eps), as JAX,
 TensorFlow and Keras write them, are found with the core. A norm over axes that are not the last ones stands between two transposes.
 
 E[x²] - E[x]² loses digits where the mean is far from 0; the norm that it becomes does not.

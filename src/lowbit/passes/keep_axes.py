@@ -40,7 +40,7 @@ def _keep(editor: Editor, node: Node) -> None:
 
 
 def _region(editor: Editor, reshape: Node) -> list[Node] | None:
-    """Reductions over the same axes, elementwise ops on their results and all reshapes behind them, in order; None if others read them."""
+    """Reductions over the same axes, elementwise ops on their results and all reshapes after them, in order; None if others read them."""
     first = reshape.inputs[0]
     assert first is not None
     small, large = first.shape, reshape.output.shape

@@ -1,6 +1,6 @@
 """Moves transposes past a `linear`, which does not mind them, to where another view can take them in.
 
-A linear works on the last axis alone, so a transpose of the others may stand before or behind it. Sequence-first attention written for
+A linear works on the last axis alone, so a transpose of the others may stand before or after it. Sequence-first attention written for
 batch-first data has one on each side of every projection.
 """
 

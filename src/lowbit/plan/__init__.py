@@ -34,8 +34,8 @@ __all__ = [
 
 
 def physical(graph: Graph) -> Graph:
-    """The graph as kernels want it: channels last, four bits in bytes, clips in the ops before them, chains of lookups in one.
+    """The graph as kernels want it: channels last, four bits in bytes, clips fused into the ops before them, chains of lookups joined.
 
-    Every value is what it was.
+    Every value stays the same.
     """
     return fuse(join_tables(channels_last(in_bytes(graph))))

@@ -1,7 +1,7 @@
-"""Which graphs do the same to every row of their first axis, and how many rows are best done at once.
+"""Graphs whose rows along the first axis are independent, and how many rows to compute at once.
 
-A batch whose activations are larger than the caches is read from memory by every layer. Run in slices that fit, one after the other in the
-same arena, it gives the same rows, and the arena is as large as one slice needs.
+If the activations of a batch are larger than the caches, every layer reads them from memory. Slices that fit, one after the other in the
+same arena, give the same rows, and the arena is as large as one slice needs.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from lowbit.dims import Sym, symbol, symbols
 from lowbit.ir.graph import Attr, Graph, Node, Value
 from lowbit.types import normalize_axis
 
-SLICE = 4 << 20  # bytes of an arena for each thread: layers find in caches what those before them wrote, and no step is too short
+SLICE = 4 << 20  # bytes of an arena for each thread: layers find their inputs in the caches, and no step is too short
 LEAST = 2  # rows: products of one row sum floats in another order
 WASTE = 16  # at most 1 / 16 of the rows are computed twice, where slices overlap
 
-Rule = Callable[[Node, Callable[[Value], bool]], bool]  # whether rows stay apart, given which values have them
+Rule = Callable[[Node, Callable[[Value], bool]], bool]  # whether rows stay independent, given the values that have rows
 
 
 def _first(node: Node, has: Callable[[Value], bool]) -> bool:
-    """The rows are those of the first input; the rest is the layer's."""
+    """Rows come from the first input; the other inputs belong to the layer."""
     return not any(v is not None and has(v) for v in node.inputs[1:])
 
 
@@ -31,7 +31,7 @@ def _broadcast(node: Node, has: Callable[[Value], bool]) -> bool:
 
 
 def _axis(node: Node, has: Callable[[Value], bool]) -> bool:
-    """Along one axis, which is another; all inputs have rows, or the first alone."""
+    """The op works along one axis, which is not the first; all inputs have rows, or the first alone."""
     axis, x = node.attrs["axis"], node.inputs[0]
     assert isinstance(axis, int) and x is not None
     return normalize_axis(axis, x.type.rank) != 0 and (_first(node, has) or all(v is not None and has(v) for v in node.inputs))
@@ -59,7 +59,7 @@ def _perm(node: Node, has: Callable[[Value], bool]) -> bool:
 
 
 def _rows(node: Node, has: Callable[[Value], bool]) -> bool:
-    """Rows times weights: a vector has none."""
+    """Rows times weights; a vector has no rows."""
     x = node.inputs[0]
     return x is not None and x.type.rank >= 2 and _first(node, has)
 
@@ -99,11 +99,11 @@ OPS: tuple[tuple[str, Rule], ...] = (
     ("gather", _looked_up),
 )
 RULES = {op: rule for ops, rule in OPS for op in ops.split()}
-SIZED = ("reshape", "resize", "q_resize")  # ops whose attributes say how large the output is
+SIZED = ("reshape", "resize", "q_resize")  # ops whose attributes give the size of the output
 
 
 def batch_symbol(graph: Graph) -> str | None:
-    """The symbol of the first axis of all inputs and outputs, if every row of it is computed from the same row of the inputs alone."""
+    """The symbol of the first axis of all inputs and outputs, if every output row depends on the same row of the inputs alone."""
     ends = [*graph.inputs, *graph.outputs.values()]
     firsts = {v.shape[0] if v.type.rank else 0 for v in ends}
     first = firsts.pop() if len(firsts) == 1 else 0
@@ -137,9 +137,9 @@ def _names(attr: Attr, name: str) -> bool:
 
 
 def rows_at_once(rows: int, arena: int, constants: int, threads: int) -> int:
-    """How many of a batch's rows are done at once: as many as a slice holds of an arena that all of them would fill.
+    """How many rows of a batch are computed at once: as many as fit an arena of the size of a slice.
 
-    Weights are read again for each slice, so a slice is at least as large as they are. All rows, where slices would overlap too far.
+    Every slice reads the weights again, so a slice is at least as large as they are. All rows, if slices would overlap too far.
     """
     limit = max(SLICE * threads, constants)
     if arena <= limit or rows <= LEAST:

@@ -24,7 +24,7 @@ def _copy(params: Mapping[str, Param]) -> Iterator[Reach]:
         yield position, offset + sum(min(e, 0) for e in ends), offset + sum(max(e, 0) for e in ends)
 
 
-REACH: dict[str, tuple[Callable[[Mapping[str, Param]], Iterator[Reach]], int]] = {  # contract → what it touches, bytes of an element
+REACH: dict[str, tuple[Callable[[Mapping[str, Param]], Iterator[Reach]], int]] = {  # contract → touched elements, bytes of an element
     "copy_b8": (_copy, 1),
     "copy_b16": (_copy, 2),
     "copy_b32": (_copy, 4),
@@ -33,7 +33,7 @@ REACH: dict[str, tuple[Callable[[Mapping[str, Param]], Iterator[Reach]], int]] =
 
 
 def check_bounds(plan: Plan) -> None:
-    """A GraphError for the first step that would read or write outside its arguments. It means a defect of lowbit, never a wrong input."""
+    """Raises a GraphError for the first step that would read or write outside its arguments: a defect of lowbit, never a wrong input."""
     inputs, outputs = list(plan.inputs), list(plan.outputs.values())
 
     def room(slot: Slot) -> int:

@@ -1,4 +1,4 @@
-"""A graph whose nodes all have kernels → a Plan: who writes where, and which memory is shared."""
+"""A graph whose nodes all have kernels → a Plan: where each step writes, and which values share memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORTH = 2_000.0  # nanoseconds of work that pay for another part
 
 
 def view_offset(node: Node) -> int | None:
-    """Where the output's bytes are among those of the first input, if it has none of its own."""
+    """The offset of the output in the memory of the first input, if the output is a view."""
     view = VIEWS.get(node.op)
     return view(node) if view is not None and len(node.outputs) == 1 and node.inputs[0] is not None else None
 
@@ -36,7 +36,7 @@ def kernel_calls(node: Node, ctx: Context) -> list[KernelCall] | None:
 
 @dataclass
 class _Store:
-    """Memory that one or more values live in. Arena memory until something better is found."""
+    """Memory that holds one or more values: in the arena, or in a constant, an input or an output."""
 
     size: int
     place: Place = Place.ARENA
@@ -96,8 +96,8 @@ class _Builder:
         return self.homes[value.name]
 
     def _join(self) -> None:
-        """What a concat would copy is written where it goes: where it lies there in one piece, or by a kernel that knows strides and
-        whose result nobody else reads."""
+        """Concat inputs are written directly into the output buffer, if they are contiguous there, or if the kernel that makes them
+        supports strides and no other node reads the result."""
         given = {id(self._home(v)[0]) for v in (*self.graph.inputs, *self.graph.outputs.values())}
         for node, copy in [w for w in self.work if w[0].op == "concat"]:
             x, out = copy.args[0], node.output
@@ -123,15 +123,15 @@ class _Builder:
             self.work = [w for w in self.work if w[1] is not copy]
 
     def _outputs(self, target: Target) -> None:
-        """Outputs are written where the caller wants them; those that are not values of their own are copied there at the end.
+        """Outputs are written into the caller's memory; outputs that are views are copied there at the end.
 
-        What becomes an input of the next call is written over it as soon as nobody reads that any more.
+        A state output is written over its input as soon as no later step reads the input.
         """
         theirs = Place.ARENA if target.io_in_arena else Place.OUTPUT
         inputs = {id(self.homes[v.name][0]) for v in self.graph.inputs}
         given, sources = set(inputs), {id(self._home(v)[0]) for v in self.graph.outputs.values()}
         ends: dict[int, _Store] = {}
-        last: list[tuple[str, Value, _Store]] = []  # copies over inputs, behind all that read them
+        last: list[tuple[str, Value, _Store]] = []  # copies over inputs, after all that read them
         for i, (name, v) in enumerate(self.graph.outputs.items()):
             store, offset = self._home(v)
             state = self.homes[self.kept[name]][0] if name in self.kept else None
@@ -146,7 +146,7 @@ class _Builder:
                 self._copied(name, v, f"{name}:out", ends[i])
             else:
                 ends[i] = state
-                if id(store) in inputs and store is not state:  # it may be overwritten by another copy: first aside
+                if id(store) in inputs and store is not state:  # another copy may overwrite it: it is saved first
                     v = self._copied(name, v, f"{name}:aside", _Store(nbytes(v)))
                 if store is not state:
                     last.append((name, v, state))
@@ -164,16 +164,16 @@ class _Builder:
         return copy
 
     def _read(self, store: _Store) -> int:
-        """The last step that takes something from there."""
+        """The last step that reads the store."""
         return max((i for i, (_, c) in enumerate(self.work) if any(self._home(v)[0] is store for v in inputs_of(c))), default=-1)
 
     def _written(self, store: _Store) -> int:
-        """The first step that touches it: before that nobody knows it."""
+        """The first step that writes the store."""
         found = (i for i, (_, c) in enumerate(self.work) if any(isinstance(v, Value) and self._home(v)[0] is store for v in c.args))
         return min(found, default=len(self.work))
 
     def _drop_unread(self) -> None:
-        """Calls whose results nobody reads, because a kernel took them as strides of something earlier, fall away."""
+        """Removes calls whose results no step reads, because a kernel reads an earlier value by strides instead."""
         read = {id(store) for store in self.results}
         kept = []
         for node, call in reversed(self.work):
@@ -184,9 +184,9 @@ class _Builder:
         self.work = kept[::-1]
 
     def _fuse_elementwise(self, target: Target) -> None:
-        """Elementwise steps are done on each item of the step before them while it is in the caches."""
+        """Fuses elementwise steps to the step before them: they run on each item while it is in the cache."""
         self.fused_to = list(range(len(self.work)))
-        if target.scratch_in_arena or self.kept:  # printed code has a call for each step
+        if target.scratch_in_arena or self.kept:  # generated C has a call for each step
             return
         for i, (_, call) in enumerate(self.work[1:], 1):
             producer = self.work[self.fused_to[i - 1]][1]
@@ -208,7 +208,7 @@ class _Builder:
                     store.first = store.last = 0  # written before the first step
             for store in self.results:
                 if store.place is Place.ARENA:
-                    store.last = len(self.work)  # and read behind the last
+                    store.last = len(self.work)  # and read after the last
         for step, (_, call) in zip(self.fused_to, self.work, strict=True):  # fused steps are one
             for arg in call.args:
                 if isinstance(arg, Value):
@@ -217,10 +217,10 @@ class _Builder:
                     store.last = max(store.last, step)
 
     def _in_place(self) -> None:
-        """An output takes over the memory of an input that dies with it, where the kernel allows.
+        """An output reuses the memory of an input whose last reader is this call, if the kernel allows it.
 
-        Both fill theirs, no call after this one touches the input's and none before it the output's. The step that the call is fused to
-        does not read it.
+        Both fill their stores; no later call touches the input's store, and no earlier call the output's. The step that the call is
+        fused to does not read it.
         """
         touched: dict[int, list[int]] = {}  # the calls of each store
         for i, (_, call) in enumerate(self.work):
@@ -342,13 +342,13 @@ def build(
 ) -> Plan:
     """The plan of a graph without symbols whose nodes all have kernels.
 
-    packed  keeps weights in the kernels' layout between plans
+    packed  keeps packed weights between plans
     states  inputs that are outputs of the call before (input name → output name): the output is written over the input
     calls   kernel calls of nodes that are known already (`segments`)
     """
     context = Context(graph, target, packed if packed is not None else Packed(), calls if calls is not None else {})
     plan = _Builder(graph, context, states or {}).run(target)
-    if target.scratch_in_arena and any(node.op == "concat" for node in graph.nodes):  # where memory counts: a concat is there early
+    if target.scratch_in_arena and any(node.op == "concat" for node in graph.nodes):  # a concat's buffer lives longer
         copied = _Builder(graph, context, states or {}).run(target, join=False)
         plan = min(plan, copied, key=lambda p: p.arena_bytes)
     check_bounds(plan)

@@ -1,4 +1,4 @@
-"""Joins what one kernel does in one pass: a product or a sum of floats, and the relu or clip behind it."""
+"""Fuses a relu or clip into the float product or sum before it: one kernel does both in one pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lowbit.ops.clipped import CLIPPED
 
 
 def bounds(node: Node) -> tuple[float, float] | None:
-    """What relu, relu6 and clip clamp to; None for other ops."""
+    """The bounds of relu, relu6 and clip; None for other ops."""
     match node.op:
         case "relu":
             return 0.0, inf
@@ -25,7 +25,7 @@ def bounds(node: Node) -> tuple[float, float] | None:
 
 
 def fuse(graph: Graph) -> Graph:
-    """The same function, with clips taken into the op before them where nobody else reads its result."""
+    """The same function, with clips fused into the op before them if no other node reads its result."""
     editor = Editor(graph)
     for node in editor.nodes():
         found = bounds(node)

@@ -1,7 +1,7 @@
-"""The physical graph: images with their channels last inside, conversions only where something needs the old order.
+"""The physical graph: images in channels-last layout, transposes only where a node needs the other order.
 
-Every value is known in the order that its producer gives, and is turned where a reader wants the other. Ops that do not mind the order
-of axes follow their inputs, with their attributes said anew; so between convolutions nothing is ever turned.
+A value has the layout of its producer, and is transposed for readers that need the other one. Ops that work in any layout take that of
+their inputs, with adapted attributes. So there are no transposes between convolutions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lowbit.types import normalize_axis
 
 Attrs = dict[str, Any]
 Perm = tuple[int, ...]
-Moved = Callable[[Mapping[str, Any], Perm], "Attrs | None"]  # the attributes for axes in the order `perm`; None: it cannot be said
+Moved = Callable[[Mapping[str, Any], Perm], "Attrs | None"]  # the attributes for axes in the order `perm`; None: not possible
 
 
 def _same(attrs: Mapping[str, Any], perm: Perm) -> Attrs:
@@ -35,7 +35,7 @@ def _pads(attrs: Mapping[str, Any], perm: Perm) -> Attrs:
 
 
 def _axes(attrs: Mapping[str, Any], perm: Perm) -> Attrs | None:
-    """Reductions. Without the axes kept, what is left must be in the old order."""
+    """Reductions. Without keepdims, the remaining axes must be in the original order."""
     over = {normalize_axis(a, len(perm)) for a in attrs["axes"]}
     left = [p for p in perm if p not in over]
     if not attrs["keepdims"] and left != sorted(left):
@@ -48,14 +48,14 @@ def _slices(attrs: Mapping[str, Any], perm: Perm) -> Attrs:
 
 
 def _sizes(attrs: Mapping[str, Any], perm: Perm) -> Attrs | None:
-    """Nearest resize; interpolation is added up in an order of its own."""
+    """Nearest resize. Float interpolation sums in an order of its own."""
     if attrs["mode"] != "nearest" or attrs["roi"] is not None:
         return None
     return {**attrs, **{k: tuple(attrs[k][p] for p in perm) for k in ("sizes", "scales")}}
 
 
 def _resized(attrs: Mapping[str, Any], perm: Perm) -> Attrs:
-    """Integer interpolation: its sums are exact, in whatever order."""
+    """Integer interpolation: its sums are exact in any order."""
     moved = {k: tuple(attrs[k][p] for p in perm) for k in ("sizes", "scales")}
     return {**attrs, **moved, "axes": tuple(sorted(perm.index(axis) for axis in attrs["axes"]))}
 
@@ -82,14 +82,14 @@ FOLLOWS: dict[str, Moved] = {
 
 
 def channels_last(graph: Graph) -> Graph:
-    """The graph with the channels of images last, where kernels want them; the same function of the same inputs, bit for bit."""
+    """The graph with images in channels-last layout where kernels want it; the same function of the same inputs, bit for bit."""
     return laid_out(graph)[0]
 
 
 def laid_out(graph: Graph) -> tuple[Graph, frozenset[str]]:
-    """The graph with the channels of images last, and the values of the old graph that are found in it with their channels last.
+    """The graph with images in channels-last layout, and the values of the old graph that it has in this layout.
 
-    Every value that a node makes keeps its name in the order in which it is made.
+    A value keeps its name in the layout in which its node makes it.
     """
     if not any(map(has_twin, graph.nodes)):
         return graph, frozenset()
@@ -98,7 +98,7 @@ def laid_out(graph: Graph) -> tuple[Graph, frozenset[str]]:
 
 
 def has_twin(node: Node) -> bool:
-    """Whether the node's op exists with channels last, and kernels for it: they know integers, float32, and images of two axes or one."""
+    """Whether the node's op has a channels-last form and kernels for it: these support integers, float32, and images of one or two axes."""
     x = node.input(0)
     if node.op not in TWINS or x is None:
         return False
@@ -157,7 +157,7 @@ class _Layout:
         return True
 
     def _follow(self, node: Node) -> bool:
-        """An op that takes any order takes that of its inputs, if one of them exists with its channels last alone."""
+        """An op that works in any layout takes that of its inputs, if one of them exists in channels-last layout only."""
         move = FOLLOWS.get(node.op)
         whole = [v for v in node.inputs if v is not None and self.graph.constant(v) is None]
         if move is None or not any(v.name in self.last and v.name not in self.first for v in whole):

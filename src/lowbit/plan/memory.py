@@ -1,4 +1,4 @@
-"""Where buffers lie in the arena: those that live at the same time do not overlap, the rest shares memory."""
+"""Placement of buffers in the arena: buffers that live at the same time do not overlap, others share memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lowbit.plan.plan import ALIGNMENT
 
-WORK = 300_000  # pairs of neighbours that a search looks at, about: a fraction of a second
+WORK = 300_000  # pairs of neighbours that a search examines at most: a fraction of a second
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def place(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> tuple[tuple[
 
 
 def _orders(buffers: Sequence[Buffer], neighbours: list[list[int]]) -> Iterator[list[int]]:
-    """Large ones first; those that fill much of memory and time; those of the fullest steps; as they come."""
+    """Orders to try: large buffers first; large in memory × time first; those of the fullest steps first; as they come."""
     n = range(len(buffers))
     yield sorted(n, key=lambda i: (-buffers[i].size, buffers[i].first))
     load = [b.size + sum(buffers[j].size for j in near) for b, near in zip(buffers, neighbours, strict=True)]
@@ -66,7 +66,7 @@ def _orders(buffers: Sequence[Buffer], neighbours: list[list[int]]) -> Iterator[
 
 
 def _fit(sizes: list[int], neighbours: list[list[int]], order: list[int], tightest: bool) -> tuple[tuple[int, ...], int]:
-    """Buffers placed in that order, each into a gap between those that live beside it: the tightest, or the lowest."""
+    """Places buffers in this order, each into a gap between buffers that live at the same time: the tightest gap, or the lowest."""
     offsets = [-1] * len(sizes)
     end = 0
     for i in order:
@@ -86,7 +86,7 @@ def _fit(sizes: list[int], neighbours: list[list[int]], order: list[int], tighte
 
 
 def _raised(sizes: list[int], found: tuple[tuple[int, ...], int], order: list[int]) -> list[int]:
-    """Another order: what stands at the top of the arena is placed earlier, by half of its way to the front."""
+    """Another order: buffers at the top of the arena move half of the way to the front."""
     offsets, end = found
     order = list(order)
     for i in [i for i in order if sizes[i] and offsets[i] + sizes[i] == end]:

@@ -1,7 +1,6 @@
-"""Activations of four bits are carried in bytes: the kernels of int8 clamp to the narrower range, which their calls say anyway.
+"""Four-bit activations are stored in bytes: int8 kernels clamp to the narrower range, which is a parameter of their calls.
 
-Only weights stay packed. An op that knows its dtype by other means than its clamp (a table of 16 entries) keeps its four bits, between
-casts.
+Only weights stay packed. An op whose result does not depend on a clamp (a table of 16 entries) keeps its four bits, between casts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ CLAMPED = frozenset({
     *WEIGHTED, "q_add", "q_sub", "q_mul", "q_div", "q_prelu", "requantize", "q_avg_pool",
     "q_adaptive_avg_pool", "q_reduce_mean", "q_reduce_sum", "q_layer_norm", "q_rms_norm", "q_batch_norm",
 })  # fmt: skip
-# They only choose among their inputs' codes.
+# They only select among the codes of their inputs.
 MOVES = frozenset({
     "reshape", "transpose", "concat", "slice", "split", "expand", "gather", "max_pool", "maximum", "minimum", "depth_to_space", "tile",
 })  # fmt: skip
@@ -73,7 +72,7 @@ class _Widening:
         return self.narrow[v.name]
 
     def in_byte(self, v: Value | None) -> Value | None:
-        """The value that stands for a narrow one; a constant is stored anew."""
+        """The byte value of a narrow one; a constant is stored again."""
         if v is None or not is_narrow(v):
             return v
         if v.name in self.graph.constants and v.name not in self.bytes:
@@ -109,7 +108,7 @@ class _Widening:
         self.nodes.append(replace(node, inputs=tuple(inputs), attrs=changed, outputs=outputs))
 
     def quantize(self, node: Node) -> None:
-        """Into a byte, then into the range of four bits: the bounds of both hold 0, so one clamp behind the other is the narrower one."""
+        """Quantizes to a byte, then clamps to four bits: both ranges contain 0, so both clamps together are the narrower one."""
         d, zero = node.output.type.dtype, self.graph.constant(node.input(2))
         assert zero is not None and d.min is not None and d.max is not None
         first = wide(node.output, f"{node.output.name}:byte")

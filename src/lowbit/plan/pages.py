@@ -31,7 +31,7 @@ def aligned(size: int) -> NDArray[np.uint8]:
 
 
 class HugePageArena:
-    """Arrays that are not large, one behind the other. Only pages that hold something are memory: less than one beyond the arrays in
+    """Arrays that are not large, one after the other. Only pages that hold something are memory: less than one beyond the arrays in
     each block, which lasts as long as somebody holds an array in it."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What a plan is: kernel calls in order, on one arena, constants, inputs and outputs. Plain values; nothing runs here."""
+"""The data types of a plan: kernel calls in order, on one arena, constants, inputs and outputs. Nothing runs here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Place(IntEnum):
 
 @dataclass(frozen=True)
 class Slot:
-    """An argument: `offset` bytes into the arena, or into constant, input or output number `index`. `size` is of what stands there."""
+    """An argument: `offset` bytes into the arena, or into constant, input or output number `index`; `size` bytes long."""
 
     place: Place
     index: int = 0
@@ -49,7 +49,7 @@ class Step:
     inputs: tuple[Value, ...] = ()  # of the node, without constants
     outputs: tuple[Value, ...] = ()
     bound: int | None = None  # the largest sum of any input, where the node proves one
-    fused_items: int = 0  # not 0: an elementwise step fused to one before it, so many of its items after each item of that
+    fused_items: int = 0  # not 0: an elementwise step fused to the step before it, with this many items per item of that step
 
     @property
     def kernel(self) -> str:
@@ -89,12 +89,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Target:
-    """What a plan is made for: an instruction set (None: the best of this machine) and a number of threads.
+    """The machine that a plan is made for: an instruction set (None: the best of this machine) and a number of threads.
 
     isas              for other machines: instruction sets, best first, of which each contract takes the first that has a source
     alignment         of buffers in the arena
     scratch_in_arena  scratch is a buffer of its step, not memory of its own; one thread only
-    io_in_arena       inputs and outputs are buffers of the arena too: what is read before the end makes room for other values
+    io_in_arena       inputs and outputs are buffers of the arena too: inputs make room after their last reader
     """
 
     isa: str | None = None

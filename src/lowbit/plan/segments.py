@@ -1,4 +1,4 @@
-"""Cuts a graph into parts that run natively and parts that the interpreter runs, in an order that needs few of them."""
+"""Cuts a graph into native and interpreted parts, in an order that gives few parts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Segment:
 
 
 def segments(graph: Graph, target: Target, packed: Packed | None = None) -> tuple[Segment, ...]:
-    """The parts in order. Views run with what they belong to."""
+    """The parts in order. A view is in the part of its input."""
     ctx = Context(graph, target, packed if packed is not None else Packed())
     level: dict[str, int] = {}  # of a value: its segment; even ones are native
     parts: dict[int, list[Node]] = {}
@@ -53,7 +53,7 @@ def _is_view(node: Node) -> bool:
 
 
 def part(graph: Graph, nodes: list[Node], wanted: set[str]) -> Graph:
-    """Some nodes as a graph of their own, with the outputs that are wanted or read by others."""
+    """Some nodes as a graph of their own; its outputs are the values that the caller wants or other nodes read."""
     made = {o.name for n in nodes for o in n.outputs}
     mine = {n.output.name for n in nodes}
     read = {v.name: v for n in nodes for v in n.inputs if v is not None and v.name not in made}

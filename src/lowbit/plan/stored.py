@@ -1,4 +1,4 @@
-"""Weights that are stored in few bits and multiplied as floats: a session makes them real once, not at every run.
+"""Weights stored in few bits and multiplied as floats: a session dequantizes them once, not at every run.
 
 That takes four bytes a weight while the session lives; the file and the graph keep the few bits.
 """

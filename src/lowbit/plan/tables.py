@@ -1,4 +1,4 @@
-"""Joins functions of one byte that stand behind each other into one table."""
+"""Joins a chain of functions of one byte into one table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Function = tuple[Value, Array]  # what is looked up, and the entries for -128 �
 
 
 def join_tables(graph: Graph) -> Graph:
-    """The same function, with one table for each chain of lookups, and of sums and products with constants, that nobody reads midway.
+    """The same function, with one table for each chain of lookups, sums and products with constants whose inner values no node reads.
 
-    A learned scale and shift behind a hard swish, or x · sigmoid(x) spelled out, are one lookup instead of three. The entries are what the
-    ops themselves give for all 256 bytes, so every result keeps its bits.
+    A learned scale and shift after a hard swish, or x · sigmoid(x) spelled out, are one lookup instead of three. The entries are
+    computed by the ops themselves for all 256 bytes, so every result keeps its bits.
     """
     editor = Editor(graph)
     functions: dict[str, Function] = {}
@@ -33,7 +33,7 @@ def join_tables(graph: Graph) -> Graph:
 
 
 def function(editor: Editor, node: Node, functions: dict[str, Function]) -> Function | None:
-    """What a node is of the byte at the head of its chain; None where it is nothing of the kind."""
+    """A node as a function of the byte at the head of its chain; None for other nodes."""
     if node.op not in OF_A_BYTE or node.output.type.dtype.name != "int8":
         return None
     codes = np.arange(-128, 128).astype(np.int8)

@@ -22,9 +22,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lowbit import matmul as mm
-from lowbit.dtypes import DType
+from lowbit.dtypes import DTYPES, DType
 from lowbit.dtypes import dtype as dtype_of
-from lowbit.errors import DTypeError, QuantError, ShapeError
+from lowbit.errors import DTypeError, InputError, QuantError, ShapeError
 from lowbit.metrics import sqnr_db
 from lowbit.numerics import F32, Ints, as_float32
 from lowbit.packing import is_packed, pack, unpack
@@ -43,14 +43,17 @@ from lowbit.quant_params import (
 from lowbit.ranges import params_from_data
 
 _PER_TENSOR = PerTensor()
+_FLOAT32 = dtype_of("float32")
 
 
 class QArray(NDArrayOperatorsMixin):
     """Integers and what they stand for: real = scale * (q - zero_point). They are copied (sub-byte dtypes packed), unless read-only."""
 
-    __slots__ = ("_params", "_shape", "_stored", "_unpacked", "sqnr_db")
+    __slots__ = ("_original", "_params", "_shape", "_stored", "_unpacked", "sqnr_db")
 
-    def __init__(self, ints: ArrayLike, params: QuantParams, *, sqnr_db: float | None = None) -> None:
+    def __init__(
+        self, ints: ArrayLike, params: QuantParams, *, sqnr_db: float | None = None, original_dtype: str | DType = "float32"
+    ) -> None:
         values = np.asarray(ints)
         if values.dtype.kind not in "iu":
             raise DTypeError(f"a QArray holds integers, got {values.dtype}", hint="lowbit.quantize_array(x, dtype) for real numbers")
@@ -58,9 +61,10 @@ class QArray(NDArrayOperatorsMixin):
         lo, hi = params.code_range
         if values.size and (values.min() < lo or values.max() > hi):
             raise QuantError(f"integers {values.min()}..{values.max()} are outside {params.dtype} {params.scheme}, which holds {lo}..{hi}")
-        self._set(values.astype(params.dtype.numpy, copy=values.flags.writeable), params, sqnr_db)
+        self._set(values.astype(params.dtype.numpy, copy=values.flags.writeable), params, sqnr_db, dtype_of(original_dtype))
 
-    def _set(self, ints: Ints, params: QuantParams, sqnr_db: float | None) -> None:
+    def _set(self, ints: Ints, params: QuantParams, sqnr_db: float | None, original: DType) -> None:
+        self._original = original
         self._shape: tuple[int, ...] = ints.shape
         self._params = params
         self._stored: Ints = pack(ints, params.dtype) if is_packed(params.dtype) else ints.view()
@@ -69,11 +73,15 @@ class QArray(NDArrayOperatorsMixin):
         self.sqnr_db = sqnr_db  # signal to noise in dB against the array this was quantized from; None when not known
 
     @classmethod
-    def _of(cls, ints: Ints, params: QuantParams, sqnr_db: float | None = None) -> QArray:
+    def _of(cls, ints: Ints, params: QuantParams, sqnr_db: float | None = None, original: DType = _FLOAT32) -> QArray:
         """Without the checks: for integers that came from a QArray or from quantize."""
         made = cls.__new__(cls)
-        made._set(np.asarray(ints), params, sqnr_db)
+        made._set(np.asarray(ints), params, sqnr_db, original)
         return made
+
+    def _view(self, ints: Ints, params: QuantParams, sqnr_db: float | None = None) -> QArray:
+        """Integers of this array with their parameters: the dtype that it came from stays."""
+        return QArray._of(ints, params, sqnr_db, self._original)
 
     # --- what it is ---
 
@@ -84,6 +92,15 @@ class QArray(NDArrayOperatorsMixin):
     @property
     def dtype(self) -> DType:
         return self._params.dtype
+
+    @property
+    def original_dtype(self) -> DType:
+        """The dtype of the array that was quantized: `q.astype(q.original_dtype)` has it again.
+
+        >>> quantize_array(np.ones(2, np.float16)).original_dtype.name
+        'float16'
+        """
+        return self._original
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -147,7 +164,7 @@ class QArray(NDArrayOperatorsMixin):
         real = self.dequantize()
         if params is None:
             params = params_from_data(real, d, scheme, self._params.granularity)
-        return QArray._of(requantize(self.ints, self._params, params), params)
+        return self._view(requantize(self.ints, self._params, params), params)
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
@@ -185,7 +202,7 @@ class QArray(NDArrayOperatorsMixin):
             raise TypeError("iteration over a 0-d QArray")
         ints = self.ints
         for i in range(self._shape[0]):
-            yield QArray._of(ints[i], views.indexed(self._params, self._shape, i))
+            yield self._view(ints[i], views.indexed(self._params, self._shape, i))
 
     def __getitem__(self, key: Any) -> QArray:
         try:
@@ -203,7 +220,7 @@ class QArray(NDArrayOperatorsMixin):
                 ints = self.ints[key]
         except (IndexError, TypeError, ValueError) as e:
             raise ShapeError(f"index into shape {self._shape}: {e}") from e
-        return QArray._of(ints, views.indexed(self._params, self._shape, key))
+        return self._view(ints, views.indexed(self._params, self._shape, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise QuantError(
@@ -217,7 +234,7 @@ class QArray(NDArrayOperatorsMixin):
             ints = self.ints.reshape(wanted)
         except ValueError as e:
             raise ShapeError(str(e)) from e
-        return QArray._of(ints, views.reshaped(self._params, self._shape, ints.shape), self.sqnr_db)
+        return self._view(ints, views.reshaped(self._params, self._shape, ints.shape), self.sqnr_db)
 
     def ravel(self) -> QArray:
         return self.reshape(-1)
@@ -231,7 +248,7 @@ class QArray(NDArrayOperatorsMixin):
         if len(order) != self.ndim or sorted(a % max(self.ndim, 1) for a in order) != list(range(self.ndim)):
             raise ShapeError(f"{order} is not an order of the {self.ndim} axes of shape {self._shape}")
         order = tuple(a % self.ndim for a in order)
-        return QArray._of(self.ints.transpose(order), views.transposed(self._params, order), self.sqnr_db)
+        return self._view(self.ints.transpose(order), views.transposed(self._params, order), self.sqnr_db)
 
     permute = transpose
 
@@ -267,7 +284,7 @@ class QArray(NDArrayOperatorsMixin):
             ints = np.broadcast_to(self.ints, shape)
         except ValueError as e:
             raise ShapeError(f"cannot broadcast shape {self._shape} to {shape}") from e
-        return QArray._of(ints, views.broadcasted(self._params, self._shape, ints.shape))
+        return self._view(ints, views.broadcasted(self._params, self._shape, ints.shape))
 
     # --- arithmetic ---
 
@@ -324,9 +341,7 @@ def quantize_array(
     >>> quantize_array([0.0, 1.0, 2.0], "uint8", scale=0.5, zero_point=3).ints.tolist()
     [3, 5, 7]
     """
-    if isinstance(x, QArray):
-        x = x.dequantize()
-    array = as_float32(x)
+    array = as_float32(x.dequantize() if isinstance(x, QArray) else x)
     if params is not None:
         check_params_alone(params, dtype, scale, zero_point, scheme, granularity)
     elif scale is not None:
@@ -337,7 +352,16 @@ def quantize_array(
         params = params_from_data(array, "int8" if dtype is None else dtype, scheme, granularity)
     ints = quantize(array, params)
     finite = bool(array.size) and bool(np.isfinite(array).all())
-    return QArray._of(ints, params, sqnr_db(array, dequantize(ints, params)) if finite else None)
+    return QArray._of(ints, params, sqnr_db(array, dequantize(ints, params)) if finite else None, original_of(x))
+
+
+def original_of(x: Any) -> DType:
+    """The float dtype of what is quantized; float32 for lists and integers, which have none."""
+    if isinstance(x, QArray):
+        return x.original_dtype
+    found = getattr(x, "dtype", None)
+    name = found.name if isinstance(found, np.dtype) else "float32"
+    return dtype_of(name) if name in DTYPES and DTYPES[name].is_float else _FLOAT32
 
 
 class Array(np.ndarray[Any, np.dtype[np.float32]]):
@@ -347,15 +371,53 @@ class Array(np.ndarray[Any, np.dtype[np.float32]]):
         """As `quantize_array(self, dtype, **options)`."""
         return quantize_array(self, dtype, **options)
 
-    def quantize_int8(self, **options: Any) -> QArray:
-        return self.quantize("int8", **options)
+    def quantize_int8(self, scale: ArrayLike | None = None, zero_point: ArrayLike | None = None, **options: Any) -> QArray:
+        """As `quantize_array(self, "int8", scale=scale, zero_point=zero_point, **options)`.
 
-    def quantize_uint8(self, **options: Any) -> QArray:
-        return self.quantize("uint8", **options)
+        >>> array([1.0, -1.0]).quantize_int8(0.5, 10).ints.tolist()
+        [12, 8]
+        """
+        return self.quantize("int8", scale=scale, zero_point=zero_point, **options)
+
+    def quantize_uint8(self, scale: ArrayLike | None = None, zero_point: ArrayLike | None = None, **options: Any) -> QArray:
+        """As `quantize_array(self, "uint8", scale=scale, zero_point=zero_point, **options)`.
+
+        >>> array([1.0, -1.0]).quantize_uint8(0.5, 128).ints.tolist()
+        [130, 126]
+        """
+        return self.quantize("uint8", scale=scale, zero_point=zero_point, **options)
+
+    def astype(self, dtype: Any, *numpys: Any, **options: Any) -> Any:
+        """A QArray for a dtype of 16 bits or fewer, quantized by the range of the values; NumPy's own for others, which may not wrap.
+
+        `scale=`, `zero_point=`, `scheme=`, `granularity=` and `params=` are those of `quantize_array`.
+
+        >>> array([0.0, 300.0]).astype("uint8").dequantize().tolist()
+        [0.0, 300.0]
+        """
+        d = dtype_of(dtype)
+        if d.name in NARROW:
+            if numpys or not NUMPYS.isdisjoint(options):
+                raise InputError(f"astype('{d}') quantizes, it has no order, casting, subok or copy", hint=f"x.astype('{d}')")
+            return self.quantize(d, **options)
+        if not NUMPYS.issuperset(options):
+            odd = min(o for o in options if o not in NUMPYS)
+            raise InputError(f"astype('{d}') does not quantize, {odd}= is for quantized dtypes", hint=f"x.quantize('int8', {odd}=…)")
+        if d.is_integer and self.size:
+            lo, hi = np.min(self), np.max(self)
+            if not np.isfinite(lo + hi) or lo <= float(d.min or 0) - 1 or hi >= float(d.max or 0) + 1:
+                raise DTypeError(
+                    f"values from {lo:g} to {hi:g} do not fit {d}, they would wrap", hint=f"np.clip(x, {d.min}, {d.max}).astype('{d}')"
+                )
+        return super().astype(d.numpy, *numpys, **options)
+
+
+NARROW = tuple(name for name in QUANT_DTYPES if DTYPES[name].bits <= 16)
+NUMPYS = {"order", "casting", "subok", "copy"}
 
 
 def array(x: ArrayLike) -> Array:
-    """`x` as a float32 NumPy array that has `.quantize(dtype)`, `.quantize_int8()` and `.quantize_uint8()`.
+    """`x` as a float32 NumPy array that has `.quantize(dtype)`, `.quantize_int8(scale, zero_point)` and `.astype("int4")`.
 
     >>> array([1.0, -1.0]).quantize_int8(scale=0.5).ints.tolist()
     [2, -2]

@@ -24,6 +24,8 @@ def save_array(path: str | PathLike[str], q: QArray) -> None:
     if not isinstance(q, QArray):
         raise InputError(f"{type(q).__name__} given, a QArray is needed", hint="save_array(path, lowbit.quantize_array(x, dtype))")
     meta = {"version": 1, "shape": list(q.shape), "params": q.quant_params.to_dict(), "sqnr_db": repr(q.sqnr_db)}
+    if q.original_dtype.name != "float32":
+        meta["original_dtype"] = q.original_dtype.name
     # One metadata entry: the order of several is not fixed by the format.
     write_whole(path, to_bytes({"data": np.ascontiguousarray(q.packed)}, metadata={KEY: json.dumps(meta, sort_keys=True)}))
 
@@ -46,7 +48,8 @@ def load_array(path: str | PathLike[str]) -> QArray:
         if data.dtype != stored:
             raise FormatError(f"holds {data.dtype}, its parameters say {params.dtype}, which is stored as {stored}")
         ints = unpack(data, params.dtype, shape) if is_packed(params.dtype) else data.reshape(shape)
-        return QArray(ints, params, sqnr_db=None if meta["sqnr_db"] == "None" else float(meta["sqnr_db"]))
+        known = None if meta["sqnr_db"] == "None" else float(meta["sqnr_db"])
+        return QArray(ints, params, sqnr_db=known, original_dtype=meta.get("original_dtype", "float32"))
     except (KeyError, TypeError, ValueError) as e:
         raise FormatError(f"not a quantized array ({type(e).__name__}: {e})", where=where, hint="a file that QArray.save wrote") from e
     except LowbitError as e:

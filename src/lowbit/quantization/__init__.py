@@ -1,1 +1,1 @@
-"""Rules decide what becomes integers; the transform puts the brackets."""
+"""Rules decide which layers become integers; the transform inserts the Q/DQ brackets."""

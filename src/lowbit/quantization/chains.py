@@ -1,6 +1,6 @@
-"""Functions of one value in a row: hardswish, times a number, plus a number. In 8 bits all of them together are one table.
+"""Chains of functions of one value: hardswish, times a number, plus a number. In 8 bits a whole chain is one table.
 
-Their inner values are rounded nowhere: the table is made of reals.
+The inner values are not rounded: the table is computed from real numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lowbit.quantization.rules import QuantNode
 
 
 def inner_values(graph: Graph, decisions: Mapping[str, QuantNode]) -> frozenset[str]:
-    """The values between two functions of one value that are both quantized to 8 bits, and that nobody else reads."""
+    """The values between two functions of one value, both quantized to 8 bits, that no other node reads."""
     outputs = {v.name for v in graph.outputs.values()}
     found = set()
     for node in graph.nodes:
@@ -27,7 +27,7 @@ def inner_values(graph: Graph, decisions: Mapping[str, QuantNode]) -> frozenset[
 
 
 def read_by_link(graph: Graph, node: Node) -> Value | None:
-    """The value that a node is a function of, with all else that it reads a number; None where it is no such function."""
+    """The value that a node is a function of, if its other inputs are single numbers; None for other nodes."""
     at = data_of_link(node.op, [None if v is None else graph.constant(v) for v in node.inputs])
     return None if at is None else node.inputs[at]
 

@@ -1,4 +1,4 @@
-"""Which parameters a tensor gets when it becomes integers: from its values, a known range, or another width's parameters."""
+"""Quantization parameters of a tensor: from its values, from a known range, or from the parameters of another width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS = 256  # of a table that are looked at together
 
 
 def offset_params(data: Array, block: int) -> tuple[QuantParams, Array]:
-    """Parameters of weights (n, k) less their offsets, and those (n, k / block): a block's codes -8 … 7 are its least to its largest.
+    """Parameters of weights (n, k) minus their offsets, and the offsets (n, k / block): codes -8 … 7 span a block's minimum to its maximum.
 
     >>> params, offset = offset_params(np.array([[1.0, 16.0]], np.float32), 2)
     >>> params.scale.tolist(), offset.tolist()
@@ -28,20 +28,20 @@ def offset_params(data: Array, block: int) -> tuple[QuantParams, Array]:
     low, high = range_of(as_float32(data), PerBlock(1, block))
     codes = code_range(dtype("int4"), "symmetric")
     scale = ((high.astype(np.float64) - low) / (codes[1] - codes[0])).astype(np.float32)
-    offset = (low - codes[0] * scale.astype(np.float64)).astype(np.float32)  # of a block of equal weights: they themselves
+    offset = (low - codes[0] * scale.astype(np.float64)).astype(np.float32)  # for a block of equal weights: the weight itself
     scale = np.where(scale == 0, np.float32(1), scale)
     return QuantParams("int4", scale, None, "symmetric", PerBlock(1, block)), offset
 
 
 def fixed_params(fixed: Fixed, dtype: DType) -> QuantParams:
-    """Parameters of a known range: 2^bits equal steps from low, so that 0 … 1 has the scale 1/256 and -1 … 1 the zero point 0."""
+    """Parameters of a known range: 2^bits equal steps from low. 0 … 1 has the scale 1/256, and -1 … 1 has the zero point 0."""
     low, _ = code_range(dtype, "asymmetric")
     scale = np.float32((fixed.high - fixed.low) / 2**dtype.bits)
     return QuantParams(dtype, scale, low - round(fixed.low / float(scale)), "asymmetric")
 
 
 def in_width(params: QuantParams, dtype: DType, scheme: Scheme) -> QuantParams:
-    """Parameters of another dtype for the same range; of a wider symmetric one such that every number stays what it is.
+    """Parameters of another dtype for the same range. A wider symmetric dtype represents every number of the narrower one exactly.
 
     >>> from lowbit.dtypes import dtype
     >>> in_width(QuantParams("int8", 0.5, 3), dtype("int16"), "symmetric").scale.item()  # 0.5 / 128
@@ -57,7 +57,7 @@ def in_width(params: QuantParams, dtype: DType, scheme: Scheme) -> QuantParams:
 
 
 def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
-    """Parameters that also cover the finite values of the constants: an embedding's rows are not clipped to those calibration saw."""
+    """Parameters that also cover the finite values of the constants: rows of an embedding that calibration did not see are not clipped."""
     if not isinstance(params.granularity, PerTensor):
         return params
     low, high = (float(params.scale) * (q - int(params.zero_point)) for q in params.code_range)
@@ -65,7 +65,7 @@ def widened(params: QuantParams, constants: Iterable[Array]) -> QuantParams:
     for data in constants:
         finite = data[np.isfinite(data)]
         least, most = min(least, float(finite.min(initial=least))), max(most, float(finite.max(initial=most)))
-    half = float(params.scale) / 2  # what rounds into the range is covered already
+    half = float(params.scale) / 2  # values that round into the range are covered already
     if least >= low - half and most <= high + half:
         return params
     return params_from_range(least, most, params.dtype, params.scheme)
@@ -92,7 +92,7 @@ def weight_params(data: Array, decided: QuantNode, axis: int | tuple[int, ...], 
 
 
 def given_weight_params(data: Array, decided: QuantNode, axes: list[int]) -> QuantParams:
-    """The weights' scales that the rule brings: one, or one for each channel."""
+    """The scales of the weights that the rule gives: one, or one for each channel."""
     assert decided.weight is not None and decided.weight_scale is not None
     scales, channels = decided.weight_scale, data.shape[axes[-1]]
     if len(scales) == 1:
@@ -105,9 +105,9 @@ def given_weight_params(data: Array, decided: QuantNode, axes: list[int]) -> Qua
 
 
 def holding(params: QuantParams, bias: Array | None, input_scale: Array, bits: int) -> QuantParams:
-    """A weight's parameters with scales so large that the bias needs no more than `bits` bits on the grid input scale × weight scale.
+    """Parameters of a weight, with scales large enough that the bias fits `bits` bits on the grid input scale × weight scale.
 
-    Only channels whose weights are next to nothing beside their bias (dead ones, in trained networks) have smaller scales.
+    This changes only channels whose weights are tiny compared with their bias (dead channels of trained networks).
     """
     if params.scale.ndim > 1:
         return params
@@ -121,16 +121,17 @@ def holding(params: QuantParams, bias: Array | None, input_scale: Array, bits: i
 
 
 def rounded_for(data: Array, params: QuantParams, result: QuantParams) -> Array:
-    """Integers of a table whose result has few bits too: rounded so that bringing them to the result gives what one rounding gives.
+    """Integers of a table whose result has few bits too: after requantization they equal the values rounded once.
 
-    Two roundings make up to twice the noise of one. Where the nearest integer goes astray its neighbour does not, if a row has finer steps.
+    Two roundings make up to twice the noise of one. If the nearest integer leads to another result, a neighbour does not, where a row has
+    finer steps.
     """
     ints = quantize(data, params)
     if result.dtype.bits > params.dtype.bits:
         return ints
     low, high = params.code_range
     axis = params.axis(data.ndim) or 0
-    for start in range(0, data.shape[axis], ROWS):  # some rows at a time: what is computed on the way takes many times their bytes
+    for start in range(0, data.shape[axis], ROWS):  # some rows at a time: intermediate values take many times their bytes
         part = slice(start, start + ROWS)
         rows = np.moveaxis(ints, axis, 0)[part]
         some = QuantParams(params.dtype, params.scale[part], params.zero_point[part], params.scheme, PerAxis(0))

@@ -1,6 +1,6 @@
-"""The part of a value's range that its readers tell apart: what hardswish reads below -3 is 0, however far below it is.
+"""The part of a value's range that matters to its readers: hardswish gives 0 for everything below -3.
 
-A range that covers more would have coarser steps for nothing.
+A larger range would have coarser steps without a benefit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lowbit.ops.quant import QUANTIZABLE
 
 
 def reach_of(graph: Graph, names: Iterable[str]) -> Reach:
-    """The smallest range that holds all that the readers of these values tell apart."""
+    """The smallest range that covers everything the readers of these values distinguish."""
     found = [_of_value(graph, name) for name in names]
     return min((lo for lo, _ in found), default=EVERYTHING[0]), max((hi for _, hi in found), default=EVERYTHING[1])
 
@@ -27,7 +27,7 @@ def _of_value(graph: Graph, name: str) -> Reach:
 
 
 def _of_reader(graph: Graph, node: Node) -> Reach:
-    """Of a function that makes the network's answers nothing is cut off: whoever reads them may look at the farthest."""
+    """The range that a reader distinguishes. A function that makes an output of the network keeps the whole range."""
     entry = QUANTIZABLE.get(node.op)
     if entry is None or entry.flat is None or _ends(graph, node):
         return EVERYTHING

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from lowbit.arguments import shown
 from lowbit.dtypes import DType, dtype
 from lowbit.errors import DTypeError, InputError, QuantError
-from lowbit.ir.graph import Graph, Node
+from lowbit.ir.graph import Graph, Node, need_graph
 from lowbit.numerics import as_array
 from lowbit.ops.op import OPS
 from lowbit.ops.quant import QUANTIZABLE, QuantSpec
@@ -31,13 +31,14 @@ Mode = Literal["static", "dynamic", "weights", "float"]
 LINEAR = ("symmetric", "symmetric_restricted", "asymmetric")  # schemes whose steps are equal: what integer arithmetic needs
 WeightGranularity = Literal["tensor", "channel"] | int  # an int is a block size along the contraction
 
+FLOAT = "float32"  # as a rule's dtype: nothing changes
 ACTIVATIONS = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
 WEIGHTS = (*ACTIVATIONS, "binary")
 
 
 @dataclass(frozen=True)
 class QuantNode:
-    """What was decided for one node.
+    """The decision for one node.
 
     static   activations and weights are integers, parameters known beforehand
     dynamic  weights are integers, activations get their scale at run time
@@ -53,10 +54,15 @@ class QuantNode:
     weight_scheme: Scheme
     because: str
     params: QuantParams | None = None  # of the output, where the user gave them
-    output: DType | None = None  # of the result, where it is another one than that of the operands
+    output: DType | None = None  # of the result, if it differs from that of the operands
     weight_scale: tuple[float, ...] | None = None  # of the weights, where the user gave them: one for all, or one for each channel
     offsets: bool = False  # whether each block of weights has an offset beside its scale
-    free: bool = False  # float for want of a rule or a form, not because a rule says so: integers beside it may still take it in
+    free: bool = False  # float because no rule or integer form applies, not because a rule says so: neighbouring integer ops may absorb it
+
+    @property
+    def own(self) -> bool:
+        """Whether it brings its own integer arithmetic (lowbit.CustomQuantNode) and is to be used as it is."""
+        return False
 
     @property
     def result(self) -> DType | None:
@@ -72,8 +78,13 @@ class QuantRule:
     granularity  "channel" (default), "tensor", or a block size along the contraction
     ops          only these ops (default: all that can be quantized)
     because      the reason that reports print
-    output       dtype in which a static layer's result is kept, where it is another one than that of what it reads
+    output       dtype of a static layer's result, if it differs from the dtype of its input
     values       only the nodes that make one of these values: for layers that share a name, a relu that is called twice
+
+    dtype="float32" keeps the layers float, as a FloatRule does.
+
+    >>> CalibratedQuantRule("^head", "float32").mode, CalibratedQuantRule("^head").mode
+    ('float', 'static')
     """
 
     pattern: str
@@ -88,7 +99,10 @@ class QuantRule:
 
     def __post_init__(self) -> None:
         where = f"{type(self).__name__}({self.pattern!r})"
-        object.__setattr__(self, "dtype", quant_dtype(self.dtype).name)
+        object.__setattr__(self, "dtype", FLOAT if self.dtype == FLOAT else quant_dtype(self.dtype).name)
+        if self.dtype == FLOAT and self.weights is not None:
+            hint = f'dtype="int8", or WeightOnlyRule({self.pattern!r}, {self.weights!r})'
+            raise QuantError(f'weights={self.weights!r} beside dtype="float32", which keeps the layer float', where=where, hint=hint)
         if self.weights is not None:
             object.__setattr__(self, "weights", quant_dtype(self.weights).name)
         if not isinstance(self.pattern, str):
@@ -127,17 +141,17 @@ class QuantRule:
             ) from e
 
     def matches(self, node: Node) -> bool:
-        """Whether this rule speaks about the node: by the layer's name, and by its op and its value if `ops` and `values` are given."""
+        """Whether this rule applies to the node: by the layer's name, and by its op and its value if `ops` and `values` are given."""
         meant = (not self.ops or node.op in self.ops) and (not self.values or node.output.name in self.values)
         return meant and self._regex.search(node.name or node.output.name) is not None
 
     def get_quant_params(self) -> QuantParams | None:
-        """Parameters of the layer's output, where the rule brings its own."""
+        """Parameters of the layer's output, if the rule gives them."""
         return None
 
     @property
     def mode(self) -> Mode:
-        return "static"
+        return "float" if self.dtype == FLOAT else "static"
 
     def create_quant_node(self, node: Node) -> QuantNode:
         """The decision for a node that matches."""
@@ -166,7 +180,7 @@ class StaticQuantRule(QuantRule):
     """Static, with the user's own scale and offset (zero point) for the layer's output; no calibration is needed for it.
 
     per_channel   whether the weights have a scale for each channel, or one for all
-    weight_scale  the weights' own scales, if they shall not be taken from the weights: one, or with per_channel one for each channel
+    weight_scale  the scales of the weights, instead of computed ones: one, or with per_channel one for each channel
     """
 
     scale: ArrayLike = 1.0
@@ -182,7 +196,9 @@ class StaticQuantRule(QuantRule):
         self.get_quant_params()
         _ = self._weight_scales
 
-    def get_quant_params(self) -> QuantParams:
+    def get_quant_params(self) -> QuantParams | None:
+        if self.dtype == FLOAT:
+            return None
         scale, offset = self._numbers("scale", self.scale), self._numbers("offset", self.offset)
         for name, numbers in (("scale", scale), ("offset", offset)):
             if numbers.size != 1:
@@ -203,7 +219,7 @@ class StaticQuantRule(QuantRule):
         """The weights' scales as they were given, checked."""
         if self.weight_scale is None:
             return None
-        with np.errstate(over="ignore"):  # what is too large for float32 is refused below
+        with np.errstate(over="ignore"):  # values too large for float32 are refused below
             scales = self._numbers("weight_scale", self.weight_scale).astype(np.float32)
         fine = bool(scales.size) and scales.ndim <= 1 and bool(np.all(np.isfinite(scales) & (scales > 0)))
         if not fine or (scales.size > 1 and not self.per_channel):
@@ -234,7 +250,7 @@ class DynamicQuantRule(QuantRule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dtype != "int8":
+        if self.dtype not in ("int8", FLOAT):
             where = f"DynamicQuantRule({self.pattern!r})"
             raise DTypeError(
                 f"activations are quantized at run time to int8, not {self.dtype}", where=where, hint='dtype="int8"; weights= is free'
@@ -242,7 +258,7 @@ class DynamicQuantRule(QuantRule):
 
     @property
     def mode(self) -> Mode:
-        return "dynamic"
+        return "float" if self.dtype == FLOAT else "dynamic"
 
 
 @dataclass(frozen=True)
@@ -270,7 +286,7 @@ class WeightOnlyRule(QuantRule):
 
     @property
     def mode(self) -> Mode:
-        return "weights"
+        return "float" if self.dtype == FLOAT else "weights"
 
     def create_quant_node(self, node: Node) -> QuantNode:
         decided = super().create_quant_node(node)
@@ -284,7 +300,7 @@ class WeightOnlyRule(QuantRule):
 
 @dataclass(frozen=True)
 class FloatRule(QuantRule):
-    """The layer stays float, whatever its op: nothing beside it takes it in, a relu behind a convolution neither."""
+    """The layer stays float, whatever its op: no neighbour absorbs it, not even a convolution the relu after it."""
 
     @property
     def mode(self) -> Mode:
@@ -301,16 +317,26 @@ class RuleMatcher:
         return next((r for r in self.rules if r.matches(node)), None)
 
     def decide(self, node: Node) -> QuantNode:
-        """The decision of the first rule that matches; float where none does, or where the op has no form of that kind."""
+        """The decision of the first rule that matches; float if none matches or the op has no such form."""
         if not isinstance(node, Node):
             raise InputError(f"{shown(node)} given, a Node is needed", hint='graph.node("layer1.0.conv2")')
-        entry = QUANTIZABLE.get(node.op)
-        if entry is None:
-            return _float(f"{node.op} has no integer form")
         rule = self.rule_for(node)
+        entry = QUANTIZABLE.get(node.op)
+        if entry is None and (rule is None or type(rule).create_quant_node is QuantRule.create_quant_node):
+            return _float(f"{node.op} has no integer form")
         if rule is None:
             return _float("no rule matches")
         decided = rule.create_quant_node(node)
+        if not isinstance(decided, QuantNode):
+            raise QuantError(
+                f"create_quant_node gave {shown(decided)}, a QuantNode is needed",
+                where=f"{type(rule).__name__}({rule.pattern!r}) on {node.where}",
+                hint="super().create_quant_node(node), changed by dataclasses.replace, or a lowbit.CustomQuantNode",
+            )
+        if decided.own:
+            return decided
+        if entry is None:
+            return _float(f"{node.op} has no integer form")
         chosen_types = (("activations", decided.activation, ACTIVATIONS), ("weights", decided.weight, WEIGHTS))
         for what, chosen, legal in (*chosen_types, ("results", decided.output, ACTIVATIONS)):
             if chosen is not None and chosen.name not in legal:
@@ -325,8 +351,20 @@ class RuleMatcher:
             decided = replace(decided, mode="weights", because=f"{decided.because}; {why}, so only its weights are integers")
         return in_blocks(node, decided, entry.spec)
 
+    def get_quantizable_nodes(self, graph: Graph) -> list[Node]:
+        """The nodes of a graph that the rules quantize, in its order.
+
+        >>> from lowbit.ir.build import Builder
+        >>> from lowbit.types import TensorType
+        >>> b = Builder()
+        >>> y = b.add("relu", b.add("reshape", b.input("x", TensorType((2, 2), "float32")), shape=(4,)), name="act")
+        >>> [n.name for n in RuleMatcher([CalibratedQuantRule("^act")]).get_quantizable_nodes(b.finish({"y": y}))]
+        ['act']
+        """
+        return [n for n in need_graph(graph, "RuleMatcher(rules).get_quantizable_nodes").nodes if self.decide(n).mode != "float"]
+
     def explain(self, node: Node) -> str:
-        """Why this node becomes what it becomes, in a sentence."""
+        """The reason for this node's decision, in a sentence."""
         decided = self.decide(node)
         rule = self.rule_for(node)
         said = f"{node.where}: {decided.mode}"
@@ -337,7 +375,7 @@ class RuleMatcher:
         return f"{said}, because {decided.because}{which}"
 
     def remarks(self, graph: Graph) -> dict[str, str]:
-        """What a user should know about rules that decide nothing in this graph: {"rule 2": "FloatRule '^hed' matches no layer"}."""
+        """Remarks on rules that decide nothing in this graph: {"rule 2": "FloatRule '^hed' matches no layer"}."""
         said = {}
         for rule in self.unused(graph):
             matched = [n for n in graph.nodes if rule.matches(n)]
@@ -346,7 +384,7 @@ class RuleMatcher:
             elif any(n.op in QUANTIZABLE for n in matched):
                 why = "decides nothing: rules before it match all of its layers"
             elif rule.mode == "float":
-                continue  # they are float anyway: it is as the rule says
+                continue  # they are float anyway, as the rule says
             else:
                 why = f"matches only what has no integer form ({', '.join(sorted({n.op for n in matched}))})"
             said[f"rule {next(i for i, r in enumerate(self.rules) if r is rule)}"] = f"{type(rule).__name__} {rule.pattern!r} {why}"
@@ -359,7 +397,7 @@ class RuleMatcher:
 
 
 def unknown_ops(rule: QuantRule) -> str:
-    """What to add where a rule matches nothing because it names ops that there are not: ": there is no op 'con' (conv?)"."""
+    """The addition to the remark if a rule names unknown ops: ": there is no op 'con' (conv?)"."""
     for op in rule.ops:
         if op not in OPS:
             near = difflib.get_close_matches(op, OPS, n=3)
@@ -368,7 +406,7 @@ def unknown_ops(rule: QuantRule) -> str:
 
 
 def as_rules(rules: Iterable[QuantRule]) -> tuple[QuantRule, ...]:
-    """The rules of a list; an InputError where it is none, or holds something else."""
+    """The rules of a list; an InputError if it is no list of rules."""
     hint = 'rules=[lowbit.FloatRule("^head"), lowbit.CalibratedQuantRule(".*", "int8")], or recipe="int8"'
     if isinstance(rules, str | bytes | QuantRule) or not isinstance(rules, Iterable):
         raise InputError(f"{type(rules).__name__} given, a list of rules is needed", hint=hint)
@@ -380,7 +418,7 @@ def as_rules(rules: Iterable[QuantRule]) -> tuple[QuantRule, ...]:
 
 
 def in_blocks(node: Node, decided: QuantNode, spec: QuantSpec) -> QuantNode:
-    """The decision as it can be had: where blocks of weights make no sense it is channels, and the reason says so."""
+    """The decision with channels instead of blocks where blocks of weights are not possible; the reason says so."""
     size = decided.granularity
     if not isinstance(size, int) or decided.mode == "float":
         return decided
@@ -406,5 +444,16 @@ def _float(because: str) -> QuantNode:
 
 
 def makes_a_mask() -> QuantNode:
-    """The decision about arithmetic whose results only go into masks of attention: hidden scores are no numbers for integers."""
+    """The decision (float) about arithmetic that only makes attention masks: -inf has no integer."""
     return _float("it makes a mask")
+
+
+def not_float32(node: Node) -> str | None:
+    """The dtype of floats other than float32 that the node reads or gives; None where there are none."""
+    types = (v.type.dtype for v in (*node.inputs, *node.outputs) if v is not None)
+    return next((t.name for t in types if t.is_float and t.name != "float32"), None)
+
+
+def other_floats(kind: str) -> QuantNode:
+    """The decision about layers whose numbers are no float32: integers stand for float32 only."""
+    return _float(f"its numbers are {kind}, float32 is needed")

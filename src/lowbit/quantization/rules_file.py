@@ -5,7 +5,7 @@
     pattern = "^head"
     because = "two classes are close"
 
-The keys are the arguments of the rule's class; a key or kind that does not exist is an error that says the table and its line.
+The keys are the arguments of the rule's class; an unknown key or kind is an error that names the table and its line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which values are quantized, and which of them share their parameters: read off the decisions, before any data is seen."""
+"""The values that are quantized, and which of them share parameters. Follows from the decisions, without data."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from lowbit.quantization.rules import QuantNode
 
 @dataclass(frozen=True)
 class Tap:
-    """A value that becomes integers of `dtype` where it is made; `fixed` is its range if no data is needed to know it."""
+    """A value that becomes integers of `dtype` right after its producer; `fixed` is its range if it is known without data."""
 
     value: Value
     dtype: DType
     decided: QuantNode  # of the node that makes the value, or of the first that reads it
     fixed: Fixed | None = None
-    own: bool = False  # whether the decision is its maker's: then a rule's own parameters, which are for outputs, are meant for it
+    own: bool = False  # whether its producer decided: then the rule's own output parameters apply to it
 
     @property
     def given(self) -> QuantParams | None:
-        """Parameters that a rule brings for this value."""
+        """Parameters that a rule gives for this value."""
         return self.decided.params if self.own else None
 
     @property
@@ -47,12 +47,12 @@ class Taps:
 
     @property
     def required(self) -> list[str]:
-        """Those of the observed that need data: what a layer reads takes the parameters that its rule brings, for want of better ones."""
+        """The observed values that need data. Others take the parameters that the rule of their reader gives."""
         return [n for n in self.observed if self.taps[n].decided.params is None]
 
 
 def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> Node | None:
-    """The relu or clip behind a node that its clamp will hold: then the value between them is never quantized."""
+    """The relu or clip after a node that is fused into the node's clamp; the value between them is never quantized."""
     entry = QUANTIZABLE.get(node.op)
     if entry is None or not entry.spec.fuses_clip or any(v.name == node.output.name for v in graph.outputs.values()):
         return None
@@ -63,7 +63,7 @@ def fused_clip(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> 
 
 
 def with_params(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) -> QuantNode:
-    """The decision about a node; a clamp that a layer takes in is that layer's output, and has its parameters unless it brings its own."""
+    """The decision about a node. A clamp fused into a layer is the layer's output with its parameters, unless its own rule gives some."""
     own, first = decisions[node.output.name], node.input(0)
     before = graph.producers.get(first.name) if first is not None else None
     if own.params is None and before is not None and is_clamp(node.op) and fused_clip(graph, before, decisions) is node:
@@ -72,7 +72,7 @@ def with_params(graph: Graph, node: Node, decisions: Mapping[str, QuantNode]) ->
 
 
 def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
-    """The taps of a graph whose nodes (by first output name) were decided upon."""
+    """The taps of a graph, given the decisions for its nodes (by first output name)."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -92,11 +92,11 @@ def find_taps(graph: Graph, decisions: Mapping[str, QuantNode]) -> Taps:
                     wanted.setdefault(v.name, decided)
                     assert decided.activation is not None
                     widest[v.name] = max(widest.get(v.name, decided.activation), decided.activation, key=lambda d: d.bits)
-            if decided.params is not None:  # whoever reads it: the user gave its scale
+            if decided.params is not None:  # whatever reads it: the user gave its scale
                 end = fused_clip(graph, node, decisions) or node
                 wanted.setdefault(end.output.name, decided)
             for state in QUANTIZABLE[node.op].spec.states.values():
-                wanted.setdefault(node.outputs[state.outputs[0]].name, decided)  # it is handed on in integers, whoever reads it
+                wanted.setdefault(node.outputs[state.outputs[0]].name, decided)  # it is passed on in integers, whatever reads it
     taps: dict[str, Tap] = {}
     for name, value in graph.values.items():
         if name not in wanted:

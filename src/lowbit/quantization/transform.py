@@ -4,7 +4,7 @@
     weight integers → dequantize → the layer            weights, quantized now
     bias int32 on the grid sx·sw → dequantize           so that lowering adds it to the accumulator as it is
 
-Where a layer wants another width than the value before it has, a second bracket follows the first: lowering makes one requantize of it.
+If a layer wants another width than its input has, a second bracket follows the first. Lowering turns the pair into one requantize.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ import numpy as np
 from lowbit.arguments import flag, shown
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType, dtype
-from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, QuantError
+from lowbit.errors import InputError, LowbitError, LowbitWarning, QuantError
 from lowbit.ir.graph import KEEPS_FLOAT, STAYS_FLOAT, Graph, Node, Value, need_graph
 from lowbit.ir.masks import hides, mask_makers, masked_scores
 from lowbit.ir.rewrite import Editor
 from lowbit.ops.quant import QUANTIZABLE, State, is_clamp
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quantize
 from lowbit.quantization.chains import inner_values, read_by_link
+from lowbit.quantization.own_node import with_own_nodes
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, rounded_for, weight_params, widened
 from lowbit.quantization.reach import reach_of
-from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask
+from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask, not_float32, other_floats
 from lowbit.quantization.taps import Tap, Taps, find_taps, fused_clip
 from lowbit.ranges import params_from_data
 from lowbit.types import Array
@@ -40,18 +41,20 @@ class QuantizationTransform:
         self.matcher = RuleMatcher(rules)
 
     def decisions(self, graph: Graph) -> dict[str, QuantNode]:
-        """What is decided for each node, by the name of its first output."""
+        """The decision for each node, by the name of its first output."""
         found = {n.output.name: self.matcher.decide(n) for n in graph.nodes}
+        found |= {k: other_floats(kind) for k, d in found.items() if d.mode != "float" and (kind := not_float32(graph.producers[k]))}
         return {**found, **{name: makes_a_mask() for name in mask_makers(graph) if found[name].mode == "static"}}
 
     def taps(self, graph: Graph) -> Taps:
-        return find_taps(graph, self.decisions(graph))
+        decisions = self.decisions(graph)
+        return find_taps(with_own_nodes(graph, decisions), decisions)
 
     def every_tap(self, graph: Graph) -> list[str]:
-        """What calibration must look at so that any of the layers may stay float: every tap, and what would be one then.
+        """The values that calibration must observe so that any layer may stay float: every tap, and values that become taps then.
 
-        That is what a clamp or a table of several functions hides, and results whose range is known only while integers make them (a
-        tanh's).
+        Those are values hidden by a clamp or a table of several functions, and results whose range is fixed only if integers make them
+        (tanh).
         """
         decisions = self.decisions(graph)
         static = {k for k, d in decisions.items() if d.mode == "static"}
@@ -65,18 +68,18 @@ class QuantizationTransform:
         return list(dict.fromkeys([*taps.observed, *fixed, *between, *sorted(inner_values(graph, decisions))]))
 
     def overruled(self, graph: Graph) -> dict[str, str]:
-        """Scales that a rule gives a layer and that are not used: the clamp behind it, which is part of it, has others by its own rule."""
+        """Scales of a rule that are not used, because the clamp fused into the layer has other scales by its own rule."""
         decisions, said = self.decisions(graph), {}
         for node in graph.nodes:
             own, clamp = decisions[node.output.name].params, fused_clip(graph, node, decisions)
             other = None if clamp is None else decisions[clamp.output.name].params
             if clamp is not None and own is not None and other is not None and own != other:
                 layer = node.name or node.output.name
-                said[f"scale of {layer}"] = f"not used, {own}: {clamp.where} behind it is part of it and has {other}"
+                said[f"scale of {layer}"] = f"not used, {own}: {clamp.where} after it is part of it and has {other}"
         return said
 
     def check(self, graph: Graph) -> None:
-        """An error if a rule decides nothing."""
+        """Raises if a rule decides nothing."""
         for name, text in self.matcher.remarks(graph).items():
             raise QuantError(text, where=name, hint="lowbit inspect shows the layers' names; strict=False only warns")
 
@@ -90,8 +93,8 @@ class QuantizationTransform:
     ) -> Graph:
         """The graph with brackets, and in its notes the reason of every decision. `record` must know every tap that needs data.
 
-        Rules that decide nothing are warned of and noted; with `strict` they are an error. `weights` are parameters of constants, by
-        name and dtype, where they are known already (training learned them); the others follow from the constants' values.
+        Rules that decide nothing give a warning and a note; with `strict` an error. `weights` are known parameters of constants, by name
+        and dtype (training learned them); the others follow from the constants' values.
         """
         need_graph(graph, "quantize")
         if record is not None and not isinstance(record, CalibrationRecord):
@@ -102,7 +105,8 @@ class QuantizationTransform:
         for name, text in remarks.items():
             warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
         decisions = self.decisions(graph) if weights is None else learned(self.decisions(graph))
-        made = _Apply(graph, decisions, find_taps(graph, decisions), record or CalibrationRecord({}), weights or {}).run()
+        own = with_own_nodes(graph, decisions)
+        made = _Apply(own, decisions, find_taps(own, decisions), record or CalibrationRecord({}), weights or {}).run()
         return replace(made, notes={**made.notes, **{name: noted(d) for name, d in decisions.items()}, **remarks})
 
     def parameters(self, graph: Graph, record: CalibrationRecord | None = None) -> Parameters:
@@ -118,7 +122,7 @@ class QuantizationTransform:
 
 @dataclass(frozen=True)
 class Parameters:
-    """What a graph's brackets hold: for each tap one set of parameters, for each quantized constant all that it is read with."""
+    """The parameters of a graph's brackets: one set for each tap, and for each quantized constant all sets that it is read with."""
 
     taps: Mapping[str, QuantParams]
     constants: Mapping[str, tuple[QuantParams, ...]]
@@ -175,11 +179,11 @@ class _Apply:
         return self.editor.done()
 
     def keep_float(self, node: Node) -> None:
-        """A cast to float before a layer that a rule keeps so, where lowering would take it for integers: it leaves with the lowering.
+        """Inserts a cast to float before a layer that a rule keeps float, if lowering would make it integer. Lowering removes the cast.
 
-        That is where integers may stand before all it reads, or where the layer before it could take it in: a clamp, or a function that
-        would be in one table with it. The mark is an op, so that it travels with the graph into files, and its name tells it from casts
-        that mean nothing; another program may drop it.
+        That is the case if all its inputs may be integers, or if the layer before it could absorb it: a clamp, or a function that would
+        share a table with it. The mark is an op, so that files keep it. Its name distinguishes it from casts without effect; another
+        program may drop it.
         """
         now = self.current(node)
         read = [v for i in QUANTIZABLE[node.op].spec.positions(len(now.inputs)) if (v := now.inputs[i]) is not None]
@@ -193,14 +197,14 @@ class _Apply:
             self.editor.set_inputs(now, [kept if v == read[0] else v for v in now.inputs])
 
     def may_be_integers(self, value: Value) -> bool:
-        """Whether lowering may find integers with parameters behind a value: a bracket's, or those of one that were moved."""
+        """Whether lowering may find integers with parameters for a value: those of a bracket, or of a bracket that was moved."""
         before = self.editor.producer(value)
         return before is not None and (
             before.op == "dequantize_linear" or (self.may_be_lowered(before) and QUANTIZABLE[before.op].spec.output == "same")
         )
 
     def may_hold(self, value: Value) -> bool:
-        """Whether the layer that makes the value may take a clamp behind it into its own."""
+        """Whether the layer that makes the value may absorb a clamp after it."""
         before = self.editor.producer(value)
         return before is not None and self.may_be_lowered(before) and QUANTIZABLE[before.op].spec.fuses_clip
 
@@ -251,14 +255,14 @@ class _Apply:
         return found
 
     def static(self, node: Node, decided: QuantNode) -> None:
-        """Points the node's quantized inputs at brackets, quantizing constants on the way."""
+        """Connects the node's quantized inputs to brackets, and quantizes its constants."""
         spec = QUANTIZABLE[node.op].spec
         now = self.current(node)
         inputs: list[Value | None] = list(now.inputs)
         x = read_by_link(self.graph, node)
         if x is not None and (x.name in self.inner or node.output.name in self.inner):
             self.editor.set_inputs(now, [self.activation(v, decided) if v == x and v.name in self.params else v for v in now.inputs])
-            return  # one table with what stands before or after it: its numbers are reals
+            return  # one table with the function before or after it: its constants stay real
         input_scale: Array | None = None
         weight_scale: Array | None = None
         # Activations first: the grid of a layer's bias is that of its input and its weight, wherever they stand.
@@ -286,7 +290,7 @@ class _Apply:
         self.editor.set_inputs(self.current(node), inputs)
 
     def initial_state(self, node: Node, i: int, state: State, now: Value | None, decided: QuantNode) -> Value:
-        """The initial state with the parameters that the state has all the way; zeros where none is given."""
+        """The initial state with the parameters of the state; zeros if none is given."""
         given = node.input(i)
         data = self.graph.constant(given)
         constants = () if data is None else (data,)
@@ -306,18 +310,18 @@ class _Apply:
         return now
 
     def activation(self, value: Value, decided: QuantNode) -> Value:
-        """The bracketed value in the width the node wants."""
+        """The bracketed value in the width that the node wants."""
         tap = self.taps.taps[value.name]
         wanted = decided.activation
         assert wanted is not None
         key = (value.name, wanted)
-        if key not in self.brackets:  # another width: a second bracket behind the first
+        if key not in self.brackets:  # another width: a second bracket after the first
             first = self.brackets[value.name, tap.dtype]
             self.brackets[key] = bracket(self.editor, first, self.params_at(value, decided), rewire=False)
         return self.brackets[key]
 
     def params_at(self, value: Value, decided: QuantNode) -> QuantParams:
-        """The parameters with which the node sees the value."""
+        """The parameters of the value as the node reads it."""
         tap = self.taps.taps[value.name]
         wanted = decided.activation
         assert wanted is not None
@@ -333,11 +337,11 @@ class _Apply:
     def constant(
         self, node: Node, i: int, value: Value, data: Array, decided: QuantNode, input_scale: Array | None
     ) -> tuple[Value, QuantParams]:
-        """The constant as integers behind a dequantize: per channel or block where it is a weight, per tensor where it is data."""
+        """The constant as integers and a dequantize: per channel or block where it is a weight, per tensor where it is data."""
         spec = QUANTIZABLE[node.op].spec
         if i in spec.channel_axis and (spec.output != "same" or decided.granularity != "tensor"):
             if spec.output == "same" and decided.weight is not None and decided.weight.bits < 8:
-                decided = replace(decided, weight=dtype("int8"))  # rows of a table are activations: few bits are for what is summed
+                decided = replace(decided, weight=dtype("int8"))  # rows of a table are activations: few bits are for summed weights
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             if input_scale is not None and decided.activation is not None:
                 bias = None if spec.bias is None else self.graph.constant(node.input(spec.bias))
@@ -358,7 +362,7 @@ class _Apply:
         return self.integers(value, data, params, result), params
 
     def multiplied(self, value: Value) -> bool:
-        """Whether a layer multiplies by the constant: a table that is also the head's weight is stored once, rounded to the nearest."""
+        """Whether a layer multiplies by the constant. An embedding that is also the head's weight is stored once, rounded to nearest."""
         users = (n for n in self.graph.nodes if value in n.inputs and n.op in QUANTIZABLE)
         return any(QUANTIZABLE[n.op].spec.output != "same" for n in users)
 
@@ -382,7 +386,7 @@ class _Apply:
         return self.by_rows[x.name]
 
     def weights_only(self, node: Node, decided: QuantNode) -> None:
-        """Weights become integers, activations stay what they are (float), or are quantized at run time, row by row."""
+        """Weights become integers; activations stay float or are quantized at run time, row by row."""
         spec = QUANTIZABLE[node.op].spec
         inputs: list[Value | None] = list(self.current(node).inputs)
         for i in spec.channel_axis:
@@ -390,7 +394,7 @@ class _Apply:
             data = self.graph.constant(v)
             if v is None or data is None or data.ndim < 2:
                 continue
-            if decided.weight is not None and decided.weight.bits < 8 and self.is_table(v):  # few bits are for what is summed, not for rows
+            if decided.weight is not None and decided.weight.bits < 8 and self.is_table(v):  # few bits are for summed weights
                 decided = replace(decided, weight=dtype("int8"), offsets=False)
             if decided.offsets:
                 self.with_offsets(node, v, data, decided)
@@ -398,7 +402,7 @@ class _Apply:
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             params = self.weights.get((v.name, params.dtype.name), params)
             inputs[i] = self.integers(v, data, params)
-            if decided.mode == "dynamic" and i:  # rows of what stands right of its weights are no rows of the contraction: it stays float
+            if decided.mode == "dynamic" and i:  # the activation is right of its weights: its rows are not those of the contraction
                 inputs[0] = self.rows(node)
         self.editor.set_inputs(self.current(node), inputs)
 
@@ -467,13 +471,14 @@ def too_fine(own: QuantParams, needed: QuantParams, bias: Array | None, bits: in
 
 
 def bracket(editor: Editor, value: Value, params: QuantParams, *, rewire: bool = True) -> Value:
-    """quantize → dequantize behind a value. With `rewire`, every other use of it (outputs of the graph included) reads the result."""
+    """quantize → dequantize after a value. With `rewire`, every other use of it reads the result: so do outputs of the graph, unless the
+    value is an input. An input that is handed on comes back as it was."""
     scale, zero = parameter_constants(editor, value.name, params)
     axis, to = params.axis(value.type.rank) or 0, params.dtype.name
     ints = editor.add("quantize_linear", value, scale, zero, out=f"{value.name}:{to}", to=to, axis=axis, block_size=0)
     real = editor.add("dequantize_linear", ints, scale, zero, out=f"{value.name}:real", axis=axis, block_size=0)
     if rewire:
-        editor.replace(value, real)
+        editor.replace(value, real, outputs=editor.producer(value) is not None)
     return real
 
 
@@ -508,21 +513,6 @@ def quantized_bias(editor: Editor, value: Value, data: Array, grid: Array) -> Va
     scale = editor.constant(grid, name=f"{name}:scale")
     stored = editor.constant(ints.astype(np.int32), name=name)
     return editor.add("dequantize_linear", stored, scale, None, out=f"{name}:real", axis=0, block_size=0)
-
-
-def insert_q_dq(graph: Graph, record: CalibrationRecord, dtype: str = "int8") -> Graph:
-    """Quantize → Dequantize behind every tap of the record; all its users and outputs of the graph read the result."""
-    editor = Editor(need_graph(graph, "insert_q_dq"))
-    if not isinstance(record, CalibrationRecord):
-        raise InputError(f"record is {shown(record)}, a CalibrationRecord is needed", hint="lowbit.calibrate(graph, data)")
-    for name in record:
-        value = graph.values.get(name)
-        if value is None:
-            raise CalibrationError(f"the record has a tap {name!r}, the graph has no such value", where=graph.name)
-        params = record.params(name, dtype)
-        check_axis(value, params)
-        bracket(editor, value, params)
-    return editor.done()
 
 
 def check_axis(value: Value, params: QuantParams) -> None:

@@ -1,11 +1,11 @@
-"""A float network against its quantized one, over data: what each layer became, and what that cost.
+"""Compares a float network with its quantized form over data: the new form of each layer, and its cost in accuracy.
 
 For each layer two signal-to-noise ratios, in decibels:
 
-    local        the float layer fed with what the quantized network feeds it, against what the quantized layer makes of that
-    accumulated  the value in the float network against the value in the quantized network
+    local        the float layer compared with the quantized layer, both on the inputs of the quantized layer
+    accumulated  the value in the float network compared with the value in the quantized network
 
-The quantized network is its integer graph, run as it is. Data streams: one sample's values live at a time.
+The quantized network runs as its integer graph. Only one sample's values are in memory at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from lowbit.report.inspection import node_macs
 from lowbit.report.scores import LabelQueue, ScorePair, TopCount, as_labels, need_metric, scored
 from lowbit.report.tally import Tally
 from lowbit.report.text import counted, decibels, plain
-from lowbit.runtime.beside import beside
+from lowbit.runtime.network_times import time_networks
 from lowbit.runtime.session import Session
 from lowbit.runtime.timing import NOTICEABLE
 from lowbit.types import Array
@@ -42,7 +42,7 @@ from lowbit.types import Array
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One layer of the float graph. Decibels are None where nothing of its own is left to measure."""
+    """One layer of the float graph. Decibels are None if the layer has no value of its own to measure."""
 
     layer: str
     op: str
@@ -61,13 +61,13 @@ class LayerRow:
 
     @property
     def now(self) -> str:
-        """The op that stands for it; "inside" where that is another layer's."""
+        """The op that computes it; "inside" if that belongs to another layer."""
         return self.kind if self.kind == "inside" else self.became or self.kind
 
 
 @dataclass(frozen=True)
 class OutputRow:
-    """One output. Outputs that are no reals (indices) have the share of equal elements alone."""
+    """One output. For integer outputs (indices) only the share of equal elements is given."""
 
     name: str
     sqnr_db: float | None
@@ -79,7 +79,7 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Report:
-    """What quantizing did to a network: prints itself, shows itself in a notebook, saves itself as .json or .html."""
+    """The effects of quantizing a network. A report prints itself, shows itself in a notebook, and saves itself as .json or .html."""
 
     name: str
     layers: tuple[LayerRow, ...]
@@ -100,7 +100,7 @@ class Report:
 
     @property
     def proof(self) -> str:
-        """How wide the accumulators are, and that none can overflow; "" where there are none."""
+        """The width of the accumulators, and that none can overflow; "" if there are none."""
         return proofs((r.layer, r.bound) for r in self.layers)
 
     @property
@@ -110,17 +110,17 @@ class Report:
 
     @property
     def integer_macs(self) -> float:
-        """The share of them that is done on integers; 1.0 where there are none."""
+        """The share of multiply-accumulates on integers; 1.0 if there are none."""
         return sum(r.macs for r in self.layers if r.kind in ("integer", "inside")) / self.macs if self.macs else 1.0
 
     @property
     def slower(self) -> bool:
-        """Whether the quantized network is, by more than the noise of a short measurement."""
+        """Whether the quantized network is slower, by more than the noise of a short measurement."""
         return self.quantized_ms > NOTICEABLE * self.float_ms
 
     @property
     def times(self) -> str:
-        """The first batch in both networks; where the quantized one is slower because of 16 bits, what does without them."""
+        """The times of the first batch in both networks; if the quantized one is slower because of 16 bits, the option that avoids them."""
         text = f"the first takes {self.float_ms:.3g} ms in float, {self.quantized_ms:.3g} ms quantized ({self.backend})"
         if not self.slower:
             return text
@@ -132,12 +132,12 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able: infinite decibels (equal bits) stand as "inf", those that were not measured as null."""
+        """JSON-able: infinite decibels (equal bits) are "inf", unmeasured ones null."""
         values: dict[str, Any] = plain(asdict(self) | {"score": None if self.score is None else self.score.to_dict()})
         return values | {"coverage": self.coverage, "proof": self.proof, "macs": self.macs, "integer_macs": self.integer_macs}
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the report, whole or not at all: a page by itself as .html, all numbers as .json."""
+        """Writes the report, whole or not at all: a single page as .html, all numbers as .json."""
         from lowbit.report.html import page
 
         kind = needed(path).suffix
@@ -211,7 +211,7 @@ def compare(
 
 
 def _culprit(arrays: Mapping[str, Array]) -> str | None:
-    """What to try where an input holds infinities: a layer makes NaN of them."""
+    """The hint if an input holds infinities, which a layer turns into NaN."""
     name = next((k for k, x in arrays.items() if x.dtype.kind == "f" and np.isinf(x).any()), None)
     return None if name is None else f"input {name!r} holds infinite values: data without them"
 
@@ -247,7 +247,7 @@ class _Walk:
             self.macs = {n.output.name: int(node_macs(n)) for n in bound.nodes}
 
     def _walk(self, graph: Graph, arrays: Mapping[str, Array], kept: Mapping[str, Array]) -> None:
-        """The float network beside its layers fed by the quantized one."""
+        """Runs the float network, and its layers on the inputs of the quantized one."""
         last, forever = last_uses(graph), {v.name for v in graph.outputs.values()}
         floats: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
         fed = dict(floats)  # as the quantized network has it; where it has nothing of the kind, as the layer before makes it
@@ -284,7 +284,7 @@ class _Walk:
                 top.add(outputs, labels)
 
     def score(self, metric: Callable[[Session], Any] | None) -> ScorePair | None:
-        """By the labels or by the metric; warnings about the data come with it."""
+        """The score by labels or metric; warns about unsuitable data."""
         self.watch.warn(3)
         if metric is not None:
             in_float, made = (scored(metric, Session(g)) for g in (self.graph, self.found.lowered.graph))
@@ -327,7 +327,7 @@ class _Walk:
                     same / total if total else 1.0,
                 )
             )
-        in_float, made = beside((self.graph, self.found.lowered.graph), self.first or {})
+        in_float, made = time_networks((self.graph, self.found.lowered.graph), self.first or {})
         return Report(
             self.graph.name,
             tuple(rows),

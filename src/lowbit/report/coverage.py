@@ -1,7 +1,7 @@
-"""What each layer of a float graph became in its quantized graph: integers, float weights in few bits, or float, and why.
+"""The form of each layer of a float graph in its quantized graph (integer, weight-only, float), and the reason.
 
-The layers are the nodes of the float graph. A value keeps its name through quantization: where it is made of integers, the quantized graph
-holds a `quantize_linear` of it, and the integer graph a value of that quantize's name.
+The layers are the nodes of the float graph. A value keeps its name through quantization: if it becomes integers, the quantized graph has a
+`quantize_linear` of it, and the integer graph a value with the name of that quantize.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lowbit.report.inspection import node_macs
 from lowbit.types import Array
 
 # inside   computed by another layer's integer op: a relu in the clamp of a convolution
-# indices  no reals go in or out: shapes and positions, which quantization does not concern
+# indices  neither inputs nor outputs are real: shapes and positions, which are not quantized
 Kind = Literal["integer", "weights", "float", "inside", "indices"]
 TOLD = 4  # float layers that the one-line summary names for each reason
 SMALL = tuple(d for d in QUANT_DTYPES if d != "int32")  # int32 is also what indices are made of
@@ -31,17 +31,17 @@ SMALL = tuple(d for d in QUANT_DTYPES if d != "int32")  # int32 is also what ind
 
 @dataclass(frozen=True)
 class LayerState:
-    """What one layer became."""
+    """The form of one layer after quantization."""
 
     layer: str
     op: str
-    value: str  # where it is measured: its first output, or that of the clamp it has taken in; "" where nothing of it is left
+    value: str  # the value that is measured: its first output, or that of the clamp fused into it; "" if it has none
     kind: Kind
-    became: str  # the op that stands for it now
+    became: str  # the op that computes it now
     types: str  # "int8 × int8 → int8"
     weights: str  # "int8 per axis 0"; "" without quantized weights
     because: str
-    proof: str  # why no accumulator can overflow; "" where there is none
+    proof: str  # why no accumulator can overflow; "" without an accumulator
     bound: int | None  # the largest accumulator that any input can give
     macs: Dim
     bytes_before: int
@@ -50,21 +50,21 @@ class LayerState:
 
 @dataclass(frozen=True)
 class Seen:
-    """Where a value of the float graph is found in the integer graph, and what its integers mean (None: it is float there)."""
+    """The place of a float graph's value in the integer graph, and the parameters of its integers (None: it is float there)."""
 
     name: str
     params: QuantParams | None
-    unscale: Array | None = None  # what brings its channels back to those of the float graph, where they were scaled
+    unscale: Array | None = None  # factors that restore the channels of the float graph, if they were scaled
 
     def real(self, held: Array) -> Array:
-        """What the integer graph holds, as the float graph would have it."""
+        """The value of the integer graph in the terms of the float graph."""
         x = held if self.params is None else dequantize(held, self.params)
         return x if self.unscale is None else x * self.unscale
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Every layer's state, the integer graph, and where values are found in it."""
+    """The state of every layer, the integer graph, and the places of values in it."""
 
     layers: tuple[LayerState, ...]
     lowered: Lowered
@@ -87,7 +87,7 @@ class Coverage:
 
 
 def summary(layers: Iterable[tuple[str, Kind, str]]) -> str:
-    """One line from (layer, kind, reason): how many are integer, and which are not, with their reasons."""
+    """One line from (layer, kind, reason): how many layers are integer, and which are not, with reasons."""
     counted = [row for row in layers if row[1] != "indices"]
     integer = sum(kind in ("integer", "inside") for _, kind, _ in counted)
     text = f"{integer} of {len(counted)} layers integer"
@@ -108,7 +108,7 @@ def summary(layers: Iterable[tuple[str, Kind, str]]) -> str:
 
 
 def coverage(graph: Graph, quantized: Graph) -> Coverage:
-    """What every layer of `graph` became in `quantized`."""
+    """The form of every layer of `graph` in `quantized`."""
     quantized = signed(quantized)  # as it runs: uint8 is int8 there
     lowered, editor = lower(quantized), Editor(quantized)
     seen = find_values(graph, editor, lowered.graph)
@@ -131,7 +131,7 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
         because = quantized.notes.get(node.output.name, "")
         if kind in ("weights", "float") and not because.startswith(STAYS_FLOAT):  # a rule wanted integers: lowering knows why not
             found = {"weights": only_weights, "float": reasons}[kind].get((layer, node.op))
-            if kind == "weights":  # as the rule wants it: its reason, and what lowering made of that
+            if kind == "weights":  # as the rule wants it: its reason, and the result of lowering
                 because = "; ".join(filter(None, (because, found)))
             else:
                 because = found or (because and "what is beside it is float")
@@ -164,7 +164,7 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
 
 
 def wide_tables(integer: Graph) -> tuple[str, ...]:
-    """A remark on the tables by which functions of 16 bits are computed: they are no weights of the file, but take memory where it runs."""
+    """A remark on the tables of 16-bit functions: they are not in the file, but take memory at run time."""
     looks = [(n, n.inputs[0], n.inputs[1]) for n in integer.nodes if n.op == "q_table"]
     found = {table.name: (n, table) for n, x, table in looks if x is not None and table is not None and x.type.dtype.bits == 16}
     if not found:
@@ -177,9 +177,9 @@ def wide_tables(integer: Graph) -> tuple[str, ...]:
 
 
 def stored_twice(graph: Graph, quantized: Graph) -> tuple[str, ...]:
-    """A remark on each weight that layers share in the float network and that is stored once for each way to quantize it.
+    """A remark on each weight that layers share in the float network but store separately, because they quantize it differently.
 
-    Rows that are looked up have eight bits at least, so a table that is also the head's weight is two where the head has four.
+    Rows that are looked up have at least eight bits, so an embedding that is also the head's weight is stored twice if the head has four.
     """
     stored: dict[str, list[Value]] = {}
     for c in quantized.constants.values():
@@ -199,7 +199,7 @@ def stored_twice(graph: Graph, quantized: Graph) -> tuple[str, ...]:
 
 
 def reading(quantized: Graph, stored: Value) -> list[Node]:
-    """The layers that read a stored constant, itself or behind its dequantize."""
+    """The layers that read a stored constant, directly or through its dequantize."""
     direct = quantized.users.get(stored.name, ())
     behind = [u for n in direct if n.op in BRACKETS for u in quantized.users.get(n.output.name, ())]
     return [*(n for n in direct if n.op not in BRACKETS), *behind]
@@ -212,7 +212,7 @@ def in_order(name: str) -> tuple[bool, str, float]:
 
 
 def find_values(graph: Graph, quantized: Editor, integer: Graph) -> dict[str, Seen]:
-    """Where each value of the float graph is found: its integers first, for they are what the next layers read."""
+    """The place of each value of the float graph; integers first, because the next layers read them."""
     found: dict[str, Seen] = {}
     notes = integer.notes
     for name in graph.values:
@@ -238,7 +238,7 @@ def scaled_by(note: str | None, rank: int) -> Array | None:
 
 
 def measured_at(graph: Graph, seen: Mapping[str, Seen], node: Node) -> str | None:
-    """The value that tells what became of a node: its own, or that of the only reader it was fused with."""
+    """The value that represents a node: its own, or that of the only reader it was fused with."""
     while True:
         found = next((o.name for o in node.outputs if o.name in seen), None)
         users = graph.users.get(node.output.name, ())
@@ -248,7 +248,7 @@ def measured_at(graph: Graph, seen: Mapping[str, Seen], node: Node) -> str | Non
 
 
 def stands_for(integer: Graph, seen: Mapping[str, Seen], value: str | None) -> Node | None:
-    """The node of the integer graph that computes the value; brackets on the way are passed over."""
+    """The node of the integer graph that computes the value, past brackets."""
     found = integer.producers.get(seen[value].name) if value is not None else None
     while found is not None and found.op in BRACKETS and found.inputs[0] is not None:
         before = integer.producers.get(found.inputs[0].name)
@@ -294,13 +294,13 @@ def weights_text(editor: Editor, node: Node | None) -> str:
 
 
 def bound_of(node: Node) -> int | None:
-    """The largest accumulator that any input can give an integer node, as lowering has it from the weights; None where it has none."""
+    """The largest accumulator of an integer node for any input, as lowering computed it from the weights; None without one."""
     bound = node.attrs.get("bound")
     return bound if isinstance(bound, int) else None
 
 
 def proofs(bounds: Iterable[tuple[str, int | None]]) -> str:
-    """One line from (layer, bound): how wide accumulators are, and that none can overflow; "" where there are none."""
+    """One line from (layer, bound): the width of the accumulators, and that none can overflow; "" if there are none."""
     found = [(bound, layer) for layer, bound in bounds if bound is not None]
     if not found:
         return ""
@@ -311,7 +311,7 @@ def proofs(bounds: Iterable[tuple[str, int | None]]) -> str:
 
 
 def proof_text(bound: int | None) -> str:
-    """The proof of range that lowering made from the weights: it holds for every input."""
+    """The range proof that lowering made from the weights; it holds for every input."""
     if bound is None:
         return ""
     if bound < 2**31:
@@ -320,7 +320,7 @@ def proof_text(bound: int | None) -> str:
 
 
 def _fresh_bytes(graph: Graph, node: Node | None, counted: set[str]) -> int:
-    """Bytes of the constants a node reads, itself or through a bracket, that no node before it has read."""
+    """Bytes of the constants that a node reads, directly or through a bracket, and no earlier node reads."""
     total = 0
     stack = list(node.inputs) if node is not None else []
     while stack:

@@ -1,4 +1,4 @@
-"""lowbit.evaluate: the task score of one network, float or quantized, and how long a row takes."""
+"""lowbit.evaluate: the task score of one network, float or quantized, and the time of a row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lowbit.report.text import counted, plain
 from lowbit.runtime.session import Session
 from lowbit.types import Array
 
-FEW = 20  # rows: fewer of them say little about others
+FEW = 20  # rows: fewer say little about unseen ones
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Evaluation:
     name     "top-1", or "score" of a metric
     score    the share of rows that are right (0 to 1), or what the metric gave
     top5     the share of rows whose label is among the five largest scores; None with few classes
-    rows     that were run; None where a metric brought its own data and there were no others
-    ms       of one row, where rows were run: the mean over all batches, compilation left out
+    rows     how many ran; None if a metric brought its own data and there were no others
+    ms       of one row, if rows ran: the mean over all batches, without compilation
     backend  native, interpreter, or both
     """
 
@@ -117,7 +117,7 @@ def _session(model: Any, threads: int | None) -> Session:
 
 
 class _Clock:
-    """Runs batches and adds up their times; shapes that are met for the first time are compiled before."""
+    """Runs batches and adds up their times; new shapes are compiled first."""
 
     def __init__(self, session: Session) -> None:
         self.session, self.seconds, self.batches, self.rows = session, 0.0, 0, 0

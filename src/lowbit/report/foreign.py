@@ -1,4 +1,4 @@
-"""Data that a network was hardly meant for: NaN, zeros alone, or numbers on another scale than those it was calibrated with."""
+"""Warns of unsuitable data: NaN, only zeros, or another scale than the calibration data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lowbit.ir.graph import Graph
 from lowbit.ir.samples import says_something, warn_of_zeros
 from lowbit.types import Array
 
-CLIPPED = 0.05  # of an input's numbers outside its range: more, and the data are not those that it was calibrated for
-STEPS = 8  # of an input's range that data use at the least: fewer, and they are on a smaller scale
+CLIPPED = 0.05  # share of an input's numbers outside its range: beyond this, the data do not match the calibration
+STEPS = 8  # share of an input's range that data must use: below this, they are on a smaller scale
 
 
 @dataclass
 class _Range:
-    """What an input's integers can hold, and what was seen of it."""
+    """The range of an input's integers, and the range of the data."""
 
     least: float
     most: float
@@ -36,7 +36,7 @@ class _Range:
         self.low, self.high = min(self.low, float(x.min(initial=np.inf))), max(self.high, float(x.max(initial=-np.inf)))
 
     def said(self, name: str) -> str:
-        """What is wrong with the data of this input; "" where nothing is."""
+        """The problem with the data of this input; "" if there is none."""
         own = f"{self.least:.3g} … {self.most:.3g}, which the network was calibrated for"
         given = f"the data go from {self.low:.3g} to {self.high:.3g}"
         if self.seen and self.outside > CLIPPED * self.seen:
@@ -47,10 +47,10 @@ class _Range:
 
 
 class DataWatch:
-    """Looks at each batch that a network is measured on, and warns at the end."""
+    """Checks each batch that a network is measured on, and warns at the end."""
 
     def __init__(self, graph: Graph, calibrated: Iterable[Mapping[str, Array]] | None = None) -> None:
-        """`graph`: as it is run, or with Q/DQ brackets; of a float one, the data that it is calibrated with tell the ranges."""
+        """`graph`: the integer graph or the Q/DQ graph. For a float graph the calibration data give the ranges."""
         self._graph = graph
         self._ranges = input_ranges(graph) if calibrated is None else ranges_of(graph, calibrated)
         self._something = False
@@ -70,7 +70,7 @@ class DataWatch:
 
 
 def need_no_nan(sample: Mapping[str, Array]) -> None:
-    """An error where an input holds NaN: integers have none, so a quantized network would answer as if it were a number."""
+    """Raises if an input holds NaN: integers have none, so a quantized network would treat it as a number."""
     for name, x in sample.items():
         if x.dtype.kind == "f" and np.isnan(x).any():
             several = x.ndim > 0 and len(x) > 1
@@ -79,7 +79,7 @@ def need_no_nan(sample: Mapping[str, Array]) -> None:
 
 
 def ranges_of(graph: Graph, samples: Iterable[Mapping[str, Array]]) -> dict[str, _Range]:
-    """What each float input of the samples holds, as 8 bits would have it."""
+    """The 8-bit range of each float input of the samples."""
     found = {v.name: _Range(np.inf, -np.inf, 0.0) for v in graph.inputs if v.type.dtype.is_float}
     for sample in samples:
         for name, r in found.items():
@@ -90,7 +90,7 @@ def ranges_of(graph: Graph, samples: Iterable[Mapping[str, Array]]) -> dict[str,
 
 
 def input_ranges(graph: Graph) -> dict[str, _Range]:
-    """The range of each float input that is quantized with one scale, as it comes."""
+    """The range of each float input that is quantized with one scale."""
     found: dict[str, _Range] = {}
     inputs = {v.name for v in graph.inputs}
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""What a network is made of: a row for each node (layer, op, shape, parameters, MACs, bytes) and totals."""
+"""The structure of a network: a row for each node (layer, op, shape, parameters, MACs, bytes) and totals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lowbit.report.text import size
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One node. Symbolic numbers (batch not bound) stand as text."""
+    """One node. Symbolic numbers (an unbound batch) are text."""
 
     index: int
     layer: str
@@ -29,7 +29,7 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class Inspection:
-    """Rows and totals; a constant that several nodes share counts where it is first used, so the rows add up to the totals."""
+    """Rows and totals. A shared constant counts at its first use, so the rows add up to the totals."""
 
     name: str
     inputs: dict[str, str]
@@ -62,7 +62,7 @@ class Inspection:
 
 
 def inspect(graph: Graph) -> Inspection:
-    """What the graph is made of."""
+    """The structure of the graph."""
     need_graph(graph, "inspect")
     seen: set[str] = set()
     rows = []
@@ -100,7 +100,7 @@ def inspect(graph: Graph) -> Inspection:
 
 
 def node_macs(node: Node) -> Dim:
-    """Multiply-accumulates of a node; 0 for ops where they are not the cost."""
+    """Multiply-accumulates of a node; 0 for ops whose cost is something else."""
     macs = node.definition.macs
     return 0 if macs is None else macs(*(v.type if v is not None else None for v in node.inputs), **node.attrs)
 

@@ -32,7 +32,7 @@ GUESSED_ROWS = 30  # with fewer rows, a score may be as bad as guessing by chanc
 
 
 class BadScore(InputError):
-    """The metric gave no score for a network."""
+    """The metric failed for a network."""
 
 
 def need_metric(metric: object) -> None:
@@ -42,7 +42,7 @@ def need_metric(metric: object) -> None:
 
 
 def scored(metric: Callable[[Session], Any], session: Session) -> float:
-    """What the metric says of a session: a finite number, or a BadScore that says what came instead."""
+    """The metric's score of a session: a finite number, or a BadScore that says what it returned instead."""
     try:
         given = metric(session)
     except BadScore:
@@ -84,7 +84,7 @@ def _column(x: Array, where: str) -> Array:
 
 
 class LabelQueue:
-    """The labels in order, handed out batch by batch; an error where there are fewer or more than rows."""
+    """The labels in order, batch by batch; raises if their number differs from that of the rows."""
 
     def __init__(self, labels: Array) -> None:
         self._labels, self._at = labels, 0
@@ -102,7 +102,7 @@ class LabelQueue:
 
 
 def labels_by_batch(graph: Graph, samples: Sequence[Sample], labels: Array) -> list[Array]:
-    """The labels of each batch; all of them are classes that the network has."""
+    """The labels of each batch, after checking that the network has these classes."""
     queue, known = LabelQueue(labels), dict[tuple[tuple[int, ...], ...], Array]()
     found = []
     for sample in samples:
@@ -120,7 +120,7 @@ def labels_by_batch(graph: Graph, samples: Sequence[Sample], labels: Array) -> l
 
 
 def need_classes(labels: Array, answers: Array) -> None:
-    """An error where a label is none of the classes that the answers have."""
+    """Raises if a label is not a class of the answers."""
     classes = answers.shape[1] if answers.ndim == 2 else np.iinfo(np.int64).max
     wrong = labels[(labels < 0) | (labels >= classes)]
     if wrong.size:
@@ -129,7 +129,7 @@ def need_classes(labels: Array, answers: Array) -> None:
 
 
 def _answers(y: Array) -> Array:
-    """The first output as (rows, classes) of scores, or as (rows,) of class numbers where the network gives those itself."""
+    """The first output as (rows, classes) of scores, or as (rows,) of class numbers if the network gives those itself."""
     shape = list(y.shape)
     while len(shape) > 2 and shape[-1] == 1:  # (N, C, 1, 1)
         shape.pop()
@@ -186,7 +186,7 @@ class TopCount:
         return self.five / self.rows if self.classes >= TOP5_FROM else None
 
     def warn_of_guessing(self, stacklevel: int) -> None:
-        """A warning where the rows are right no more often than by chance: then data and labels hardly belong together."""
+        """Warns if the rows are right no more often than by chance: data and labels then hardly belong together."""
         if self.rows < GUESSED_ROWS or self.classes < 2:
             return
         chance = 1 / self.classes
@@ -219,7 +219,7 @@ def counted_top(session: Session, samples: Sequence[Sample], labels: Sequence[Ar
 
 @dataclass(frozen=True)
 class ScorePair:
-    """The scores of the float network and of the quantized one. `rows` is None where a metric brought its own data."""
+    """The scores of the float network and of the quantized one. `rows` is None if a metric brought its own data."""
 
     name: str
     float_score: float

@@ -1,4 +1,4 @@
-"""How far apart two streams of arrays are: a few sums, so that any amount of data needs no more memory than one array."""
+"""The difference of two streams of arrays as a few sums: any amount of data needs the memory of one array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lowbit.types import Array
 
 @dataclass
 class Tally:
-    """Sums over pairs (reference, approximation), in float64. Equal non-finite elements (a mask's -inf) say nothing and are left out.
+    """Sums over pairs (reference, approximation), in float64. Equal non-finite elements (a mask's -inf) are left out.
 
     >>> t = Tally()
     >>> t.add(np.array([1.0, 1.0]), np.array([1.1, 0.9]))
@@ -36,7 +36,7 @@ class Tally:
             self.same_rows += int((a.argmax(-1) == b.argmax(-1)).sum())
         told = np.isfinite(a) | (a != b)
         a, b = a[told], b[told]
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities give what the results then say: -inf dB, not a warning
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities give -inf dB, not a warning
             difference = a - b
             self.elements += a.size
             self.signal += float(np.sum(a * a))  # not by BLAS, whose sums depend on its threads
@@ -63,5 +63,5 @@ class Tally:
 
     @property
     def same_argmax(self) -> float | None:
-        """How often the largest element of the last axis is the same one; None where that axis has one element."""
+        """How often the largest element of the last axis is the same; None if that axis has one element."""
         return self.same_rows / self.rows if self.rows else None

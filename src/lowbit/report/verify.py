@@ -1,9 +1,8 @@
-"""Every way to run a quantized graph, on the same inputs, compared bit by bit.
+"""Compares every way to run a quantized graph, on the same inputs, bit by bit.
 
 Backends that promise the arithmetic of docs/arithmetic.md are *exact*: their outputs, and on request every integer inside, must be the
 same bits as the integer graph's in the interpreter, which is the definition. The Q/DQ graph in floats (fake quantization) promises less:
-there, integers that are off by one, and by more, are counted layer by layer, each layer fed with the exact integers, and held against
-the bound of one step.
+each layer gets the exact integers, and its results may differ by at most one step; larger differences are counted layer by layer.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ Run = Callable[[Outputs], Outputs]
 
 REFERENCE, FLOAT_REFERENCE = "integer interpreter", "interpreter"
 FAKE = "fake quantization"
-SHOWN = 4  # names that a line tells
-RECURRENT = ("q_lstm", "q_gru")  # whose state is rounded at every step: docs/arithmetic.md, section 7
+SHOWN = 4  # names that a line lists at most
+RECURRENT = ("q_lstm", "q_gru")  # ops whose state is rounded at every step: docs/arithmetic.md, section 7
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Backend:
     prepare  from the Q/DQ graph, its integer graph and names of values inside, gives a function from inputs to the outputs and to those of
              the named values that it can show (an empty mapping of them is legal)
     present  whether it can run here
-    floats   whether it promises the bits of float islands too, which have no order of additions
+    floats   whether it also promises the bits of float islands, whose order of additions is not fixed
     """
 
     name: str
@@ -59,7 +58,7 @@ BACKENDS: dict[str, Backend] = {}
 
 
 def add_backend(backend: Backend) -> None:
-    """Makes an exact backend known: from now on it must give the reference's bits."""
+    """Registers an exact backend: it must give the reference's bits."""
     if backend.name in BACKENDS or backend.name in (REFERENCE, FAKE):
         raise InputError(f"there is a backend {backend.name!r} already")
     BACKENDS[backend.name] = backend
@@ -76,9 +75,9 @@ class Difference:
     integers: bool = False
     largest: float = 0.0
     peak: float = 0.0  # the largest absolute value of the reference
-    op: str = ""  # what computes it in the integer graph
+    op: str = ""  # the op that computes it in the integer graph
     promised: bool = True  # whether the backend promises the same bits here
-    bound: int = 1  # of integers: how far floats may be off, fed alike. One step of 8 bits; tests of every op hold them to that
+    bound: int = 1  # of integers: how far fake quantization may be off for equal inputs, one step; tests check it for every op
 
     def add(self, reference: Array, other: Array) -> None:
         self.elements += reference.size
@@ -102,7 +101,7 @@ class Difference:
 
 @dataclass
 class BackendResult:
-    """What one backend gave against the reference."""
+    """The results of one backend compared with the reference."""
 
     backend: str
     exact: bool  # whether it promises the same bits everywhere
@@ -115,7 +114,7 @@ class BackendResult:
 
     @property
     def broken(self) -> list[Difference]:
-        """Where bits differ that are promised to be the same: layers first, for there it begins."""
+        """Promised bits that differ; layers first, because differences begin there."""
         return [d for d in (*self.layers, *self.outputs) if d.different and d.promised]
 
 
@@ -128,7 +127,7 @@ class Verification:
     results: tuple[BackendResult, ...]
     absent: tuple[str, ...]
     quantized: bool = True  # whether there are integers in it to compare
-    floats: tuple[str, ...] = ()  # layers that compute in float, whose last bits (and those of all behind them) are each backend's own
+    floats: tuple[str, ...] = ()  # layers that compute in float, whose last bits (and those of all after them) are each backend's own
 
     @property
     def reference(self) -> str:
@@ -159,7 +158,7 @@ class Verification:
 
 
 def told(found: Iterable[Difference]) -> str:
-    """The differences of some values in a line."""
+    """The differences of some values in one line."""
     rows = list(found)
     elements, different, one = (sum(getattr(d, k) for d in rows) for k in ("elements", "different", "off_by_one"))
     if not different:
@@ -172,7 +171,7 @@ def told(found: Iterable[Difference]) -> str:
 
 
 def explained(fake: BackendResult) -> str:
-    """Why differences of fake quantization take nothing from the integers' bits, and whether they keep to their bound."""
+    """Why differences of fake quantization do not concern the integers, and whether they are within their bound."""
     if fake.same:
         return "floats happen to round every number here as the integers do"
     why = "floats round sums that integers hold exactly, so a result near the middle of two integers may fall to the other one. "
@@ -187,14 +186,14 @@ def explained(fake: BackendResult) -> str:
 
 
 def islands_told(floats: tuple[str, ...], free: list[BackendResult]) -> str:
-    """What is promised of a network with float layers, by name, and whether it was kept."""
+    """The promise for a network with float layers, by name, and whether it was kept."""
     named = ", ".join(floats[:SHOWN]) + (f" and {len(floats) - SHOWN} more" if len(floats) > SHOWN else "")
     held = {d.value for r in free for d in (*r.layers, *r.outputs) if d.promised}
     odd = list(dict.fromkeys(d.value for r in free for d in r.broken))
     kept = "not kept in " + ", ".join(odd[:SHOWN]) if odd else "kept"
     promise = f"{counted(len(held), 'value')} compared here: {kept}" if held else "nothing that is compared here stands there"
     return (
-        f"{named} compute in float, where the order of sums and the last bits are each backend's own. What stands behind them may differ "
+        f"{named} compute in float, where the order of sums and the last bits are each backend's own. Layers after them may differ "
         f"by that, an integer by a step; before and beside them every bit is promised ({promise})"
     )
 
@@ -202,7 +201,7 @@ def islands_told(floats: tuple[str, ...], free: list[BackendResult]) -> str:
 def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = False) -> Verification:
     """Runs every backend present on the same inputs. `layers` compares each integer value inside, too.
 
-    Fake quantization is always compared layer by layer, for its outputs alone would hide where the difference comes from.
+    Fake quantization is always compared layer by layer, because its outputs alone would hide where a difference begins.
     """
     need_outputs(need_graph(quantized, "verify_backends"))
     flag("layers", layers)
@@ -275,7 +274,7 @@ EXACT = {
 
 
 def float_layers(graph: Graph) -> tuple[tuple[str, ...], set[Value]]:
-    """The layers with a float sum or function, whose order or last bit is a kernel's own, and every value that they decide upon."""
+    """The layers with a float sum or function, whose last bits depend on the kernel, and every value that depends on them."""
     named: list[str] = []
     loose: set[Value] = set()
     for n in graph.nodes:
@@ -288,7 +287,7 @@ def float_layers(graph: Graph) -> tuple[tuple[str, ...], set[Value]]:
 
 
 def moves(node: Node) -> bool:
-    """Whether a node only hands on what it reads."""
+    """Whether a node only moves its input."""
     return node.op in ("reshape", "transpose", "slice", "concat", "identity", "gather", "pad", "expand", "split", "where", "flip")
 
 
@@ -310,7 +309,7 @@ for _isa in native.isas():
 
 
 def fed_alike(graph: Graph, arrays: Mapping[str, Array], ints: Mapping[str, Array]) -> Iterable[tuple[str, Array]]:
-    """What each bracket of the Q/DQ graph makes of the exact integers before it: so no layer answers for another."""
+    """The result of each bracket of the Q/DQ graph for the exact integers before it, so that layers are compared independently."""
     env: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
     for node in graph.nodes:
         for value, array in zip(node.outputs, run_node(node, [env[v.name] if v is not None else None for v in node.inputs]), strict=True):

@@ -1,8 +1,8 @@
 """Runs single nodes natively: the interpreter's walk over a graph, with the kernels that a session would use.
 
-A session fuses nodes and shares memory between them, so that only its outputs can be seen. Whoever must see every value (calibration, the
-measurements of `decide`) or run a network from the middle on runs it node by node. Integers are the bits of the session; float sums may
-differ in their last bits.
+A session fuses nodes and shares memory between them, so only its outputs are visible. Calibration and the measurements of `decide` need
+every value, or run a network from the middle on: they run it node by node. Integers have the bits of the session; float sums may differ in
+their last bits.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class NodeRunner:
         return tuple(made[f"y{k}"] for k in range(len(node.outputs)))
 
     def clear(self) -> None:
-        """Forgets every node: for whoever does not come back to them."""
+        """Forgets every node, for callers that do not run them again."""
         self._compiled, self._bytes = {}, 0
 
     def _keep(self, key: tuple[object, ...], compiled: _Compiled) -> None:
@@ -90,5 +90,5 @@ class NodeRunner:
             made = b.add_node(node.op, *values, name=node.name, **attrs)
             session = Session(b.finish({f"y{k}": o for k, o in enumerate(made)}), threads=self.threads)
         except LowbitError:
-            return _Compiled(None, weights, ())  # the interpreter says what is wrong, if anything is
+            return _Compiled(None, weights, ())  # the interpreter raises the error, if there is one
         return _Compiled(session if session.backend == "native" else None, weights, tuple(positions))

@@ -16,9 +16,8 @@ from lowbit.runtime.program import Native, Part
 class Row:
     """One kernel call, or one node in the interpreter. `gmacs` are billions of multiply-adds a second, where there are any.
 
-    `peak` is what the session's threads can do at most (kernels/peak.py), `share` what of it the layer reaches: above 1 where a method
-    saves multiplications. `bound` is the largest sum that any input can give with the layer's weights, from which the kernel was proved
-    exact.
+    `peak` is the highest rate of the session's threads (kernels/peak.py), `share` the part of it that the layer reaches: above 1 if a
+    method saves multiplications. `bound` is the largest sum that any input can give with the layer's weights; it proves the kernel exact.
     """
 
     layer: str
@@ -68,15 +67,16 @@ class Profile:
 
 
 def profiled(parts: Sequence[Part], env: dict[str, Any], repeats: int) -> Profile:
-    """The times of the steps in the fastest of some runs.
+    """The times of the steps: with one thread the shortest of each step in some runs, with several those of the fastest run.
 
-    Not the least time of each step: a thread that was held up finds the next steps done by the others, in no time at all.
+    With several threads the shortest time of each step would mislead: if a thread is delayed, the others do its next steps.
     """
     rows: list[Row] = []
     for part in parts:
         if isinstance(part, Native):
             runs = [part.run(env, True) for _ in range(max(1, repeats))]
-            times = min((r for r in runs if r is not None), key=sum)
+            measured = [r for r in runs if r is not None]
+            times = [min(step) for step in zip(*measured, strict=True)] if part.threads == 1 else min(measured, key=sum)
             rows += [row(s, t / 1e6, part.threads, part.slices) for s, t in zip(part.plan.steps, times, strict=True)]
         else:
             start = perf_counter_ns()

@@ -35,7 +35,7 @@ class Native:
     native = True
 
     def __init__(self, graph: Graph, target: Target, packed: Packed, batch: int | None = None, calls: Calls | None = None) -> None:
-        """`batch`: the first axis of inputs and outputs, of which the graph is of a slice; slices follow each other, and may overlap."""
+        """`batch`: the size of the first axis of inputs and outputs. The graph computes one slice of it; slices may overlap."""
         self.plan = build(graph, target, packed, calls=calls)
         self.threads = target.threads
         made = executable(self.plan, target.threads, batch)
@@ -50,7 +50,7 @@ class Native:
         return tuple([np.empty(shape, dtype) for shape, dtype in self._shapes])
 
     def ran(self, inputs: tuple[Array, ...], outputs: tuple[Array, ...]) -> bool:
-        """Runs on arrays where they are; False, and nothing ran, if one of them is not as the plan needs it."""
+        """Runs on the arrays in place. False, without running, if an array has not the layout that the plan needs."""
         for check in self.plan.checks:
             verify(inputs[check.index], check)
         try:
@@ -62,7 +62,7 @@ class Native:
         return InputError(f"no memory for an arena of {self.plan.arena_bytes:,} bytes")
 
     def run(self, env: dict[str, Any], timed: bool = False) -> tuple[int, ...] | None:
-        """Computes its outputs into the environment; the nanoseconds of each step if they are asked for."""
+        """Computes its outputs into the environment; returns the nanoseconds of each step on request."""
         arrays, outputs = tuple([env[name] for name in self.inputs]), self.empty()
         times = None
         if timed or not self.ran(arrays, outputs):
@@ -85,7 +85,7 @@ Part = Native | Interpreted
 
 
 def verify(x: Array, check: Check) -> None:
-    """An InputError, as from the interpreter, where an index lies outside its axis: kernels do not look."""
+    """Raises the interpreter's InputError if an index lies outside its axis: kernels do not check."""
     if type(x) is np.ndarray and x.size and x.dtype.kind == "i" and (x.min() < -check.size or x.max() >= check.size):
         bad = int(x.max()) if x.max() >= check.size else int(x.min())
         raise InputError(f"index {bad} is outside an axis of {check.size} elements", where=check.where)
@@ -130,7 +130,7 @@ def executable(
 ) -> _native.Plan:
     """The plan in C, run over slices of a batch if there is one. It keeps the constants alive whose addresses it holds.
 
-    `made`: what `records` gives, or some of its last steps.
+    `made`: the result of `records`, or some of its last steps.
     """
     steps, keep = records(plan) if made is None else made
     inputs, outputs = (tuple(spec(v, batch) for v in values) for values in (plan.inputs, plan.outputs.values()))
@@ -144,6 +144,6 @@ def whole_shape(v: Value, batch: int | None) -> tuple[int, ...]:
 
 
 def spec(v: Value, batch: int | None = None) -> _native.Spec:
-    """What an array of this type is in NumPy's array interface."""
+    """An array of this type in NumPy's array interface."""
     dtype = v.type.dtype.numpy
     return dtype.kind, dtype.itemsize, whole_shape(v, batch)

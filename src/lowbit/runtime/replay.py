@@ -1,8 +1,8 @@
 """A network run natively with every value kept, and run again from any value on.
 
-A session frees memory as soon as it can and fuses what it can, so only its outputs are seen. Here every value has memory of its own.
-So each can be looked at, and when one of them is changed, only the steps after it are run again. The kernels are those of a session, one
-after another: integers have its bits, float sums may differ from the interpreter's in their last bits.
+A session reuses memory and fuses steps, so only its outputs are visible. Here every value has its own memory. So each value can be read,
+and when one of them is changed, only the steps after it run again. The kernels are those of a session, one after another: integers have its
+bits, float sums may differ from the interpreter's in their last bits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Native:
 class Replay:
     """One network for inputs of one set of shapes.
 
-    `keep` are values that must be seen or changed; values between them may be taken into the kernel before them.
+    `keep` are values that must be visible or changeable; values between them may be fused into the kernel before them.
     """
 
     def __init__(self, graph: Graph, keep: Collection[str] = (), *, threads: int | None = None, packed: Packed | None = None) -> None:
@@ -80,7 +80,7 @@ class Replay:
         return name in self.types
 
     def array(self, name: str) -> Array:
-        """The value as it stands in memory. Images have their channels last where kernels want them so: `real_order` turns them back."""
+        """The value as it is in memory. Images may be in channels-last layout: `real_order` transposes them back."""
         if name in self.values:
             return self.values[name]
         if name in self.constants:
@@ -90,12 +90,12 @@ class Replay:
         return found
 
     def real_order(self, name: str) -> Array:
-        """The value with its axes as the graph has them."""
+        """The value with the axes in the graph's order."""
         x = self.array(name)
         return x.transpose(to_first(x.ndim)) if name in self.last else x
 
     def memory(self, name: str) -> Array:
-        """The elements of a value in the order in which they are stored, as a flat view: what is written there is read by all."""
+        """The elements of a value in memory order, as a flat view; writing to it changes the value for all readers."""
         size, offset = int(self.types[name].type.size), 0
         while name in self.views:
             node = self.views[name]
@@ -112,13 +112,13 @@ class Replay:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Runs everything; the outputs by name. They are overwritten by the next run."""
         for name, x in check_inputs(self.graph, inputs).items():
-            self.values[name] = np.array(x, order="C")  # values may be changed: not the caller's
+            self.values[name] = np.array(x, order="C")  # a copy: values may be changed, and the array is the caller's
         for i in range(len(self._parts)):
             self._run(i, 0)
         return self.outputs()
 
     def rerun(self, changed: Iterable[str]) -> dict[str, Array]:
-        """Runs what comes after the first of some values, which were changed where they stand (`memory`)."""
+        """Runs the steps after the first of some values that were changed in place (`memory`)."""
         begins = [self._first_reader(name) for name in changed]
         part, step = min(begins)
         for i in range(part, len(self._parts)):
@@ -126,7 +126,7 @@ class Replay:
         return self.outputs()
 
     def position(self, name: str) -> tuple[int, int]:
-        """Where the readers of a value begin: larger is later. Values changed in falling order leave those before them as they were."""
+        """The position of the first reader of a value; larger is later. Changing values in falling order keeps earlier ones intact."""
         return self._first_reader(name)
 
     def _first_reader(self, name: str) -> tuple[int, int]:
@@ -184,7 +184,7 @@ class Replay:
 
 
 def _with_views_read(graph: Graph, views: Mapping[str, Any]) -> Graph:
-    """The graph whose views that nobody reads are left out: a plan has no use for them."""
+    """The graph without views that no node reads: a plan does not need them."""
     wanted = {v.name for v in graph.outputs.values()}
     kept: list[Any] = []
     read: set[str] = set(wanted)
@@ -208,9 +208,9 @@ def _planned(graph: Graph, target: Target, packed: Packed) -> _Native:
 
 
 class NativeRun:
-    """`interp.run` by kernels: `on_value` sees the values named in `keep`, in graph order, as they stand in memory.
+    """`interp.run` by kernels: `on_value` gets the values named in `keep`, in graph order, as they are in memory.
 
-    Images have their channels last there, which an observer of a whole tensor does not mind; values in `ordered` come with their own axes.
+    Images are channels last there, which does not matter to an observer of a whole tensor; values in `ordered` have the graph's axes.
     """
 
     def __init__(self, graph: Graph, keep: Collection[str], ordered: Collection[str] = ()) -> None:
@@ -223,7 +223,7 @@ class NativeRun:
         arrays = check_inputs(self.graph, inputs)
         shapes = tuple(x.shape for x in arrays.values())
         if self._last is None or self._last[0] != shapes:
-            self._last = None  # it holds every value: gone before there is another
+            self._last = None  # it holds every value: freed before the next one is made
             self._last = shapes, Replay(bound_to(self.graph, arrays), [v.name for v in self.keep])
         replay = self._last[1]
         outputs = replay.run(arrays)

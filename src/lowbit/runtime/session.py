@@ -1,7 +1,6 @@
 """A graph ready to run: compiled once for each shape that its symbols take, then executed in C.
 
-What has kernels runs natively, in one call; nodes that have none yet run in the interpreter between native parts, and the bits are the
-same either way.
+Nodes with kernels run natively, in one call. Nodes without a kernel run in the interpreter between native parts, with the same bits.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ CACHED_SHAPES = 16
 class _Program:
     """The parts of a bound graph in order, the outputs by name, and the constants among them.
 
-    `direct` is the only part, where its inputs and outputs are the graph's.
+    `direct` is the only part, if its inputs and outputs are the graph's.
     """
 
     parts: tuple[Part, ...]
@@ -60,7 +59,7 @@ class Session:
     """Runs one graph. May be called from several threads at once."""
 
     def __init__(self, graph: Graph, *, threads: int | None = None, isa: str | None = None, stored: bool = False) -> None:
-        """`stored`: weights that are stored in few bits stay so between runs, as in generated C."""
+        """`stored`: weights stored in few bits stay packed between runs, as in generated C."""
         if threads is not None and (
             isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= threads_of.MOST
         ):
@@ -72,7 +71,7 @@ class Session:
         self.target = Target(isa, count)
         self._programs: dict[tuple[int, ...], _Program] = {}
         kept = graph.packed
-        large = sum(c.data.nbytes for c in graph.constants.values()) >= LARGE  # smaller ones would mostly fill up a page
+        large = sum(c.data.nbytes for c in graph.constants.values()) >= LARGE  # smaller ones would not fill a page
         ready = kept.arrays if kept is not None and kept.kernels == sources.digest() else None
         self._packed = Packed(ready, HugePageArena() if large else None)
         self._lock = Lock()
@@ -89,7 +88,7 @@ class Session:
 
     @property
     def backend(self) -> str:
-        """native, interpreter, or both; a graph with symbolic dimensions is compiled when their sizes are met, and says so before."""
+        """ "native", "interpreter", or both. A graph with symbolic dimensions is compiled at its first call, and says so until then."""
         if not self._programs:
             return f"compiled at the first call, which says how large {', '.join(self._symbols)} is"
         kinds = {part.native for program in self._programs.values() for part in program.parts}
@@ -157,7 +156,7 @@ class Session:
         return dict(zip(self._outputs, given, strict=True))
 
     def arena_bytes(self, *arrays: Array) -> int:
-        """Bytes that activations take at the fullest moment, for inputs of these shapes; interpreted parts are not counted."""
+        """Bytes of the arena for inputs of these shapes: activations at the fullest step. Interpreted parts are not counted."""
         parts = self._for_shapes(check_inputs(self.graph, self._named(arrays))).parts
         return max((part.plan.arena_bytes for part in parts if isinstance(part, Native)), default=0)
 
@@ -170,7 +169,7 @@ class Session:
         replace(self.graph, packed=PackedConstants(sources.digest(), self._packed.to_store())).save(path)
 
     def profile(self, *arrays: Array, repeats: int = 20) -> Profile:
-        """How long each kernel takes, in the fastest of some runs."""
+        """How long each kernel takes: the least of some runs on one thread, the fastest run on several."""
         checked = check_inputs(self.graph, self._named(arrays))
         return profiled(self._for_shapes(checked).parts, dict(checked), whole("repeats", repeats, 1))
 
@@ -203,7 +202,7 @@ class Session:
         return found
 
     def _bound(self, binding: dict[str, int]) -> _Program:
-        """The program for symbols of these sizes: of the batch, or of slices of it where those stay in caches and the whole does not."""
+        """The program for symbols of these sizes: for the whole batch, or for slices of it that fit the caches if the whole does not."""
         graph = bind(self._real, binding)
         if self._batch is None:
             return self._compile(graph)
@@ -235,7 +234,7 @@ def several(out: Sequence[Array]) -> tuple[Array, ...]:
 
 
 def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of `out=`, if each can take the output of its name."""
+    """The arrays of `out=`, after checking that each can hold the output of its name."""
     targets: dict[str, Array] = {}
     for name, array in out.items():
         where = f"out {name!r}"
@@ -260,7 +259,7 @@ def checked_targets(outputs: Mapping[str, Value], out: Mapping[str, Array]) -> d
 
 
 def share_memory(a: Array, b: Array) -> bool:
-    """Whether two arrays do; taken to be so where it is too hard to tell."""
+    """Whether two arrays share memory; True if that is too expensive to decide."""
     try:
         return bool(np.shares_memory(a, b, max_work=10_000))  # type: ignore[arg-type]  # the stub knows two of its numbers
     except np.exceptions.TooHardError:
@@ -268,7 +267,7 @@ def share_memory(a: Array, b: Array) -> bool:
 
 
 def shares_with_itself(array: Array) -> bool:
-    """Whether elements may stand at the same address: true of broadcasts and sliding windows, never of slices of a whole array."""
+    """Whether elements may have the same address: true of broadcasts and sliding windows, never of slices of a whole array."""
     reach = array.itemsize
     for stride, n in sorted((abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1):
         if stride < reach and array.size:

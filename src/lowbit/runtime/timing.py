@@ -20,7 +20,7 @@ SLOW = 0.5  # seconds: what takes longer is run SLOW_ROUNDS times only
 SLOW_ROUNDS = 2
 BLOCK = 0.02  # seconds that a way runs at a stretch
 LEAST, MOST = 3, 40  # and how often at least and at most: a core that is shared with others is slow for a second now and then
-SECONDS, RUNS = 0.2, 5  # that candidates are timed for, and how often each at least
+SECONDS, RUNS = 0.1, 5  # that candidates are timed for, and how often each at least
 BETWEEN = 0.0005  # seconds: of shorter runs some are not interrupted, however busy the machine is
 NOTICEABLE = 1.05  # times another time: less is noise
 PAUSE = 0.01  # seconds in which threads of the way before go to sleep: those of PyTorch take up to 8 ms, of OpenVINO 1.2
@@ -42,8 +42,13 @@ class Timing:
 
 
 def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
-    """Each way's times: in every round each runs some times at a stretch, the first of them not counted."""
+    """Each way's times: in every round each runs some times at a stretch, the first of them not counted.
+
+    Where the process has one CPU (`pinned`), the CPU time of runs that are long enough for others to come between is counted.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in ways}
+    alone = hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) == 1
+    clock = time.process_time if alone and min(map(timed, ways.values()), default=0.0) > BETWEEN else time.perf_counter
     for at in progress(range(rounds), "measuring"):
         for name, run in ways.items():
             if at >= SLOW_ROUNDS and min(seconds[name]) > SLOW:
@@ -51,7 +56,7 @@ def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
             time.sleep(PAUSE)
             once = timed(run)
             runs = max(LEAST if once < SLOW else 1, min(MOST, int(BLOCK / max(once, 1e-9))))
-            seconds[name] += [timed(run) for _ in range(runs)]
+            seconds[name] += [timed(run, clock) for _ in range(runs)]
     return {name: Timing(tuple(1e3 * s for s in found)) for name, found in seconds.items()}
 
 

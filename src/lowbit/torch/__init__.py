@@ -15,11 +15,13 @@ except ImportError as e:  # the extra is not installed
 
 from lowbit.torch.calibrate import calibrate
 from lowbit.torch.convert import convert
+from lowbit.torch.create import empty, full, zeros
 from lowbit.torch.files import load_safetensors, save_safetensors
 from lowbit.torch.modules import GRU, LSTM, Conv1d, Conv2d, ConvTranspose2d, Embedding, Linear, MultiheadAttention
 from lowbit.torch.qat import prepare_qat
 from lowbit.torch.qtensor import QTensor, quantize, quantize_int8, quantize_uint8
 from lowbit.torch.swap import dequantize_, quantize_, restore_
+from lowbit.torch.weights import dequantize_weights, quantize_weights
 
 __all__ = [
     "GRU",
@@ -34,12 +36,17 @@ __all__ = [
     "calibrate",
     "convert",
     "dequantize_",
+    "dequantize_weights",
+    "empty",
+    "full",
     "load_safetensors",
     "prepare_qat",
     "quantize",
     "quantize_",
     "quantize_int8",
     "quantize_uint8",
+    "quantize_weights",
     "restore_",
     "save_safetensors",
+    "zeros",
 ]

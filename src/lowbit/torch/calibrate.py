@@ -21,7 +21,7 @@ from lowbit.torch.modules.base import Quantized
 
 @dataclass
 class Pending:
-    """What quantize_ was told, until convert does it."""
+    """The arguments of quantize_, until convert uses them."""
 
     rules: tuple[QuantRule, ...]
     method: str
@@ -37,9 +37,35 @@ def pending(model: nn.Module) -> Pending:
     return found
 
 
-def calibrate(model: nn.Module, data: Iterable[Any], *, method: str | None = None) -> nn.Module:
-    """The model, with observers that have seen `data`; call it again for more. `convert` makes it static."""
-    waiting = pending(model)
+def prepared(model: nn.Module, method: str | None, recipe: str | None) -> Pending:
+    """The pending arguments of the model; without any, the recipe prepares it."""
+    from lowbit.torch.swap import quantize_
+
+    waiting = need_module(model, hint="lowbit.calibrate takes graphs").__dict__.get("_lowbit_pending") is not None
+    if waiting and recipe is not None:
+        hint = f"calibrate(model, data), or quantize_(model, {recipe!r}) before it"
+        raise InputError(f"the model is prepared already, recipe={recipe!r} comes too late", where=type(model).__name__, hint=hint)
+    if not waiting and getattr(model, "lowbit_graph", None) is not None:
+        hint = "quantize_(model, recipe, data=batches), or dequantize_(model) first"
+        raise InputError("the model is static already", where=type(model).__name__, hint=hint)
+    if not waiting:
+        quantize_(model, recipe or "int8", method=method or "minmax")
+        if "_lowbit_pending" not in model.__dict__:
+            said = f"{recipe!r} has no static layers, which calibration is for"
+            raise InputError(said, where=type(model).__name__, hint=f"quantize_(model, {recipe!r}) is all it needs, or recipe='int8'")
+    return pending(model)
+
+
+def calibrate(model: nn.Module, data: Iterable[Any], *, method: str | None = None, recipe: str | None = None) -> nn.Module:
+    """The model, with observers that have seen `data`; call it again for more. `convert` makes it static.
+
+    A model that `quantize_` has not prepared is prepared first, by `recipe` (int8).
+
+    >>> model = calibrate(nn.Linear(4, 2), [torch.ones(3, 4), torch.zeros(3, 4)])
+    >>> convert(model).quant_mode
+    'static'
+    """
+    waiting = prepared(model, method, recipe)
     if method is not None:
         waiting.method = method
     layers = [m for m in model.modules() if isinstance(m, Quantized) and m.plan.mode == "static"]
@@ -72,7 +98,7 @@ def calibrate(model: nn.Module, data: Iterable[Any], *, method: str | None = Non
 def call_of(model: nn.Module, batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """A batch as arguments of forward: a tuple's first ones, as many as forward has arguments for that a tensor can be.
 
-    Those are the ones without a default, and behind them the ones that are None by default (a mask): labels behind them are left out."""
+    Those are the ones without a default, and after them the ones that are None by default (a mask): labels after them are left out."""
     if isinstance(batch, Mapping):
         return (), {str(k): torch.as_tensor(v) for k, v in batch.items()}
     parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)

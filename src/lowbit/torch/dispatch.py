@@ -1,4 +1,4 @@
-"""What torch does with a QTensor: one table of operations that stay quantized. All others see the dequantized tensor.
+"""torch operations on a QTensor: one table of operations that stay quantized. All others get the dequantized tensor.
 
 FUNCTIONS are the operations that two quantized operands compute in integers, by the functions that people call (`F.linear`, `@`);
 VIEWS are those that only move numbers, by the ATen operation below them. What writes into a QTensor is refused.
@@ -140,8 +140,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 def _moved(q: QTensor, ints: Tensor, params: QuantParams) -> QTensor:
     if q._layout.axis is None:  # one scale for all stays one
-        return QTensor(packed(ints, q._layout), q._scale, q._zero_point, q._layout, ints.shape)
-    return QTensor.of(ints, params)
+        return QTensor(packed(ints, q._layout), q._scale, q._zero_point, q._layout, ints.shape, q._original)
+    return QTensor.of(ints, params, q._original)
 
 
 def _reshape(q: QTensor, shape: Sequence[int]) -> QTensor:
@@ -158,7 +158,7 @@ def _permute(q: QTensor, dims: Sequence[int]) -> QTensor:
         g = Layout(g.dtype, g.scheme, order.index(g.axis % q.dim()), g.block)
     ints = q.ints.permute(order)
     data = packed(ints, g) if g.dtype in PACKED else ints
-    return QTensor(data, scale, zero, g, ints.shape)
+    return QTensor(data, scale, zero, g, ints.shape, q._original)
 
 
 def _transpose(q: QTensor, a: int, b: int) -> QTensor:
@@ -239,7 +239,7 @@ def _to_copy(q: QTensor, *, dtype: Any = None, device: Any = None, non_blocking:
 
 
 def _copy(q: QTensor, source: Any, non_blocking: bool = False) -> QTensor:
-    """What load_state_dict does: the numbers of a QTensor of the same layout, as they are. Nothing else can be written into one."""
+    """For load_state_dict: copies the numbers of a QTensor of the same layout. Nothing else can be written into one."""
     if not isinstance(source, QTensor) or source._layout != q._layout or source.shape != q.shape or source._scale.shape != q._scale.shape:
         found = f"{source._layout} {tuple(source.shape)}" if isinstance(source, QTensor) else f"a float tensor {tuple(source.shape)}"
         raise QuantError(f"copy_ of {found} into a QTensor of {q._layout} {tuple(q.shape)}, which does not change", hint=_HINT)

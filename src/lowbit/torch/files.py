@@ -67,7 +67,9 @@ class _File:
             key = self._seen.setdefault(tuple(map(place, parts)), key)
             self.tensors |= {f"{key}:{part}": t.detach().contiguous().clone() for part, t in zip(PARTS, parts, strict=True)}
             g = value._layout
-            return {"qtensor": key, "layout": [g.dtype, g.scheme, g.axis, g.block], "shape": list(value.shape)}
+            row = {"qtensor": key, "layout": [g.dtype, g.scheme, g.axis, g.block], "shape": list(value.shape)}
+            original = str(value.original_dtype).removeprefix("torch.")
+            return row if original == "float32" else {**row, "original": original}
         if isinstance(value, Tensor):
             key = self._seen.setdefault(place(value), key)
             self.tensors[key] = value.detach().contiguous().clone()
@@ -82,14 +84,14 @@ class _File:
 
 
 def place(t: Tensor) -> Any:
-    """What is equal for tensors that are the same numbers in the same memory."""
+    """A key that is equal for tensors with the same numbers in the same memory."""
     return (t.data_ptr(), t.dtype, tuple(t.shape), t.stride()) if t.numel() else object()
 
 
 def _made(row: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Any:
     if "qtensor" in row:
         data, scale, zero = (tensors[f"{row['qtensor']}:{part}"] for part in PARTS)
-        return QTensor(data, scale, zero, Layout(*row["layout"]), torch.Size(row["shape"]))
+        return QTensor(data, scale, zero, Layout(*row["layout"]), torch.Size(row["shape"]), getattr(torch, row.get("original", "float32")))
     if "tensor" in row:
         return tensors[row["tensor"]]
     if "map" in row:

@@ -55,7 +55,7 @@ def array(x: Tensor) -> Array:
 
 
 def constant(b: Builder, x: Given, name: str) -> Value | None:
-    """A constant: integers behind a dequantize, or reals."""
+    """A constant: integers and a dequantize, or reals."""
     if x is None:
         return None
     if not isinstance(x, QTensor):
@@ -69,7 +69,7 @@ def constant(b: Builder, x: Given, name: str) -> Value | None:
 
 
 def bracket(b: Builder, value: Value, p: QuantParams | None) -> Value:
-    """quantize → dequantize behind a value; the value itself where there are no parameters."""
+    """quantize → dequantize after a value; the value itself where there are no parameters."""
     if p is None:
         return value
     scale, zero = np.array(p.scale), p.zero_point.astype(p.dtype.numpy)
@@ -117,7 +117,7 @@ def mark(x: QTensor | Tensor) -> Any:
     """What is equal as long as a constant has the same numbers. Floats are biases, small enough to be compared by their bytes; on
     another device that would wait for it in every call, so there they are what was written last, if torch counts that."""
     if isinstance(x, QTensor):
-        data = x._data  # what writes into a QTensor (copy_) writes all of it
+        data = x._data  # copy_ into a QTensor writes all of it
         return id(data), version(data)
     if x.device.type != "cpu" and not x.is_inference():
         return id(x), version(x), x.data_ptr()
@@ -170,7 +170,7 @@ class Compiled:
 
     @opaque
     def lowered(self, graph: Any, constants: Iterable[Given]) -> Graph:
-        """What the session of `graph()` runs, for other devices; the same object while the constants stay what they are."""
+        """The graph that the session of `graph()` runs, for other devices; the same object while the constants do not change."""
         return self._get("graph", graph, constants).graph
 
     def _get(self, key: Any, graph: Any, constants: Iterable[Given]) -> Session:

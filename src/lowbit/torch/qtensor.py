@@ -36,35 +36,39 @@ class QTensor(Tensor):
     _scale: Tensor
     _zero_point: Tensor
     _layout: Layout
-    _known: QuantParams | None  # what scale and zero point are as a value, and when: `_known_at`
+    _known: QuantParams | None  # scale and zero point as a value, and their version: `_known_at`
     _known_at: tuple[int, int]
+    _original: torch.dtype
 
     @staticmethod
-    def __new__(cls, data: Tensor, scale: Tensor, zero_point: Tensor, layout: Layout, shape: Sequence[int]) -> QTensor:
+    def __new__(
+        cls, data: Tensor, scale: Tensor, zero_point: Tensor, layout: Layout, shape: Sequence[int], original: torch.dtype = torch.float32
+    ) -> QTensor:
         strides = None if layout.dtype in PACKED else data.stride()
         made: QTensor = Tensor._make_wrapper_subclass(
             cls, tuple(shape), strides=strides, dtype=torch.float32, device=data.device, requires_grad=False
         )
         made._data, made._scale, made._zero_point, made._layout = data, scale, zero_point, layout
         made._known, made._known_at = None, (-1, -1)
+        made._original = original
         return made
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
 
     @classmethod
-    def of(cls, ints: Tensor, params: QuantParams) -> QTensor:
+    def of(cls, ints: Tensor, params: QuantParams, original: torch.dtype = torch.float32) -> QTensor:
         """Integers (unpacked) that are known to fit the parameters."""
         params.check(ints.shape)
         layout = layout_of(params)
-        made = cls(packed(ints, layout), *as_tensors(params, ints.device), layout, ints.shape)
+        made = cls(packed(ints, layout), *as_tensors(params, ints.device), layout, ints.shape, original)
         made._know(params)
         return made
 
     @classmethod
     def from_qarray(cls, q: QArray, device: torch.device | str = "cpu") -> QTensor:
         """The same numbers as a NumPy QArray."""
-        return cls.of(torch.from_numpy(np.array(q.ints)).to(device), q.quant_params)
+        return cls.of(torch.from_numpy(np.array(q.ints)).to(device), q.quant_params, getattr(torch, q.original_dtype.name))
 
     # --- what it is ---
 
@@ -82,6 +86,15 @@ class QTensor(Tensor):
     def _written(self) -> tuple[int, int]:
         """How often scale and zero point have been written: by load_state_dict, perhaps through another QTensor of the same memory."""
         return version(self._scale), version(self._zero_point)
+
+    @property
+    def original_dtype(self) -> torch.dtype:
+        """The dtype of the tensor that was quantized: `q.astype(q.original_dtype)` has it again.
+
+        >>> quantize(torch.ones(2, dtype=torch.bfloat16)).original_dtype
+        torch.bfloat16
+        """
+        return self._original
 
     @property
     def ints(self) -> Tensor:
@@ -118,11 +131,11 @@ class QTensor(Tensor):
         if params is None:
             params = params_from_data(self.dequantize().cpu().numpy(), d, scheme, self._layout.granularity)
         ints = requantize(self.ints.cpu().numpy(), self.quant_params, params)
-        return QTensor.of(torch.from_numpy(np.array(ints)).to(self.device), params)
+        return QTensor.of(torch.from_numpy(np.array(ints)).to(self.device), params, self._original)
 
     def qarray(self) -> QArray:
         """The same numbers as a NumPy QArray."""
-        return QArray(self.ints.cpu().numpy(), self.quant_params)
+        return QArray(self.ints.cpu().numpy(), self.quant_params, original_dtype=str(self._original).removeprefix("torch."))
 
     def numpy(self, *, force: bool = False) -> Any:
         return self.dequantize().numpy(force=force)
@@ -140,20 +153,20 @@ class QTensor(Tensor):
     # --- torch's protocols ---
 
     def __tensor_flatten__(self) -> tuple[list[str], Any]:
-        return ["_data", "_scale", "_zero_point"], (self._layout, tuple(self.shape))
+        return ["_data", "_scale", "_zero_point"], (self._layout, tuple(self.shape), self._original)
 
     @staticmethod
     def __tensor_unflatten__(inner: dict[str, Tensor], meta: Any, outer_size: Any, outer_stride: Any) -> QTensor:
-        layout, shape = meta
-        return QTensor(inner["_data"], inner["_scale"], inner["_zero_point"], layout, shape)
+        layout, shape, original = meta
+        return QTensor(inner["_data"], inner["_scale"], inner["_zero_point"], layout, shape, original)
 
     def _stable_hash_for_caching(self) -> str:
-        """What compiled code may depend on: not the numbers."""
+        """The properties that compiled code may depend on; not the numbers."""
         return repr((self._layout, tuple(self.shape), self._data.dtype))
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> QTensor:
         """The same number in other memory: `change` is done to each of its tensors."""
-        made = QTensor(change(self._data), change(self._scale), change(self._zero_point), self._layout, self.shape)
+        made = QTensor(change(self._data), change(self._scale), change(self._zero_point), self._layout, self.shape, self._original)
         if self._known is not None and self._known_at == self._written:
             made._know(self._known)
         return made
@@ -168,7 +181,8 @@ class QTensor(Tensor):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         g = self._layout
-        return rebuild, (self._data, self._scale, self._zero_point, g.dtype, g.scheme, g.axis, g.block, tuple(self.shape))
+        parts = (self._data, self._scale, self._zero_point, g.dtype, g.scheme, g.axis, g.block, tuple(self.shape))
+        return rebuild, parts if self._original == torch.float32 else (*parts, str(self._original).removeprefix("torch."))
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -184,10 +198,18 @@ class QTensor(Tensor):
 
 
 def rebuild(
-    data: Tensor, scale: Tensor, zero_point: Tensor, dtype: str, scheme: Scheme, axis: int | None, block: int | None, shape: Sequence[int]
+    data: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    dtype: str,
+    scheme: Scheme,
+    axis: int | None,
+    block: int | None,
+    shape: Sequence[int],
+    original: str = "float32",
 ) -> QTensor:
-    """What a saved QTensor becomes again."""
-    return QTensor(data, scale, zero_point, Layout(dtype, scheme, axis, block), shape)
+    """Restores a saved QTensor."""
+    return QTensor(data, scale, zero_point, Layout(dtype, scheme, axis, block), shape, getattr(torch, original))
 
 
 torch.serialization.add_safe_globals([rebuild, QTensor])
@@ -212,6 +234,7 @@ def quantize(
         t = x.dequantize() if isinstance(x, QTensor) else torch.as_tensor(x)
     except (TypeError, ValueError, RuntimeError) as e:
         raise DTypeError(f"x is {shown(x)}, which is no tensor of numbers", hint="a tensor, an array, or lists of numbers") from e
+    given = x._original if isinstance(x, QTensor) else t.dtype if t.dtype.is_floating_point else torch.float32
     if t.dtype.is_complex:
         raise DTypeError(f"x is {t.dtype}: complex numbers have no quantized form", hint="torch.view_as_real(x)")
     if not t.dtype.is_floating_point:
@@ -226,17 +249,25 @@ def quantize(
     else:
         check_params_alone(params, dtype, scale, zero_point, scheme, granularity)
     params.check(t.shape)
-    return QTensor.of(codes(t, params), params)
+    return QTensor.of(codes(t, params), params, given)
 
 
-def quantize_int8(x: Tensor | Any, **options: Any) -> QTensor:
-    """`x` as int8: `quantize(x, "int8", …)`."""
-    return quantize(x, "int8", **options)
+def quantize_int8(x: Tensor | Any, scale: Any = None, zero_point: Any = None, **options: Any) -> QTensor:
+    """`x` as int8: `quantize(x, "int8", scale=scale, zero_point=zero_point, …)`.
+
+    >>> quantize_int8(torch.tensor([1.0, -1.0]), 0.5, 10).ints.tolist()
+    [12, 8]
+    """
+    return quantize(x, "int8", scale=scale, zero_point=zero_point, **options)
 
 
-def quantize_uint8(x: Tensor | Any, **options: Any) -> QTensor:
-    """`x` as uint8: `quantize(x, "uint8", …)`."""
-    return quantize(x, "uint8", **options)
+def quantize_uint8(x: Tensor | Any, scale: Any = None, zero_point: Any = None, **options: Any) -> QTensor:
+    """`x` as uint8: `quantize(x, "uint8", scale=scale, zero_point=zero_point, …)`.
+
+    >>> quantize_uint8(torch.tensor([1.0, -1.0]), 0.5, 128).ints.tolist()
+    [130, 126]
+    """
+    return quantize(x, "uint8", scale=scale, zero_point=zero_point, **options)
 
 
 def as_qtensor(x: Any, what: str) -> QTensor:

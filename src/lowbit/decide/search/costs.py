@@ -1,4 +1,4 @@
-"""What units cost at each width, beside bytes and time: bits of work, which break ties."""
+"""Bits of work of units at each width: they break ties of bytes or time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lowbit.ir.interp import bound_to
 
 
 def node_work(graph: Graph, sample: Sample) -> dict[str, tuple[int, int]]:
-    """Of each node, by first output: multiplications, and elements of its results, at the sizes of a sample."""
+    """Multiplications and result elements of each node, by first output, at the sizes of a sample."""
     macs = mac_counts(graph, sample)
     nodes = bound_to(graph, sample).nodes
     sizes = {n.output.name: sum(int(substitute(o.type.size, {})) for o in n.outputs) for n in nodes}
@@ -21,6 +21,6 @@ def node_work(graph: Graph, sample: Sample) -> dict[str, tuple[int, int]]:
 
 
 def unit_bits(unit: Unit, width: str, work: Mapping[str, tuple[int, int]]) -> int:
-    """Bits of work: those of both factors of each multiplication, and those of each result. Exact, and no time."""
+    """Bits of work: the product of both factors' bits for each multiplication, and the bits of each result. Exact, and not a time."""
     reads, weights = WIDTHS[width]
     return sum(work[n.output.name][0] * reads * weights + work[n.output.name][1] * reads for n in unit.nodes)

@@ -1,4 +1,4 @@
-"""What a search is given, checked: the goal, and samples to calibrate and to measure with."""
+"""The checked arguments of a search: the goal, and samples to calibrate and to measure with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAST_DB = 30.0
 
 
 def need_goal(has_metric: bool, max_drop: Any, least_db: Any) -> tuple[float, float]:
-    """How far the score may fall, and the least dB: the one that is meant, the other without effect."""
+    """How far the score may fall, and the least dB: one of them counts, the other has no effect."""
     if max_drop is not None and not has_metric:
         raise InputError("max_drop= is for a metric, and there is none", hint="metric=fn, or least_db=30 for the outputs' dB")
     if least_db is not None and has_metric:
@@ -40,7 +40,7 @@ def need_goal(has_metric: bool, max_drop: Any, least_db: Any) -> tuple[float, fl
 
 @contextmanager
 def given_as(argument: str) -> Iterator[None]:
-    """Inside, what is wrong with samples says whose they are, and names no way out that a search does not have."""
+    """Inside, errors about samples name the argument, and hint only at ways that a search has."""
     try:
         yield
     except CalibrationError as e:
@@ -51,7 +51,7 @@ def given_as(argument: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Given:
-    """The samples of a search, and how it is said what it measures with. `source` is the argument that these came from."""
+    """The samples of a search, and the text that names those it measures with. `source` is the argument that they came from."""
 
     data: Data
     said: str
@@ -59,7 +59,7 @@ class Given:
 
     @staticmethod
     def of(graph: Graph, data: Iterable[Any], test: Iterable[Any] | None, has_metric: bool) -> Given:
-        """Without `test`, batches are held back from calibration. Where a metric decides, a few to compare candidates by are enough."""
+        """Without `test`, batches are held back from calibration. If a metric decides, a few suffice to compare candidates."""
         room = max(SMALL, graph.parameter_bytes // 4)
         observed = QuantizationTransform(recipe("int8")).taps(graph).observed
         looked_at = [v.name for v in graph.inputs if v.name in observed]
@@ -91,7 +91,7 @@ class Given:
 
 
 def data_of(graph: Graph, fit: Picked, held: Picked, macs: int) -> Data:
-    """What is fitted to, and what everything is measured on."""
+    """The samples for fitting, and the samples for measuring."""
     rows = rows_together(graph, held[0], macs)
     kept = Joined(held, rows)
     return Data(Joined(fit, rows), tuple(kept), kept.numbers, 0, kept, held[0], "")

@@ -1,4 +1,4 @@
-"""What a search found: every network that it measured, the front of them, and the best with its reasons."""
+"""The result of a search: every network that it measured, their front, and the best one with its reasons."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from lowbit.report.text import counted, decibels, plain
 
 @dataclass(frozen=True)
 class Point:
-    """A network that was measured: what it is, its score, the bytes of its weights (with their scales) and the time of a run.
+    """A measured network: its description, its score, the bytes of its weights (with their scales) and the time of a run.
 
-    `rules` make it of the float network (`quantize(g, best.record, rules=point.rules)`). `ms` is as the machine was, and no part of what a
-    point is: points that differ in it alone are equal. `repairs` are in its constants and in no rule. `failed` says why there is no score.
+    `rules` make it from the float network (`quantize(g, best.record, rules=point.rules)`). `ms` depends on the machine's state: points that
+    differ in it alone are equal. `repairs` are in its constants and in no rule. `failed` says why there is no score.
     """
 
     what: str
     score: float
     bytes: int
     ms: float = field(compare=False)
-    bits: int  # of work: what breaks ties of bytes, see docs/search.md
+    bits: int  # of work: they break ties of bytes, see docs/search.md
     accepted: bool
     rules: tuple[QuantRule, ...] = field(repr=False)
     failed: str = ""
@@ -35,7 +35,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer (or those that have one width with it), its width and why it has it."""
+    """A layer (or several that share one width), its width and the reason."""
 
     name: str
     layers: tuple[str, ...]
@@ -44,7 +44,7 @@ class Layer:
 
     @property
     def why(self) -> str:
-        """The reason, for tables that have the width beside it."""
+        """The reason, for tables with a column of the width."""
         return self.because.removeprefix("search: ").removeprefix(f"{self.width}; ")
 
 
@@ -63,7 +63,7 @@ def cost_of(point: Point, cost: str) -> tuple[float, float]:
 def front(points: Iterable[Point], cost: str) -> tuple[Point, ...]:
     """The points that no other beats, the cheapest first: in score, time and bytes, or in score, bytes and bits of work.
 
-    Of points that are equal in all of it the first one stays.
+    The first of equal points stays.
     """
     scored = [p for p in points if not p.failed]
 
@@ -75,16 +75,16 @@ def front(points: Iterable[Point], cost: str) -> tuple[Point, ...]:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best network that was found, and all that was seen on the way.
+    """The best network, and every network that was measured.
 
-    graph, rules   the best: the cheapest whose score is at least `least`; the float network itself where no other is
-    record         what calibration learned: quantize(g, record, rules=rules) gives the graph again; where weights, biases or channels were
-                   repaired, other constants in the same nodes
-    repairs        what was repaired that costs no time (ranges, channels, rounding, biases), as in `quantize`
+    graph, rules   the best: the cheapest whose score is at least `least`; the float network itself if there is no other
+    record         the calibration record: quantize(g, record, rules=rules) gives the graph again; if weights, biases or channels were
+                   repaired, the same nodes with other constants
+    repairs        repairs that cost no time (ranges, channels, rounding, biases), as in `quantize`
     pareto         points that no other beats (see `front`), the cheapest first
     trials         every point, in the order in which they were measured; the first is the float network
-    note           what has a width that was not asked for, and why; "" where nothing has
-    stopped        why the search ended before it was through: an interrupt, or a limit; "" where it was not
+    note           the units with a width that was not asked for, and why; "" if there are none
+    stopped        why the search ended early: an interrupt, or a limit; "" if it did not
     """
 
     graph: Graph
@@ -153,7 +153,7 @@ class SearchResult:
 
     @property
     def summary(self) -> str:
-        """What was chosen, on a line or two."""
+        """The chosen network in one or two lines."""
         first, now = self.trials[0], self.chosen
         score = f"score {self.said(now.score)} (float {self.said(self.float_score)}, at least {self.said(self.least)} wanted)"
         if self.is_float:

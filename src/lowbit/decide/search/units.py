@@ -1,4 +1,4 @@
-"""What the search decides about: units of layers that have one width, and the widths that there are."""
+"""Units of layers that share one width, and the widths that a unit can have."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lowbit.quantization.rules import CalibratedQuantRule, QuantNode, RuleMatche
 from lowbit.quantization.taps import Taps
 
 FLOAT = "float"
-WIDTHS: Mapping[str, tuple[int, int]] = {"int4": (8, 4), "int8": (8, 8), "int16": (16, 8), FLOAT: (32, 32)}  # bits: what is read, weights
+WIDTHS: Mapping[str, tuple[int, int]] = {"int4": (8, 4), "int8": (8, 8), "int16": (16, 8), FLOAT: (32, 32)}  # bits of input and weights
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Layers of one width: one that multiplies and the clamp that it takes in, or those between such that hang together."""
+    """Layers of one width: a layer that multiplies and the clamp fused into it, or connected layers between such layers."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -32,9 +32,9 @@ Choice = Mapping[str, str]  # of each unit, by name: the name of its width
 
 
 def find_units(graph: Graph) -> tuple[Unit, ...]:
-    """The units of a graph, in its order; what has no integer form is in none of them.
+    """The units of a graph, in its order. Nodes without an integer form are in no unit.
 
-    A residual stream, its sums and norms, is one unit: to keep one of them wide and the next narrow gains nothing.
+    A residual stream with its sums and norms is one unit: keeping one of them wide and the next narrow gains nothing.
     """
     matcher = RuleMatcher([CalibratedQuantRule(".*")])
     able = {n.output.name: n for n in graph.nodes if n.op in QUANTIZABLE and _reals(n) and matcher.decide(n).mode == "static"}
@@ -45,7 +45,7 @@ def find_units(graph: Graph) -> tuple[Unit, ...]:
             parent[name] = name = parent[parent[name]]
         return name
 
-    taken = {  # a clamp behind a layer, and the layer
+    taken = {  # a clamp after a layer, and the layer
         users[0].output.name: n.output.name
         for n in able.values()
         if multiplies(n)
@@ -73,7 +73,7 @@ def find_units(graph: Graph) -> tuple[Unit, ...]:
 
 
 def uniform(units: Iterable[Unit], width: str) -> dict[str, str]:
-    """Every unit in one width; int8 where four bits are meant and there are no weights."""
+    """Every unit in one width; int8 instead of four bits if a unit has no weights."""
     return {u.name: width if width != "int4" or u.weighted else "int8" for u in units}
 
 
@@ -82,7 +82,7 @@ def _reals(node: Node) -> bool:
 
 
 def widths_of(graph: Graph, taps: Taps, units: Iterable[Unit], choice: Choice) -> Widths:
-    """The choice as the engine has it. A value is kept in 16 bits where a layer of 16 bits reads it."""
+    """The choice as `Widths` of the engine. A value is kept in 16 bits if a layer of 16 bits reads it."""
     of = {w: frozenset(n.output.name for u in units if choice[u.name] == w for n in u.nodes) for w in WIDTHS}
     return Widths(
         taps=inputs_of(graph, taps, of["int16"]),
@@ -93,7 +93,7 @@ def widths_of(graph: Graph, taps: Taps, units: Iterable[Unit], choice: Choice) -
 
 
 def width_of(graph: Graph, unit: Unit, decide: Callable[[Node], QuantNode]) -> str:
-    """The width that a unit has by decisions about its nodes: what multiplies nothing is as wide as the values that it reads."""
+    """The width of a unit by the decisions about its nodes. A unit without multiplications is as wide as the values that it reads."""
     found = [decide(n) for n in unit.nodes]
     if any(d.activation is None for d in found):
         return FLOAT

@@ -1,16 +1,16 @@
-"""lowbit.search: the cheapest network whose score holds. Always returns: the best so far, and at the least the float network itself.
+"""lowbit.search: the cheapest network whose score holds. It always returns the best network so far, at least the float network.
 
-    float network         its score is what the others are held against
+    float network         the others are compared with its score
     uniform networks      int8, int4, int16 everywhere: answers in the first seconds
     repairs               of int8 everywhere, if its score does not hold: ranges, biases, channels, rounding; they cost no time
-    layers alone          the noise that each makes at the outputs at each width, on a few samples (docs/search.md)
-    the way down          units become narrower, the least noise for what it saves first; how far the score holds is found by halving.
+    single layers         the noise that each makes at the outputs at each width, on a few samples (docs/search.md)
+    narrowing             units become narrower, the least noise for the cost saved first; bisection finds how far the score holds.
                           Then the same from 16 bits to int8
     repairs               of the best so far, if there were none before
-    refining              what lies beyond is tried in groups, which are halved where they fail; by time, bits that save none are given back
+    refining              further moves are tried in groups, failing groups in halves; by time, bits that save none are given back
 
-It is the engine on another road: candidates, quality, noise, times and repairs are those of `quantize`. Every network is scored and timed
-as it would run.
+It uses the engine of `quantize` in another order: candidates, quality, noise, times and repairs are the same code. Every network is scored
+and timed as it would run.
 """
 
 from __future__ import annotations
@@ -51,25 +51,26 @@ from lowbit.decide.widths import Widths
 from lowbit.errors import InputError, LowbitError, LowbitWarning
 from lowbit.ir.graph import Graph
 from lowbit.lower import lower
+from lowbit.passes.widen_halves import widen_halves
 from lowbit.progress import progress
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import FloatRule, QuantRule
 from lowbit.quantization.taps import Taps
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.report.text import decibels as said_db
-from lowbit.runtime.beside import LARGE
+from lowbit.runtime.network_times import LARGE
 from lowbit.runtime.session import Session
 
 COSTS = ("time", "bytes")
 TRIALS, MINUTES = 40, 10.0
 FINALISTS = 4  # whose times are measured again, in turns, before one is called the fastest
 ROUNDS = 3
-ROUNDING = 1e-12  # of scores: 0.912 - 0.005 is not quite 0.907
+ROUNDING = 1e-12  # of scores in floats: 0.912 - 0.005 is not quite 0.907
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a network must have, what shall be little, and how many are tried."""
+    """The score that a network must have, the cost to minimize, and how many networks are tried."""
 
     least: float
     cost: str
@@ -93,21 +94,22 @@ def search(
     executor: Executor | None = None,
     on_trial: Callable[[Point], None] | None = None,
 ) -> SearchResult:
-    """The cheapest network, each layer in a width of its own, whose score holds; always something, at the least the float network.
+    """The cheapest network whose score holds, with a width for each layer; at least the float network.
 
-    metric    metric(session) gives a number, higher is better; it brings its own data, which should be other than `data`. Without one the
+    metric    metric(session) gives a number, higher is better; it brings its own data, which should differ from `data`. Without one the
               score is the signal to noise ratio of the outputs in dB, on samples that calibration did not see
     max_drop  with a metric: how far the score may be below the float network's (0.005)
     least_db  without one: the least dB (30)
     cost      "time", measured here for one batch; or "bytes" of the weights, with which the same arguments give the same result
-    trials    at most so many networks are measured; minutes: for about so long, looked at between them. An interrupt (Ctrl-C) returns too
+    trials    at most this many networks are measured; minutes: checked between networks. An interrupt (Ctrl-C) returns the best so far, too
     widths    those that a layer may have beside float: int16 (activations; weights of 8 bits), int8, int4 (weights; activations of 8 bits).
               A layer without weights has int8 where int4 is allowed: the result's note says so where int8 is not
     test      samples to measure with; without them one batch in three of `data` is held back from calibration
     executor  spreads calibration; the result is the same
-    on_trial  is told each network that was measured
+    on_trial  is called with each measured network
     """
     need_float(graph, "search")
+    graph = widen_halves(graph)
     need_executor(executor)
     if metric is not None and not callable(metric):
         raise InputError(f"metric={shown(metric)} cannot be called", hint="metric=lambda session: accuracy(session), higher is better")
@@ -118,7 +120,7 @@ def search(
     drop, db = need_goal(metric is not None, max_drop, least_db)
     if not is_real(minutes) or minutes <= 0:
         raise InputError(f"minutes={shown(minutes)}, a positive number is needed")
-    make_observer(method)  # an error where there is none, before the long part
+    make_observer(method)  # raises if there is none, before the long part
     if isinstance(widths, str) or not isinstance(widths, Collection) or not all(isinstance(w, str) and w in WIDTHS for w in widths):
         raise InputError(f"widths={shown(widths)} are none", hint=f"some of {', '.join(WIDTHS)}")
     wanted = Wanted(db, cost, whole("trials", trials, 1))
@@ -147,7 +149,7 @@ class _Search(Engine):
         self.floats: Choice = {u.name: FLOAT for u in self.units}
         self.work = node_work(graph, given.data.timed)
         plain = self.method != "minmax"
-        self.base = Candidate(graph, method if plain else "mse", self.everywhere if plain else frozenset())  # widths are laid over it
+        self.base = Candidate(graph, method if plain else "mse", self.everywhere if plain else frozenset())  # widths are applied to it
         self.record = CalibrationRecord({})
         self.points: list[Point] = []
         self.candidates: list[Candidate] = []
@@ -187,7 +189,7 @@ class _Search(Engine):
     # -- one network -----------------------------------------------------------------------------------------------------
 
     def candidate(self, choice: Choice) -> Candidate:
-        """A choice of widths on what was repaired so far. Four-bit weights are always clipped and rounded with care."""
+        """A choice of widths on top of the repairs so far. Four-bit weights are always clipped and rounded by least squares."""
         widths = widths_of(self.graph, self.plain_taps, self.units, choice)
         care = bool(widths.fours)
         base = self.base
@@ -198,7 +200,7 @@ class _Search(Engine):
         return QuantizationTransform(self.maker.rules).taps(self.graph)
 
     def tried(self, candidate: Candidate, what: str, where: str, repairs: tuple[Repair, ...] = ()) -> Trial | None:
-        """What was measured of a candidate, which is a point of the search from then on; None where there is no score."""
+        """Measures a candidate, which becomes a point of the search; None if there is no score."""
         if candidate.key in self.known:
             return self.known[candidate.key][0]
         if len(self.points) > self.wanted.trials:
@@ -221,7 +223,7 @@ class _Search(Engine):
             score = trial.quality.pooled_db if trial.score is None else trial.score
         except Over:
             raise
-        except Exception as e:  # of one network among many: the others are not lost for it
+        except Exception as e:  # one network among many: the others are kept
             failed = str(e).partition("\n")[0].rstrip(".") if isinstance(e, LowbitError) else f"{type(e).__name__}: {e}"
             warnings.warn(f"{name} has no score: {failed}", LowbitWarning, stacklevel=2)
         accepted = not failed and score >= self.wanted.least - ROUNDING * max(1.0, abs(self.wanted.least))
@@ -255,7 +257,7 @@ class _Search(Engine):
     def bits(self, choice: Choice) -> int:
         return sum(unit_bits(u, choice[u.name], self.work) for u in self.units)
 
-    # -- the road --------------------------------------------------------------------------------------------------------
+    # -- the order of steps ----------------------------------------------------------------------------------------------
 
     def walk(self) -> None:
         if not self.units or not self.widths:
@@ -279,7 +281,7 @@ class _Search(Engine):
             self.give_back()
 
     def repair_choice(self, choice: Choice) -> bool:
-        """Tries the repairs that cost no time on a choice of widths; those that help stay for all networks that follow."""
+        """Tries the repairs that cost no time on a choice of widths; those that help stay for all later networks."""
         candidate = self.candidate(choice)
         trial = self.tried(candidate, "", "")
         if trial is None:
@@ -303,7 +305,7 @@ class _Search(Engine):
                 made = Quantized(self.maker.plain(candidate), candidate.graph)
                 times |= {width: self.stopwatch.layers(made)} if self.wanted.cost == "time" else {}
             except LowbitError:
-                continue  # it was told when it was tried
+                continue  # it was reported when it was tried
             brackets = Pair(candidate.graph, made.graph).brackets
             rounds = {u.name: heard(made.graph, brackets, u.nodes) for u in self.units}
             noise = self.noise_of(candidate, made.graph, {k: v for by_layer in rounds.values() for k, v in by_layer.items()})
@@ -315,10 +317,10 @@ class _Search(Engine):
         self.unit_ms = {w: {u: sum(ms.get(k, 0.0) for k in nodes) for u, nodes in members.items()} for w, ms in times.items()}
 
     def options(self) -> dict[str, dict[str, Option]]:
-        """What each unit costs and breaks at each width.
+        """The cost and the noise of each unit at each width.
 
-        Bytes come first and bits of work break ties. Times are those of the layers' kernels; what multiplies nothing goes by its bits,
-        for what it costs to leave the integers and come back is seen in no row of its own.
+        Bytes come first and bits of work break ties. Times are those of the layers' kernels. Units without multiplications count by bits,
+        because no row of the profile has the cost of leaving integers and coming back.
         """
         every = max(1, self.bits(self.floats))
 
@@ -333,14 +335,14 @@ class _Search(Engine):
         return {u.name: {w: option(i, w) for w in (FLOAT, *self.noise[u.name])} for i, u in enumerate(self.units)}
 
     def halving(self, start: Choice, path: Sequence[Move]) -> None:
-        """As many moves from the start on as the score holds: the whole way first, then by halving."""
+        """The most moves from the start for which the score holds: all moves first, then bisection."""
         low, high, count = 0, len(path), len(path)
         while low < high:
             low, high = (count, high) if self.holds(after(start, path[:count])) else (low, count - 1)
             count = (low + high + 1) // 2
 
     def refine(self, path: Sequence[Move]) -> None:
-        """From the best on: what lies beyond is tried in groups, and a group that fails in halves."""
+        """Continues from the best: further moves are tried in groups, and a group that fails in halves."""
         options = self.options()
         now = dict(self.choices[self.at])
         rest = [m for m in path if options[m.unit][m.width].cost < options[m.unit][now[m.unit]].cost]
@@ -357,10 +359,10 @@ class _Search(Engine):
                 half = len(group) // 2
                 queue[:0] = [group[:half], group[half:]]
             else:
-                refused.add(group[0].unit)  # what is narrower still would break more
+                refused.add(group[0].unit)  # narrower widths would lose more
 
     def to_int8(self, choice: Choice) -> list[Move]:
-        """Units that go to int8, the least noise for the bits of work that it saves first: all of them narrow but those that need more."""
+        """Moves units to int8, the least noise for the bits of work saved first; units that need more bits stay wider."""
         found = []
         for unit in self.units if "int8" in self.noise[self.units[0].name] else ():
             now = choice[unit.name]
@@ -371,7 +373,7 @@ class _Search(Engine):
         return sorted(found, key=lambda m: m.price)
 
     def give_back(self) -> None:
-        """Eight bits again for weights whose four save the least time: a profile's gain may be none, and then the better score wins."""
+        """Gives eight bits back to weights whose four bits save the least time: if the time stays, the better score wins."""
         now, options = dict(self.choices[self.at]), self.options()
         narrow = [u.name for u in self.units if now[u.name] == "int4" and "int8" in options[u.name]]
         narrow.sort(key=lambda u: options[u]["int8"].cost - options[u]["int4"].cost)
@@ -379,7 +381,7 @@ class _Search(Engine):
             self.holds({**now, **dict.fromkeys(narrow[:count], "int8")})
 
     def settle(self) -> None:
-        """Times of the fastest few again, in turns, so that no lucky run decides."""
+        """Times the fastest few again, in turns, so that no lucky run decides."""
         order = sorted((i for i, p in enumerate(self.points) if p.accepted), key=lambda i: self.points[i].ms)[:FINALISTS]
         times: dict[int, list[float]] = {}
         for group in [order] if self.graph.parameter_bytes <= LARGE else [[i] for i in order]:
@@ -390,13 +392,13 @@ class _Search(Engine):
         for i in order:
             self.points[i] = replace(self.points[i], ms=min(times[i]))
 
-    # -- what is told ----------------------------------------------------------------------------------------------------
+    # -- the result ------------------------------------------------------------------------------------------------------
 
     def result(self, stopped: str) -> SearchResult:
         at = self.at
         chosen, choice, candidate = self.points[at], self.choices[at], self.candidates[at]
         known, graph = self.best_graph
-        if known != at:  # it became the best by its last times, or there was an interrupt between the one and the other
+        if known != at:  # it became the best by its last times, or an interrupt came in between
             graph = self.graph if at == 0 else self.maker.make(candidate)
         if not any(p.accepted for p in self.points[1:]):
             why = "no quantized network with the score that is wanted was found" if self.units else "no layer has an integer form"
@@ -414,18 +416,18 @@ class _Search(Engine):
         )  # fmt: skip
 
     def ruled(self, rules: Sequence[QuantRule], record: CalibrationRecord) -> Graph:
-        """The network by its rules alone, whose notes have their reasons."""
+        """The network by its rules alone; its notes have their reasons."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LowbitWarning)  # rules for layers that have no say are none of the user's
+            warnings.simplefilter("ignore", LowbitWarning)  # rules for layers without an effect are not the user's
             return QuantizationTransform(rules).apply(self.graph, record)
 
     def widened(self, choice: Choice) -> str:
-        """What has eight bits though only four were allowed: there are no weights to store in them; "" where there is none of it."""
+        """The units that have eight bits though only four were allowed, because they have no weights; "" if there are none."""
         names = [u.name for u in self.units if "int8" not in self.widths and choice[u.name] == "int8"]
         return f"int8, which widths= does not name, for what has no weights to store in int4: {', '.join(names)}" if names else ""
 
     def reasons(self, choice: Choice) -> Mapping[str, str]:
-        """Why each unit is what it is."""
+        """The reason for each unit's width."""
         found = {}
         for unit in self.units:
             width, noise = choice[unit.name], self.noise.get(unit.name, {})

@@ -1,7 +1,7 @@
 """Linear layers: Gemm for matrices; MatMul, and Add for the bias, for everything else.
 
-A MatMul wants the weight as (in, out): constants that only such layers read are stored transposed, behind a DequantizeLinear too, which
-is the form that runtimes make one integer product of. The model's metadata say which MatMul and Add are a linear layer, so that reading
+A MatMul wants the weight as (in, out): constants that only such layers read are stored transposed, also before a DequantizeLinear. Runtimes
+turn this form into one integer product. The model's metadata say which MatMul and Add are a linear layer, so that reading
 the file gives the layer back.
 """
 
@@ -25,7 +25,7 @@ def is_gemm(node: Node) -> bool:
 def turned_constants(graph: Graph, weight: Value) -> tuple[str, ...] | None:
     """The constants that are stored transposed so that the weight is; () when it must be transposed by a node instead.
 
-    That is a weight, or the integers (and the scales and zero points of blocks) behind one, that only MatMuls read.
+    That is a weight, or the integers (and the scales and zero points of blocks) of one, that only MatMuls read.
     """
     if any(
         is_gemm(u) or u.op != "linear" or u.inputs[1] != weight or weight in (u.inputs[0], u.input(2)) for u in graph.users[weight.name]

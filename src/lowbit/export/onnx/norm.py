@@ -66,7 +66,7 @@ def _root(w: Writer, node: Node, variance: str) -> str:
 
 
 def _scaled(w: Writer, node: Node, last: list[str | Value], scale: str | Value | None, bias: str | Value | None) -> None:
-    """The last node of the norm and, where they are there, its scale and bias behind it."""
+    """The last node of the norm and, where they are there, its scale and bias after it."""
     for kind, factor in (("Mul", scale), ("Add", bias)):
         if factor is not None:
             last = [kind, w.step(node, cast("str", last[0]), *last[1:]), factor]

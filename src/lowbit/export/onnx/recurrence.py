@@ -32,7 +32,7 @@ Do = Callable[..., str]  # (op_type, *inputs, **attrs) -> name of the result: a 
 
 @dataclass(frozen=True)
 class Form:
-    """A layer in integers, and the quantizes behind it (by their outputs) that have the parameters of what they read."""
+    """A layer in integers, and the quantizes after it (by their outputs) that have the parameters of what they read."""
 
     made: Outputs
     same: frozenset[str]
@@ -78,7 +78,7 @@ def integer_forms(graph: Graph) -> dict[str, Form]:
 
 
 def write_recurrence(w: Writer, node: Node, form: Form) -> None:
-    """The layer's integers, and behind them the dequantize of every output whose reals are read. The cells of an LSTM are reals."""
+    """The layer's integers, and after them the dequantize of every output whose reals are read. The cells of an LSTM are reals."""
     made, layer = form.made, _Layer.of(w, node, form.made)
     for output, ints, params in zip(node.outputs, layer.written(), made.params, strict=True):
         users = w.graph.users.get(output.name, ())
@@ -319,7 +319,7 @@ class _Layer:
 
 
 def _named(w: Writer, node: Node, ref: Ref) -> str:
-    """What the file calls an input: the integers behind it, or its reals."""
+    """The name of an input in the file: that of its integers, or of its reals."""
     value = node.inputs[ref.index]
     assert value is not None
     return w.name(value if ref.what == "real" else w.graph.producers[value.name].inputs[0])

@@ -71,7 +71,10 @@ def read(path: str | PathLike[str]) -> GGUFFile:
     fields = {}
     for name, field in reader.fields.items():
         if not name.startswith("GGUF."):  # counts and the version, which the writer knows
-            fields[name] = Field(field.contents(), tuple(t.name for t in field.types))
+            try:
+                fields[name] = Field(field.contents(), tuple(t.name for t in field.types))
+            except (ValueError, IndexError) as e:  # bytes that are no UTF-8, an array that is cut off
+                raise FormatError(f"its field {name!r} cannot be read ({e})", where=file.name, hint="the file is damaged") from e
     tensors: dict[str, Tensor] = {}
     for t in reader.tensors:
         kind, shape = t.tensor_type.name, tuple(int(d) for d in reversed(t.shape))

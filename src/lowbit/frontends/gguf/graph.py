@@ -23,7 +23,7 @@ from lowbit.types import TensorType
 def load_gguf(source: str | PathLike[str] | GGUFFile, *, integers: bool = True) -> Graph:
     """The network: ids (batch, seq) to logits (batch, seq, vocabulary).
 
-    integers  weights stay the file's integers and scales, with a dequantize_linear behind them; False: they are float constants, which
+    integers  weights stay the file's integers and scales, with a dequantize_linear after them; False: they are float constants, which
               recipes can quantize anew
     """
     file = source if isinstance(source, GGUFFile) else read(source)

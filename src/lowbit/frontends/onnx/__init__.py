@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from lowbit.dims import symbol, symbols
 from lowbit.errors import LowbitError, ShapeError, UnsupportedOp
 from lowbit.frontends.onnx.importer import Importer, NeedsConstant, onnx_op
 from lowbit.frontends.onnx.inputs import Reopened, reopened
-from lowbit.frontends.onnx.serialize import OnnxModel, parse_model, read_model
+from lowbit.frontends.onnx.serialize import OnnxModel, OwnGroup, parse_model, read_model
 from lowbit.ir.bind import bind
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Given, Shapes, checked_shapes, shape_text_of
@@ -23,24 +23,54 @@ from lowbit.types import shape_text
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-OPSETS = range(7, 26)  # what is supported, and tested by the node tests of onnx 1.20
+OPSETS = range(7, 26)  # supported, and tested by the node tests of onnx 1.20
 
 
-def load_onnx(source: str | Path | bytes, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
+Proof = Callable[[OnnxModel, Graph, OwnGroup], bool]
+
+
+def load_onnx(
+    source: str | Path | bytes, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, proof: Proof | None = None
+) -> Graph:
     """The graph in an .onnx file or in the bytes of one.
 
     shapes     binds symbolic dimensions: by input name, or by symbol
     constants  gives inputs their value once and for all: {"sr": 16000}. They are no inputs of the graph then
+    proof      whether nodes are what lowbit's metadata say that they spell; without one, the nodes stay as they are
     """
-    return import_model(onnx_model(source), shapes, constants)
+    return import_model(onnx_model(source), shapes, constants, proof)
 
 
 def onnx_model(source: str | Path | bytes) -> OnnxModel:
-    """What an .onnx file, or its bytes, holds. `own.intact` says whether lowbit wrote it and nobody changed its nodes."""
+    """The model of an .onnx file or its bytes. `own.intact` says whether lowbit wrote it and its nodes are unchanged."""
     return parse_model(source, "model") if isinstance(source, bytes) else read_model(source)
 
 
-def import_model(model: OnnxModel, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None) -> Graph:
+def import_model(
+    model: OnnxModel, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, proof: Proof | None = None
+) -> Graph:
+    """The graph. Metadata of lowbit's own replace nodes only where they are proved: what a file means must not depend on its reader."""
+    if model.own is None or not model.own.groups:
+        return _imported(model, shapes, constants)
+    if proof is None:
+        return _imported(_with_groups(model, ()), shapes, constants)
+    try:
+        graph = _imported(model, shapes, constants)
+        proved = tuple(g for g in model.own.groups if proof(model, graph, g))
+    except LowbitError:
+        graph, proved = None, ()
+    if graph is not None and len(proved) == len(model.own.groups):
+        return graph
+    return _imported(_with_groups(model, proved), shapes, constants)
+
+
+def _with_groups(model: OnnxModel, groups: tuple[OwnGroup, ...]) -> OnnxModel:
+    """The model with these groups alone; one whose metadata are not true is none that lowbit wrote."""
+    assert model.own is not None
+    return replace(model, own=replace(model.own, groups=groups, intact=False))
+
+
+def _imported(model: OnnxModel, shapes: Shapes | None, constants: Mapping[str, Any] | None) -> Graph:
     version = model.opsets.get("", OPSETS.start)
     if version not in OPSETS:
         how, bound = ("older", OPSETS.start) if version < OPSETS.start else ("newer", OPSETS.stop - 1)
@@ -71,7 +101,7 @@ def keeps_rows(graph: Graph, anew: Mapping[str, Reopened]) -> None:
 
 
 def depends_on(model: OnnxModel, given: Given, e: LowbitError) -> ShapeError:
-    """What is said where a size that the file fixes cannot be another."""
+    """The error if a size that the file fixes cannot be changed."""
     v, shape = next(
         (v, wanted)
         for v in model.graph.inputs

@@ -157,7 +157,7 @@ class Importer(FoldingBuilder):
         return tuple("" if n in self._names else n for n in names) if names and names[0] not in self._names else ()
 
     def named(self, name: str) -> str:
-        """What the graph calls a value of the file."""
+        """The graph's name of a value of the file."""
         return name if self.model.own is None else self.model.own.names.get(name, name)
 
     # -- the walk ------------------------------------------------------------------------------------------------------
@@ -232,6 +232,8 @@ class Importer(FoldingBuilder):
     def node(self, node: OnnxNode) -> None:
         outer, self._node = self._node, node
         try:
+            if not node.outputs:
+                raise FormatError("it has no outputs")
             result = self.own_op(node) if node.own else self.standard_op(node)
             values = [result] if isinstance(result, Value) else list(result)
             for name, value in zip(node.outputs, values, strict=False):

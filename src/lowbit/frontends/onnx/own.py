@@ -33,14 +33,14 @@ def respelled(model: OnnxModel) -> OnnxModel:
 
 
 def _with_nbits(graph: OnnxGraph, nbits: tuple[OwnBits, ...]) -> OnnxGraph:
-    """Each MatMulNBits as the linear layer that it was, behind the dequantize of its weight, which stands where it stood."""
+    """Each MatMulNBits as the linear layer that it was, after the dequantize of its weight, which stands where it stood."""
     tensors = dict(graph.initializers)
     nodes = {n.outputs[0]: n for n in graph.nodes}
     before: dict[int, list[OnnxNode]] = {}
     for b in nbits:
         node = nodes.get(b.output)
         found = _codes(tensors, node, b) if node is not None and node.op_type == "MatMulNBits" else None
-        if node is None or found is None:
+        if node is None or found is None or b.real in nodes or any(_other(tensors.get(name), t) for name, t in found.items()):
             continue
         tensors.update(found)
         attrs = {"axis": 1, "block_size": node.attrs["block_size"]}
@@ -55,6 +55,11 @@ def _with_nbits(graph: OnnxGraph, nbits: tuple[OwnBits, ...]) -> OnnxGraph:
     read = {name for n in order for name in n.inputs} | {o.name for o in graph.outputs}  # layers of one size share their zero points
     held = {name: t for name, t in tensors.items() if name in read}
     return replace(graph, nodes=tuple(replace(n, index=i) for i, n in enumerate(order)), initializers=held)
+
+
+def _other(there: OnnxTensor | None, t: OnnxTensor) -> bool:
+    """Whether a tensor of that name is there with other contents: metadata must not change what other nodes read."""
+    return there is not None and not (there.dtype == t.dtype and np.array_equal(there.data, t.data))
 
 
 def _codes(tensors: dict[str, OnnxTensor], node: OnnxNode, b: OwnBits) -> dict[str, OnnxTensor] | None:
@@ -149,7 +154,7 @@ class _Linears:
         return (matmul, add) if bias is not None and len(bias) == 1 else None
 
     def shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a constant, of integers behind a dequantize too."""
+        """The shape of a constant, also of one that is dequantized."""
         node = self.producers.get(name)
         source = node.inputs[0] if node is not None and node.op_type == "DequantizeLinear" else name
         return self.tensors[source].data.shape if source in self.tensors else None

@@ -18,6 +18,8 @@ import numpy as np
 
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, FormatError
+from lowbit.frontends.onnx.functions import check_functions
+from lowbit.limits import limits, over
 from lowbit.types import Array
 
 PROTOBUF_LIMIT = 2**31  # protobuf messages end here; larger models keep their weights in external data files
@@ -72,7 +74,7 @@ class OnnxTensor:
 class OnnxModel:
     graph: OnnxGraph
     opsets: dict[str, int]  # domain -> version; the default domain is ""
-    source: str  # what errors call this model
+    source: str  # the name of this model in errors
     own: OwnNames | None = None  # of a file that lowbit wrote
 
 
@@ -81,7 +83,7 @@ class OwnGroup:
     """Nodes that spell one op of lowbit's, which ONNX lacks, with the op."""
 
     nodes: tuple[str, ...]  # by their first outputs
-    results: tuple[str, ...]  # what the op defines
+    results: tuple[str, ...]  # parameters that the op defines
     op: str
     inputs: tuple[str, ...]
     attrs: dict[str, Any]
@@ -101,12 +103,12 @@ class OwnBits:
 
 @dataclass(frozen=True)
 class OwnNames:
-    """What a file that lowbit wrote says about lowbit's names, where ONNX has others."""
+    """lowbit's own names in a file that lowbit wrote, where ONNX has others."""
 
     names: dict[str, str]  # value in the file -> value in the graph
     layers: dict[str, str]  # node -> layer
     dtypes: dict[str, str]  # constant -> its element type, where ONNX has none
-    linears: dict[str, str]  # output of a MatMul -> output of the Add behind it, or "": together one linear layer
+    linears: dict[str, str]  # output of a MatMul -> output of the Add after it, or "": together one linear layer
     groups: tuple[OwnGroup, ...]
     nbits: tuple[OwnBits, ...] = ()
     intact: bool = False  # whether the nodes are those that lowbit wrote: then the graph is as lowbit had it
@@ -165,9 +167,10 @@ def parse_model(data: bytes, source: str, folder: Path | None = None) -> OnnxMod
     if proto.functions:
         from onnx import inliner
 
+        check_functions(proto, source)
         try:
             proto = inliner.inline_local_functions(proto)
-        except (RuntimeError, ValueError) as e:  # what ONNX's C++ throws, names that are not UTF-8 among it
+        except (RuntimeError, ValueError) as e:  # the errors of ONNX's C++, also for names that are not UTF-8
             raise FormatError(f"the functions in it cannot be inlined ({e})", where=source, hint="is the file complete?") from e
     opsets = {_domain(o): o.version for o in proto.opset_import}
     return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source, _own(proto))
@@ -377,8 +380,11 @@ class _Reader:
         values, indices = self.tensor(t.values), self.tensor(t.indices).data
         where = f"{self.source}, sparse tensor '{t.values.name}'"
         shape = tuple(t.dims)
-        if math.prod(shape) > 2**28:
-            raise FormatError(f"sparse tensor of shape {shape} is too large to be made dense", where=where)
+        if any(n < 0 for n in shape):
+            raise FormatError(f"shape {shape} has a negative dimension", where=where)
+        dense_bytes = math.prod(shape) * values.data.dtype.itemsize
+        if dense_bytes > limits().folded_bytes:
+            raise over("folded_bytes", dense_bytes, f"bytes of a sparse tensor of shape {shape} that is made dense", where)
         dense = np.zeros(shape, values.data.dtype)
         try:
             where_to = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)

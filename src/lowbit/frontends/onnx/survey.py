@@ -12,7 +12,7 @@ from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, subgraphs
 
 @dataclass(frozen=True)
 class FileNode:
-    """One node; `number` is its place in the file, in a branch behind that of the node which holds it: 3.0, 3.1 …"""
+    """One node; `number` is its place in the file, in a branch after that of the node which holds it: 3.0, 3.1 …"""
 
     number: str
     name: str

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowbit.dims import as_line, parse_dim
 from lowbit.errors import InputError, ShapeError, UnsupportedOp
+from lowbit.frontends.torch.ao import exportable
 from lowbit.frontends.torch.importer import find_handler, layer_name, op_name
 from lowbit.frontends.torch.opaque import recurrent_layers_as_ops
 
@@ -29,7 +30,7 @@ def export_program(model: Any, inputs: Any, dynamic: Mapping[str, Any], strict: 
     if isinstance(model, torch.export.ExportedProgram):
         program = model
     elif isinstance(model, torch.nn.Module):
-        program = _export(model, inputs, dynamic, strict)
+        program = _export(exportable(model), inputs, dynamic, strict)
     else:
         raise InputError(f"{type(model).__name__} given, a torch.nn.Module or a torch.export.ExportedProgram needed")
     with warnings.catch_warnings():

@@ -29,7 +29,7 @@ ROLES = ("input", "projected", "attended", "output")
 class MultiheadAttention(Quantized, nn.MultiheadAttention):
     """nn.MultiheadAttention that can be quantized. `params`: of its input, projections, attention and output (static)."""
 
-    op = "linear"  # what rules decide about: its projections are linear layers of its name
+    op = "linear"  # rules decide about its projections, which are linear layers of its name
     params: dict[str, QuantParams]
 
     def _begin(self) -> None:
@@ -40,22 +40,17 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
     def weights(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("in_proj_weight",) if self.in_proj_weight is not None else ("q_proj_weight", "k_proj_weight", "v_proj_weight")
 
-    def quantize_weights(self, dtype: Any = None, granularity: Any = None) -> Any:
-        super().quantize_weights(dtype, granularity)
+    def _to_integers(self) -> None:
+        super()._to_integers()
         if not isinstance(self.out_proj.weight, QTensor):
-            q = QTensor.from_qarray(_quantized(self, self.out_proj.weight))
+            q = QTensor.from_qarray(_quantized(self, self.out_proj.weight), self.out_proj.weight.device)
             self.out_proj.weight = nn.Parameter(q, requires_grad=False)
-        return self
 
-    def dequantize_weights(self) -> Any:
-        for name in ("weight", "bias"):
-            p = getattr(self.out_proj, name)
-            if isinstance(p, QTensor):
-                setattr(self.out_proj, name, nn.Parameter(p.dequantize()))
-        return super().dequantize_weights()
+    def _decided_mode(self) -> Mode:
+        return "weights" if self.plan.mode == "weights" else "static" if len(self.params) == len(ROLES) else "dynamic"
 
     def finish_calibration(self) -> Any:
-        """Dynamic: without the graph around it nobody has seen what its projections give."""
+        """Dynamic: without the surrounding graph the results of its projections are unknown."""
         return self.to_mode("dynamic")
 
     def _constants(self) -> tuple[Any, ...]:
@@ -90,6 +85,8 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
         if query.dtype in HALF and self.is_quantized:
             made: tuple[Tensor, Tensor | None] = self._wide(*given, **options)
             return made
+        if self.training:
+            self._for_training()
         if self.training or self.quant_mode in ("float", "weights"):
             return self._real(*given, **options)
         return self._observed(*given, **options) if self.quant_mode == "calibration" else self._on_integers(*given, **options)
@@ -174,7 +171,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
         self.quant_mode = mode_of(x, w)
         if self.quant_mode == "float" or not (out or tuple(w.type.shape) == (3 * self.embed_dim, self.embed_dim)):  # type: ignore[union-attr]
             if self.quant_mode != "float":
-                self.quantize_weights()
+                self._to_integers()
             return {}
         owner, weight, b = (self.out_proj, "weight", "bias") if out else (self, "in_proj_weight", "in_proj_bias")
         owned = {Quantized._take(owner, editor, value, w, weight): f"out_proj.{weight}" if out else weight}  # type: ignore[arg-type]
@@ -205,7 +202,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
 
 
 def mode_of(x: Any, w: Any) -> Mode:
-    """What a node of a quantized graph makes of its layer."""
+    """The mode of a layer by its node in the quantized graph."""
     if not isinstance(w, Operand):
         return "float"
     return "static" if isinstance(x, Operand) else "dynamic" if isinstance(x, RowsOperand) else "weights"

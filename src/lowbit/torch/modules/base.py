@@ -1,4 +1,4 @@
-"""What all quantized modules have in common: modes, observers, weights that become integers and floats again, and their state.
+"""The common part of all quantized modules: modes, observers, weights that become integers and floats again, and their state.
 
     mode         forward, in eval
     float        as the module it was made from; weights that are integers are dequantized
@@ -8,10 +8,14 @@
     static       on integers: input and output have the parameters that calibration found
 
 In training the module is always float. Gradients pass an integer forward as if it were the float one (straight through).
+
+`quantize_weights()` chooses the mode: static where observers have seen data, else dynamic. It keeps the float weights beside the integers:
+`.train()` has them again, the very parameters, and `.eval()` quantizes what training made of them.
 """
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,9 +26,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from lowbit.arguments import flag
 from lowbit.calibration.observers import Observer, make_observer
 from lowbit.dtypes import dtype as dtype_of
-from lowbit.errors import DTypeError, InputError, QuantError
+from lowbit.errors import DTypeError, InputError, LowbitWarning, QuantError
 from lowbit.ir.graph import Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import find_result, operand
@@ -33,6 +38,7 @@ from lowbit.quant_params import PerBlock, QuantParams
 from lowbit.quantization.params import weight_params
 from lowbit.quantization.rules import DynamicQuantRule, QuantNode, WeightGranularity
 from lowbit.torch.layer import Compiled, array, not_plain
+from lowbit.torch.modules.kept import Kept
 from lowbit.torch.qtensor import QTensor, quantize
 from lowbit.types import TensorType
 
@@ -47,13 +53,13 @@ ADDED = (
     "output_params",
     "input_observer",
     "output_observer",
-)  # what a module has more than its float twin
+)  # attributes that a module has beyond its float twin
 Q = TypeVar("Q", bound="Quantized")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a rule decided for a layer, in plain words that a state dict can hold."""
+    """The decision of a rule for a layer, as plain values that a state dict can hold."""
 
     mode: Mode = "dynamic"
     activation: str | None = None
@@ -91,6 +97,8 @@ class Quantized(nn.Module, ABC):
     input_observer: Observer | None
     output_observer: Observer | None
     _compiled: Compiled
+    _kept: Kept
+    _resumed: Mode | None  # the mode that eval has again after training
     _exact: Callable[..., Any]  # the layer on integers, without gradients
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -101,7 +109,7 @@ class Quantized(nn.Module, ABC):
         self.quant_mode, self.plan = "float", Plan()
         self.input_params = self.output_params = None
         self.input_observer = self.output_observer = None
-        self.__dict__["_compiled"] = Compiled()
+        self.__dict__["_compiled"], self.__dict__["_kept"], self.__dict__["_resumed"] = Compiled(), Kept(), None
 
     @classmethod
     def from_float(cls: type[Q], module: nn.Module) -> Q:
@@ -115,7 +123,7 @@ class Quantized(nn.Module, ABC):
 
     @classmethod
     def float_type(cls) -> type[nn.Module]:
-        """The module that it is made from: the base behind Quantized."""
+        """The class of the float module: the base class after Quantized."""
         return next(b for b in cls.__mro__ if b.__module__.startswith("torch.nn"))
 
     @classmethod
@@ -128,23 +136,60 @@ class Quantized(nn.Module, ABC):
 
     def unswapped(self) -> nn.Module:
         """The module itself, which is plain again."""
-        for name in (*ADDED, "_compiled", "layers", "params"):
+        for name in (*ADDED, "_compiled", "_kept", "_resumed", "layers", "params"):
             self.__dict__.pop(name, None)
         self.__class__ = self.float_type()  # type: ignore[assignment]
         return self
 
     # --- weights ---
 
-    def quantize_weights(self: Q, dtype: str | None = None, granularity: WeightGranularity | None = None) -> Q:
-        """Weights are integers from now on: by the layer's rule, or as said. They get no gradient."""
+    def quantize_weights(self: Q, dtype: str | None = None, granularity: WeightGranularity | None = None, *, keep_float: bool = True) -> Q:
+        """Weights are integers from now on: by the layer's rule, or as said. In eval the layer multiplies integers.
+
+        Static where observers have seen data (`start_calibration`), else dynamic. In training it is float32, with gradients.
+
+        keep_float  keeps the float weights beside: `.train()` and `dequantize_weights()` have them again, the very parameters. Without
+                    them, training sees the floats that the integers stand for, which get no gradient
+
+        >>> layer = Linear(4, 2).quantize_weights().eval()
+        >>> layer.quant_mode, layer.weight.ints.dtype, layer(torch.ones(1, 4)).dtype
+        ('dynamic', torch.int8, torch.float32)
+        """
+        flag("keep_float", keep_float)
         plan = self.plan
         if dtype is not None or granularity is not None:
             rule = DynamicQuantRule(".*", weights=dtype or plan.weight, granularity=granularity or plan.granularity)  # which checks them
-            plan = self.plan = Plan.of(rule.create_quant_node(self.node("layer")))
+            plan = Plan.of(rule.create_quant_node(self.node("layer")))
+            if self.is_quantized and plan != self.plan:
+                self._to_floats()
+        self.plan = plan
+        if not keep_float:
+            self.__dict__["_kept"] = Kept()
+        elif not self.is_quantized:
+            self._kept.keep(self)
+        self._to_integers()
+        return self.to_mode(self._decided_mode())
+
+    def _to_integers(self) -> None:
+        """Weights become integers by the plan."""
         for name in self.weights:
-            self._quantize(name, plan)
+            self._quantize(name, self.plan)
         self._compiled.clear()
-        return self
+
+    def _decided_mode(self) -> Mode:
+        """How the layer computes in eval, by what it knows."""
+        if self.plan.mode == "weights":
+            return "weights"
+        if all(o is not None and o.seen is not None for o in (self.input_observer, self.output_observer)):
+            self._learn()
+        return "dynamic" if self.input_params is None else "static"
+
+    def _learn(self) -> None:
+        """Input and output have the parameters of what the observers saw."""
+        assert self.input_observer is not None and self.output_observer is not None
+        d = self.plan.activation or "int8"
+        self.input_params = self.input_observer.params(d, self.plan.activation_scheme)
+        self.output_params = self.output_observer.params(d, self.plan.activation_scheme)
 
     def _quantize(self, name: str, plan: Plan) -> None:
         w = getattr(self, name)
@@ -161,20 +206,58 @@ class Quantized(nn.Module, ABC):
         return weight_params(array(weight), plan.decided(), axis, spec.contract_axis.get(position))
 
     def dequantize_weights(self: Q) -> Q:
-        """Weights are floats again: those that the integers stand for. They get gradients again."""
-        for name, p in list(self._parameters.items()):
-            if isinstance(p, QTensor):
-                setattr(self, name, nn.Parameter(self._stands_for(p)))
+        """Weights are floats again and get gradients: the very ones that were kept, else those that the integers stand for.
+
+        >>> layer = Linear(4, 2)
+        >>> weight = layer.weight
+        >>> layer.quantize_weights().dequantize_weights().weight is weight
+        True
+        """
+        if self._kept.lost and self.is_quantized:
+            said = f"{type(self).__name__}: the file had integers only, its weights are the floats that they stand for"
+            warnings.warn(said, LowbitWarning, stacklevel=2)
+        self._to_floats()
+        self.__dict__["_kept"], self.__dict__["_resumed"] = Kept(), None
         self.quant_mode = "float"
-        self._compiled.clear()
         return self
+
+    def _to_floats(self) -> None:
+        for owner in (self, *self.children()):
+            for name, p in list(owner._parameters.items()):
+                if isinstance(p, QTensor):
+                    setattr(owner, name, nn.Parameter(self._stands_for(p)))
+        self._kept.put_back(self)
+        self._compiled.clear()
+
+    @property
+    def keeps_float(self) -> bool:
+        """Whether the float weights are kept beside the integers."""
+        return self.is_quantized and bool(self._kept)
+
+    def train(self: Q, mode: bool = True) -> Q:
+        """Training has the float weights again where they were kept; eval quantizes them anew."""
+        super().train(mode)
+        if mode:
+            self._for_training()
+        elif self._resumed is not None and not self.is_quantized:
+            resumed, self._resumed = self._resumed, None
+            self._kept.keep(self)
+            self._to_integers()
+            self.to_mode(resumed)
+        return self
+
+    def _for_training(self) -> None:
+        if self.keeps_float:
+            self._resumed = self.quant_mode
+            self._to_floats()
+            self.quant_mode = "float"
 
     def _stands_for(self, q: QTensor) -> Tensor:
         """The floats of a quantized parameter."""
         return q.dequantize()
 
     def _constants(self) -> tuple[Any, ...]:
-        """What its sessions are made from."""
+        """The constants of its sessions."""
         return tuple(self._parameters.values())
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
@@ -189,6 +272,8 @@ class Quantized(nn.Module, ABC):
                 raise DTypeError(said, where=type(self).__name__, hint="it takes float32, float16 and bfloat16: model.float()")
             return t.to(made.device)
 
+        if self.keeps_float:
+            self._kept.moved(fn)
         return super()._apply(move if self.is_quantized else fn, recurse)  # type: ignore[no-untyped-call]
 
     @property
@@ -225,10 +310,8 @@ class Quantized(nn.Module, ABC):
         """Static, with what the observers saw: its input and output have these parameters, its weights are integers."""
         if self.input_observer is None or self.output_observer is None:
             raise QuantError("it has not been calibrated", where=type(self).__name__, hint=".start_calibration(), then run it on data")
-        d = self.plan.activation or "int8"
-        self.input_params = self.input_observer.params(d, self.plan.activation_scheme)
-        self.output_params = self.output_observer.params(d, self.plan.activation_scheme)
-        return self.quantize_weights().to_mode("static")
+        self._learn()
+        return self.to_mode("static")
 
     def take(self, editor: Editor, node: Node) -> dict[str, str]:
         """Becomes the layer that a quantized graph has at this node; which of its constants are which parameters here."""
@@ -264,13 +347,15 @@ class Quantized(nn.Module, ABC):
         if mode == "static" and self.input_params is None:
             raise QuantError("static needs the parameters of its input", where=type(self).__name__, hint="calibrate it, or mode 'dynamic'")
         if mode in ("weights", "dynamic", "static"):
-            self.quantize_weights()
+            self._to_integers()
         self.quant_mode = mode
         self._compiled.clear()
         return self
 
     def _forward(self, *args: Any, **options: Any) -> Any:
-        """What every module's forward is, behind the float module's own signature, which tracing reads."""
+        """The forward of every module, under the float module's own signature, which tracing reads."""
+        if self.training:
+            self._for_training()
         if self.training or self.quant_mode in ("float", "weights"):
             return super().forward(*args, **options)
         if self.quant_mode == "calibration":
@@ -280,7 +365,7 @@ class Quantized(nn.Module, ABC):
     def _wide(self, *args: Any, **options: Any) -> Any:
         """The layer for activations of 16 bits: computed in float32, its results rounded to their dtype."""
         given = {id(t): t for t in tree_leaves((args, options)) if isinstance(t, Tensor) and t.dtype in HALF}
-        wide = {key: t.float() for key, t in given.items()}  # what was one tensor stays one
+        wide = {key: t.float() for key, t in given.items()}  # a shared tensor stays shared
         wide_args, wide_options = tree_map_only(Tensor, lambda t: wide.get(id(t), t), (args, options))
         y, kind = self.forward(*wide_args, **wide_options), next(iter(given.values())).dtype
         return tree_map_only(Tensor, lambda t: t.to(kind) if t.dtype == torch.float32 else t, y)
@@ -306,13 +391,15 @@ class Quantized(nn.Module, ABC):
     def get_extra_state(self) -> dict[str, Any]:
         p = self.plan
         params = [None if q is None else q.to_dict() for q in (self.input_params, self.output_params)]
-        return {"mode": self.quant_mode, "plan": dict(p.__dict__), "input": params[0], "output": params[1]}
+        state = {"mode": self.quant_mode, "plan": dict(p.__dict__), "input": params[0], "output": params[1]}
+        return state | {"float weights": "not saved, integers only"} if self.is_quantized else state
 
     def set_extra_state(self, state: Mapping[str, Any]) -> None:
         mode: Mode = state["mode"]
         self.quant_mode, self.plan = mode, Plan(**state["plan"])
         self.input_params, self.output_params = (None if s is None else QuantParams.from_dict(s) for s in (state["input"], state["output"]))
         self._compiled.clear()
+        self._kept.floats, self._kept.lost, self._resumed = {}, "float weights" in state, None
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any, **options: Any) -> None:
         """A parameter that is quantized there or here becomes what the state holds; others are copied as always."""
@@ -333,7 +420,8 @@ class Quantized(nn.Module, ABC):
     def extra_repr(self) -> str:
         said = super().extra_repr()
         w = getattr(self, self.weights[0], None)
-        kind = f"weights {w._layout.dtype}" if isinstance(w, QTensor) else "float weights"
+        beside = ", float weights beside" if self.keeps_float else ""
+        kind = f"weights {w._layout.dtype}{beside}" if isinstance(w, QTensor) else "float weights"
         return f"{said}, {self.quant_mode}, {kind}" if said else f"{self.quant_mode}, {kind}"
 
 

@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lowbit.quant_params import QuantParams
 from lowbit.torch.layer import Layer, dims, run
 from lowbit.torch.modules.base import HALF, Quantized, StraightThrough, faked
 from lowbit.torch.qtensor import QTensor
 
 
 class _Conv(Quantized):
-    """What the convolutions share."""
+    """The common part of the convolutions."""
 
     op = "conv"
     weight: Tensor
@@ -44,17 +45,42 @@ class _Conv(Quantized):
         return self._exact(x)
 
     def _exact(self, x: Tensor) -> Tensor:
-        if self.quant_mode == "dynamic":  # a window has no row with a scale of its own: only the weights are integers
-            return self._real(x)
+        if self.quant_mode == "dynamic":
+            return self._by_image(x)
         if x.device.type != "cpu":
             return faked(self._real(faked(x, self.input_params)), self.output_params)
+        x, alone = self._padded(x)
+        spatial = tuple(x.shape[-len(self.stride) :])
+        made = self._compiled.get(spatial, lambda: self.layer(spatial), self._constants())
+        y = run(made, x)
+        return y[0] if alone else y
+
+    def _padded(self, x: Tensor) -> tuple[Tensor, bool]:
+        """Images with other paddings than zeros around them, and whether there is one without a batch."""
         if self.padding_mode != "zeros":
             x = F.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode)
         alone = x.dim() == len(self.stride) + 1
+        return x[None] if alone else x, alone
+
+    def _by_image(self, x: Tensor) -> Tensor:
+        """Each image gets a scale at run time, its largest magnitude over 127. Integers are multiplied; y = sums · sx · sw + b."""
+        if x.device.type != "cpu" or x.dtype != torch.float32:
+            return self._real(x)
+        x, alone = self._padded(x)
+        scale = x.abs().amax(dim=tuple(range(1, x.dim())), keepdim=True) / 127
+        scale = torch.where(scale > 0, scale, torch.ones_like(scale))  # an image of zeros, or of numbers that are next to nothing
+        ints = torch.round(x / scale).to(torch.int8)
         spatial = tuple(x.shape[-len(self.stride) :])
-        made = self._compiled.get(spatial, lambda: self.layer(spatial), self._constants())
-        y = run(made, x[None] if alone else x)
+        made = self._compiled.get(("dynamic", spatial), lambda: self.sums(spatial), self._constants())
+        y = run(made, ints) * scale
+        y = y if self.bias is None else y + self.bias.detach().reshape(-1, *(1,) * len(self.stride))
         return y[0] if alone else y
+
+    def sums(self, spatial: tuple[int, ...]) -> Any:
+        """The graph of the layer alone on int8 images whose scale is 1, without its bias."""
+        assert isinstance(self.weight, QTensor)
+        shape = dims("n", self.in_channels, *spatial)
+        return Layer(self.op, shape, self.weight, None, QuantParams("int8", 1.0, 0), None, ints=True, attrs=self.attrs()).graph()
 
     def layer(self, spatial: tuple[int, ...]) -> Any:
         """The graph of the layer alone, on images of this size."""

@@ -73,10 +73,9 @@ class Linear(Quantized, nn.Linear):
         m = self.weight_offset
         return q.dequantize() if m is None or q is not self.weight else q.dequantize() + m.repeat_interleave(q.shape[1] // m.shape[1], 1)
 
-    def dequantize_weights(self) -> Any:
-        super().dequantize_weights()
+    def _to_floats(self) -> None:
+        super()._to_floats()
         self.weight_offset = None
-        return self
 
     def to_mode(self, mode: Mode) -> Any:
         if mode == "static" and (self.weight_offset is not None or self.plan.offsets):
@@ -152,7 +151,10 @@ class Embedding(Quantized, nn.Embedding):
 
     def finish_calibration(self) -> Embedding:
         """Its table has the range of the table: nothing needs to be seen."""
-        return self.quantize_weights().to_mode("weights")
+        return self.to_mode("weights")
+
+    def _decided_mode(self) -> Mode:
+        return "weights"
 
     def _on_integers(self, x: Tensor) -> Tensor:
         return nn.Embedding.forward(self, x)  # the dispatch of F.embedding moves integers, and dequantizes what it moved

@@ -26,13 +26,13 @@ from lowbit.ops.quant import FloatOperand, Operand, RowsOperand
 from lowbit.quant_params import PerAxis, PerBlock, QuantParams
 from lowbit.ranges import params_from_data
 from lowbit.torch.layer import array, bracket, dims, rows
-from lowbit.torch.modules.base import HALF, Plan, Quantized
+from lowbit.torch.modules.base import HALF, Mode, Plan, Quantized
 from lowbit.torch.qtensor import QTensor
 from lowbit.types import Array, TensorType
 
 
 class _Recurrent(Quantized):
-    """What LSTM and GRU share. `layers` holds, for each layer, the parameters of its input, state and output (static)."""
+    """The common part of LSTM and GRU. `layers` holds, for each layer, the parameters of its input, state and output (static)."""
 
     kind: Kind
     layers: list[dict[str, QuantParams]]
@@ -77,8 +77,11 @@ class _Recurrent(Quantized):
         return params_from_data(array(weight), plan.decided().weight or "int8", plan.weight_scheme, granularity)
 
     def finish_calibration(self) -> Any:
-        """Dynamic: without the graph around it nobody has seen its states at every step."""
+        """Dynamic: without the surrounding graph its states at every step are unknown."""
         return self.to_mode("dynamic")
+
+    def _decided_mode(self) -> Mode:
+        return "weights" if self.plan.mode == "weights" else "static" if len(self.layers) == self.num_layers else "dynamic"
 
     # --- the layer as a graph ---
 
@@ -175,6 +178,8 @@ class _Recurrent(Quantized):
     def forward(self, input: Any, hx: Any = None) -> Any:
         if isinstance(input, Tensor) and input.dtype in HALF and self.is_quantized:
             return self._wide(input, hx)
+        if self.training:
+            self._for_training()
         if self.is_quantized and (self.training or self.quant_mode in ("float", "weights")):
             return self._real(input, hx)
         return self._forward(input, hx)

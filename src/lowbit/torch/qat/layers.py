@@ -1,4 +1,4 @@
-"""Layers with weights as they train: weight and bias on their grids, a batch norm behind them folded in.
+"""Layers with weights as they train: weight and bias on their grids, a batch norm after them folded in.
 
 Batch norm in training sees its batch: the convolution is done with the weight folded by the running statistics and rounded, its result
 is brought back and normalized by the statistics of the batch (Krishnamoorthi, 2018). Frozen, and in eval mode, there is one convolution
@@ -93,7 +93,7 @@ def factor(times: Tensor | float, weight: Tensor, *, divided: bool) -> Tensor:
 
 
 def scaled(by: Tensor, weight: Tensor, bias: Tensor | None, axis: int) -> tuple[Tensor, Tensor | None]:
-    """Weight and bias of the layer and the multiplication behind it in one, as `passes.fold_affine` makes them."""
+    """Weight and bias of the layer and the multiplication after it in one, as `passes.fold_affine` makes them."""
     return (weight.double() * along(by, weight, axis)).to(weight.dtype), None if bias is None else (bias.double() * by).to(bias.dtype)
 
 
