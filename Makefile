@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-NATIVE := $(shell find csrc bindings -name tests -prune -o -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
+NATIVE := $(shell find csrc bindings -name tests -prune -o -type f -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
 
 .PHONY: docs notebook demo fuzz test test-csrc test-targets test-aarch64 check clean e2e bench
 

@@ -102,23 +102,4 @@ static inline void lb_split_ps512(lb_v v, lb_v *e, lb_v *m) {
 
 #include "base/math_f32_body.h"
 
-#undef V
-#undef FN
-#undef K
-#undef ADD
-#undef SUB
-#undef MUL
-#undef DIV
-#undef FMA
-#undef LESS
-#undef LESS_EQUAL
-#undef EQUAL
-#undef PICK
-#undef CLAMP
-#undef ABS
-#undef SIGNED
-#undef ROUND
-#undef POW2
-#undef SPLIT
-
 #endif

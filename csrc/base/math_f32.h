@@ -32,25 +32,6 @@ static inline void lb_splitf(float v, float *e, float *m) {
 
 #include "base/math_f32_body.h"
 
-#undef V
-#undef FN
-#undef K
-#undef ADD
-#undef SUB
-#undef MUL
-#undef DIV
-#undef FMA
-#undef LESS
-#undef LESS_EQUAL
-#undef EQUAL
-#undef PICK
-#undef CLAMP
-#undef ABS
-#undef SIGNED
-#undef ROUND
-#undef POW2
-#undef SPLIT
-
 /* The square root, rounded correctly, digit by digit; NaN below 0. */
 static inline float lb_sqrtf(float v) {
     if (!(v > 0.0f) || v > FLT_MAX)

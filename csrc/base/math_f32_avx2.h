@@ -63,23 +63,4 @@ static inline void lb_split_ps(__m256 v, __m256 *e, __m256 *m) {
 
 #include "base/math_f32_body.h"
 
-#undef V
-#undef FN
-#undef K
-#undef ADD
-#undef SUB
-#undef MUL
-#undef DIV
-#undef FMA
-#undef LESS
-#undef LESS_EQUAL
-#undef EQUAL
-#undef PICK
-#undef CLAMP
-#undef ABS
-#undef SIGNED
-#undef ROUND
-#undef POW2
-#undef SPLIT
-
 #endif

@@ -157,3 +157,22 @@ static inline V FN(ceil)(V v) {
     const V near = FN(round)(v);
     return PICK(LESS(near, v), SIGNED(ADD(near, K(1.0f)), v), near);
 }
+
+#undef V
+#undef FN
+#undef K
+#undef ADD
+#undef SUB
+#undef MUL
+#undef DIV
+#undef FMA
+#undef LESS
+#undef LESS_EQUAL
+#undef EQUAL
+#undef PICK
+#undef CLAMP
+#undef ABS
+#undef SIGNED
+#undef ROUND
+#undef POW2
+#undef SPLIT

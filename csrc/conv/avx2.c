@@ -1,22 +1,14 @@
 #include "conv/conv_avx2.h"
+#include "base/product_kernel.h"
 
 lb_conv_s8_fn lb_conv_s8__avx2;
 
-void lb_conv_s8__avx2(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier, int8_t *out,
-                      void *scratch, int32_t begin, int32_t end) {
-    lb_conv_avx2(p, x, w, bias, multiplier, out, LB_TO_S8, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(conv_s8, avx2, int8_t, lb_conv_avx2(p, x, w, bias, multiplier, out, LB_TO_S8, scratch, begin, end))
 
 lb_conv_s8_f32_fn lb_conv_s8_f32__avx2;
 
-void lb_conv_s8_f32__avx2(const lb_conv_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                          float *out, void *scratch, int32_t begin, int32_t end) {
-    lb_conv_avx2(p, x, w, bias, multiplier, out, LB_TO_F32, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(conv_s8_f32, avx2, float, lb_conv_avx2(p, x, w, bias, multiplier, out, LB_TO_F32, scratch, begin, end))
 
 lb_conv_s8_s16_fn lb_conv_s8_s16__avx2;
 
-void lb_conv_s8_s16__avx2(const lb_conv_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                          int16_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_conv_avx2(p, x, w, bias, multiplier, out, LB_TO_S16, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(conv_s8_s16, avx2, int16_t, lb_conv_avx2(p, x, w, bias, multiplier, out, LB_TO_S16, scratch, begin, end))

@@ -1,8 +1,6 @@
 #include "linear/dot4/dot4_avxvnni.h"
+#include "base/product_kernel.h"
 
 lb_conv_s8_fn lb_conv_s8__avxvnni;
 
-void lb_conv_s8__avxvnni(const lb_conv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                         int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_dot4_conv(p, x, w, bias, multiplier, out, LB_DOT4_S8, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(conv_s8, avxvnni, int8_t, lb_dot4_conv(p, x, w, bias, multiplier, out, LB_DOT4_S8, scratch, begin, end))

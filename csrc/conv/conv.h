@@ -2,6 +2,7 @@
 #ifndef LB_CONV_H
 #define LB_CONV_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -20,21 +21,8 @@
  * scratch, aligned to 64: bytes[1] of linear_s8_sizes of the same isa for rows = block and that k, and k more, rounded up to 64; none for
  * `ref`; 2 * k bytes for armdsp, 4 * out_c + k for mve, aligned to 4; for quads that of linear_s8_pack_dot4 with m = block. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t out_c;
-    int32_t kernel_h; /* >= 1, as kernel_w, strides, dilations and groups */
-    int32_t kernel_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_h; /* rows above the first; what is needed below follows from out_h */
-    int32_t pad_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
+    LB_IMAGE_FIELDS;
+    LB_WINDOW_FIELDS;
     int32_t groups;     /* divides in_c and out_c */
     int32_t block;      /* >= 1 */
     int32_t out_stride; /* elements from pixel to pixel, >= out_c */
@@ -69,13 +57,7 @@ typedef void lb_conv_s8_f32_fn(const lb_conv_s8_f32_params *p, const int8_t *x, 
  * For avx512vnni they are int8 (ceil(out_c / 16), c / 2, 3, 3, 16, 2), with c = in_c rounded up to 32, where the last two axes are output
  * channel and input channel; what does not exist is 0. Aligned to 64. scratch: block * (points * (2 * c + 128) + 64) + 49152 bytes. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t out_c;
+    LB_IMAGE_FIELDS;
     int32_t pad_h;
     int32_t pad_w;
     int32_t block;         /* >= 1 */
@@ -141,20 +123,8 @@ typedef void lb_conv_stride2_winograd_s8_fn(const lb_conv_stride2_winograd_s8_pa
  * if there are fewer. Lane l of group g is channel (16 * (l / 4) + 4 * g + l % 4) % 64, or % 32, or % 16, of its block. What does not exist
  * is 0. Aligned to 64. scratch, aligned to 64: 256 * q * stride_w * (block + 4 + (kernel_w - 1) * dilation_w / stride_w) bytes. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t channels;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t kernel_h;
-    int32_t kernel_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_h;
-    int32_t pad_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
+    LB_CHANNELS_FIELDS;
+    LB_WINDOW_FIELDS;
     int32_t block;      /* >= 1 */
     int32_t block_rows; /* >= 1 */
     int32_t out_stride; /* elements from pixel to pixel, >= channels */

@@ -3,7 +3,7 @@
 #define LB_CONV_AVX2_H
 
 #include "conv/conv_ref.h"
-#include "linear/avx2/product_avx2.h"
+#include "linear/avx2/methods_avx2.h"
 #include "base/window.h"
 
 /* The window of a pixel for the channels of a group from `channel` on: in the image, where it lies there in one piece, else in `bytes`. */
@@ -42,8 +42,8 @@ static inline void lb_conv_avx2(const lb_conv_s8_params *p, const int8_t *x, con
     const int32_t last = lb_conv_first(p, end);
     for (int32_t g = 0; g < p->groups; g++) {
         const void *packed = (const char *)w + g * group_bytes;
-        const lb_method method = lb_method_of(packed);
-        const lb_rows s = lb_rows_at(scratch, p->block, k, method);
+        const lb_method *method = lb_method_of(packed);
+        const lb_rows s = method->rows_at(scratch, p->block, k);
         const lb_product product = {method,
                                     packed,
                                     k,
@@ -61,9 +61,10 @@ static inline void lb_conv_avx2(const lb_conv_s8_params *p, const int8_t *x, con
         for (int32_t at = lb_conv_first(p, begin); at < last; at += (int32_t)s.rows) {
             const int32_t rows = last - at < s.rows ? last - at : (int32_t)s.rows;
             for (int32_t i = 0; i < rows; i++)
-                lb_put_row(&s, method, i, lb_window(p, x, at + i, g * depth, bytes), k, p->x_zero);
-            lb_rows_are_there(&s, method, rows, k, p->x_zero);
-            lb_multiply(&product, &s, at, rows, 0, n);
+                method->put_rows(&s, i, 1, lb_window(p, x, at + i, g * depth, bytes), k, p->x_zero);
+            if (method->prepare)
+                method->prepare(&s, rows, k, p->x_zero);
+            method->multiply(&product, &s, at, rows, 0, n);
         }
     }
 }

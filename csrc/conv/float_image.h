@@ -3,6 +3,8 @@
 #ifndef LB_FLOAT_IMAGE_H
 #define LB_FLOAT_IMAGE_H
 
+#include "base/fields.h"
+
 #include <stdint.h>
 
 /* ---- conv_transpose_f32: the adjoint of conv_f32
@@ -13,24 +15,12 @@
  * along both axes, where the quotient is whole and inside the image. Weights are (out_c, kernel_h, kernel_w, in_c / groups) for `ref`; for
  * others panels of 16 columns as those of conv_f32, once for each group, whose taps (i, j) stand in the order of i * dilation_h % stride_h,
  * then of j * dilation_w % stride_w, then of i, then of j: those that meet in a pixel are neighbours.
+ * pad_h are the rows of the full result above the first of out; any sign, as pad_w.
  * Item: a row of the output, batch * out_h of them. scratch, aligned to 64: 8 * kernel_h * kernel_w for each row of a tile
  * (float_product.h), and 4 * in_c / groups + 64 bytes. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t out_c;
-    int32_t kernel_h; /* >= 1, as kernel_w, strides, dilations and groups */
-    int32_t kernel_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_h; /* rows of the full result above the first of out; any sign, as pad_w */
-    int32_t pad_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
+    LB_IMAGE_FIELDS;
+    LB_WINDOW_FIELDS;
     int32_t groups; /* divides in_c and out_c */
     float lo;
     float hi;
@@ -43,12 +33,7 @@ typedef void lb_conv_transpose_f32_fn(const lb_conv_transpose_f32_params *p, con
  * -------------------- Nearest, linear and cubic interpolation are tables of 1, 2 and 4 taps; a weight of 0 takes its element into account
  * all the same. Off by at most (row_taps * column_taps + 4) * 2^-23 * sum of |term|. Item: a row of the output, batch * out_h of them. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t channels;
-    int32_t out_h;
-    int32_t out_w;
+    LB_CHANNELS_FIELDS;
     int32_t row_taps;    /* >= 1 */
     int32_t column_taps; /* >= 1 */
 } lb_resize_f32_params;

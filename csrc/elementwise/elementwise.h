@@ -2,6 +2,7 @@
 #ifndef LB_ELEMENTWISE_H
 #define LB_ELEMENTWISE_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -23,9 +24,7 @@ typedef void lb_requantize_s8_fn(const lb_requantize_s8_params *p, const int8_t 
 
 /* out = clamp(rne((fl32(a) * a_multiplier + offset) + fl32(b) * b_multiplier), lo, hi), each operation rounded. */
 typedef struct {
-    int32_t shape[4];
-    int32_t a_stride[4];
-    int32_t b_stride[4];
+    LB_BROADCAST_FIELDS;
     lb_f32 a_multiplier; /* finite, as the next; a difference has one that is negative */
     lb_f32 b_multiplier;
     lb_f32 offset; /* finite: the zero points of all three */
@@ -37,9 +36,7 @@ typedef void lb_add_s8_fn(const lb_add_s8_params *p, const int8_t *a, const int8
 
 /* out = clamp(rne(fl32((a - a_zero) * (b - b_zero)) * multiplier + y_zero), lo, hi), each operation rounded. */
 typedef struct {
-    int32_t shape[4];
-    int32_t a_stride[4];
-    int32_t b_stride[4];
+    LB_BROADCAST_FIELDS;
     lb_f32 multiplier; /* finite, > 0 */
     int32_t a_zero;
     int32_t b_zero;
@@ -52,9 +49,7 @@ typedef void lb_mul_s8_fn(const lb_mul_s8_params *p, const int8_t *a, const int8
 
 /* out = the larger of a and b, of equal scales and zero points; min_s8: the smaller. */
 typedef struct {
-    int32_t shape[4];
-    int32_t a_stride[4];
-    int32_t b_stride[4];
+    LB_BROADCAST_FIELDS;
 } lb_max_s8_params;
 
 typedef void lb_max_s8_fn(const lb_max_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end);

@@ -2,6 +2,8 @@
 #ifndef LB_FLOAT_ELEMENTWISE_H
 #define LB_FLOAT_ELEMENTWISE_H
 
+#include "base/fields.h"
+
 #include <stdint.h>
 
 /* ---- add_f32 ... min_f32: out = clamp(a ? b, lo, hi), one IEEE operation and so exact. Item: an element. ------------------------------
@@ -9,9 +11,7 @@
  * stride is 0 or 1. In place where the operand has the shape of out. max_f32 and min_f32 give NaN where an operand is NaN. prelu_f32: a >=
  * 0 ? a : a * b. */
 typedef struct {
-    int32_t shape[4];
-    int32_t a_stride[4];
-    int32_t b_stride[4];
+    LB_BROADCAST_FIELDS;
     float lo;
     float hi;
 } lb_add_f32_params;

@@ -2,6 +2,7 @@
 #ifndef LB_INDEX_H
 #define LB_INDEX_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -34,9 +35,7 @@ typedef void lb_fill_b64_fn(const lb_fill_b64_params *p, uint64_t *out, int32_t 
  * 4: a > b, 5: a >= b. arithmetic_*: kind 0: a + b, 1: a - b, 2: a * b (all modulo the width), 3: the larger, 4: the lesser. In place.
  * logic_b8: bytes of 0 or 1, kind 0: and, 1: or, 2: exclusive or. In place. */
 typedef struct {
-    int32_t shape[4];
-    int32_t a_stride[4];
-    int32_t b_stride[4];
+    LB_BROADCAST_FIELDS;
     int32_t kind;
 } lb_compare_f32_params;
 

@@ -2,6 +2,7 @@
 #ifndef LB_MIXED_H
 #define LB_MIXED_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -11,9 +12,7 @@
  * v = (fl32(a - a_zero) / fl32(b - b_zero)) * multiplier; out = v, or clamp(rne(v) + y_zero), where NaN counts as 0.
  * Operands broadcast as those of add_s8. Item: an element. */
 typedef struct {
-    int32_t shape[4];
-    int32_t a_stride[4];
-    int32_t b_stride[4];
+    LB_BROADCAST_FIELDS;
     lb_f32 multiplier; /* finite, > 0 */
     int32_t a_bytes;   /* of an element: 1 or 2 */
     int32_t b_bytes;
@@ -34,9 +33,7 @@ typedef void lb_div_int_fn(const lb_div_int_params *p, const void *a, const void
 /* ---- add_int: (fl32(a) * a_multiplier + offset) + fl32(b) * b_multiplier, each operation rounded: a float, or clamp(rne(...), lo, hi).
  * The offset holds the zero points. Operands broadcast as those of add_s8. Item: an element. */
 typedef struct {
-    int32_t shape[4];
-    int32_t a_stride[4];
-    int32_t b_stride[4];
+    LB_BROADCAST_FIELDS;
     lb_f32 a_multiplier; /* finite, as the other one and the offset */
     lb_f32 b_multiplier;
     lb_f32 offset;

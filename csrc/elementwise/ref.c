@@ -14,27 +14,23 @@
 
 lb_add_s8_fn lb_add_s8__ref;
 
-void lb_add_s8__ref(const lb_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end) {
-    LB_EACH_PAIR(int8_t, lb_add(u, v, p->a_multiplier, p->b_multiplier, p->offset, p->lo, p->hi))
-}
+void lb_add_s8__ref(const lb_add_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin,
+                    int32_t end){LB_EACH_PAIR(int8_t, lb_add(u, v, p -> a_multiplier, p->b_multiplier, p->offset, p->lo, p->hi))}
 
 lb_add_s16_fn lb_add_s16__ref;
 
-void lb_add_s16__ref(const lb_add_s16_params *p, const int16_t *a, const int16_t *b, int16_t *out, int32_t begin, int32_t end) {
-    LB_EACH_PAIR(int16_t, lb_add(u, v, p->a_multiplier, p->b_multiplier, p->offset, p->lo, p->hi))
-}
+void lb_add_s16__ref(const lb_add_s16_params *p, const int16_t *a, const int16_t *b, int16_t *out, int32_t begin,
+                     int32_t end){LB_EACH_PAIR(int16_t, lb_add(u, v, p -> a_multiplier, p->b_multiplier, p->offset, p->lo, p->hi))}
 
 lb_mul_s8_fn lb_mul_s8__ref;
 
-void lb_mul_s8__ref(const lb_mul_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end) {
-    LB_EACH_PAIR(int8_t, lb_mul((u - p->a_zero) * (v - p->b_zero), p->multiplier, p->y_zero, p->lo, p->hi))
-}
+void lb_mul_s8__ref(const lb_mul_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin,
+                    int32_t end){LB_EACH_PAIR(int8_t, lb_mul((u - p -> a_zero) * (v - p->b_zero), p->multiplier, p->y_zero, p->lo, p->hi))}
 
 lb_max_s8_fn lb_max_s8__ref;
 
-void lb_max_s8__ref(const lb_max_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin, int32_t end) {
-    LB_EACH_PAIR(int8_t, u > v ? u : v)
-}
+void lb_max_s8__ref(const lb_max_s8_params *p, const int8_t *a, const int8_t *b, int8_t *out, int32_t begin,
+                    int32_t end){LB_EACH_PAIR(int8_t, u > v ? u : v)}
 
 lb_min_s8_fn lb_min_s8__ref;
 

@@ -1,22 +1,14 @@
 #include "int4/w4_armdsp.h"
+#include "base/product_kernel.h"
 
 lb_conv_w4_s8_fn lb_conv_w4_s8__armdsp;
 
-void lb_conv_w4_s8__armdsp(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
-                           int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_w4_conv(p, x, w, bias, multiplier, out, LB_TO_S8, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(conv_w4_s8, armdsp, int8_t, lb_w4_conv(p, x, w, bias, multiplier, out, LB_TO_S8, scratch, begin, end))
 
 lb_conv_w4_s8_s16_fn lb_conv_w4_s8_s16__armdsp;
 
-void lb_conv_w4_s8_s16__armdsp(const lb_conv_w4_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                               const lb_f32 *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_w4_conv(p, x, w, bias, multiplier, out, LB_TO_S16, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(conv_w4_s8_s16, armdsp, int16_t, lb_w4_conv(p, x, w, bias, multiplier, out, LB_TO_S16, scratch, begin, end))
 
 lb_conv_w4_s8_f32_fn lb_conv_w4_s8_f32__armdsp;
 
-void lb_conv_w4_s8_f32__armdsp(const lb_conv_w4_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                               const lb_f32 *multiplier, lb_f32 *out, void *scratch, int32_t begin, int32_t end) {
-    lb_w4_conv(p, x, w, bias, multiplier, out, LB_TO_F32, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(conv_w4_s8_f32, armdsp, lb_f32, lb_w4_conv(p, x, w, bias, multiplier, out, LB_TO_F32, scratch, begin, end))

@@ -1,10 +1,8 @@
 #include "linear/dot4/dot4_avxvnni.h"
 
 #include "int4/w4_conv_avx2.h"
+#include "base/product_kernel.h"
 
 lb_conv_w4_s8_fn lb_conv_w4_s8__avxvnni;
 
-void lb_conv_w4_s8__avxvnni(const lb_conv_w4_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                            int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_w4_conv(p, LB_TO_S8, x, w, bias, multiplier, out, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(conv_w4_s8, avxvnni, int8_t, lb_w4_conv(p, LB_TO_S8, x, w, bias, multiplier, out, scratch, begin, end))

@@ -22,6 +22,7 @@
 #ifndef LB_INT4_H
 #define LB_INT4_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -33,12 +34,7 @@
  *
  * scratch as above with m = block_rows and one segment. */
 typedef struct {
-    int32_t rows;
-    int32_t k;
-    int32_t n;
-    int32_t block_rows;    /* >= 1 */
-    int32_t block_columns; /* >= 1, a multiple of 16 */
-    int32_t out_stride;    /* elements from row to row, >= n */
+    LB_PRODUCT_FIELDS;
     int32_t chunk;
     int32_t y_zero;
     int32_t lo;
@@ -101,21 +97,8 @@ typedef void lb_linear_w4_rows_f32_fn(const lb_linear_w4_rows_f32_params *p, con
  * A row is the window of a pixel, (kernel_h, kernel_w, in_c), which outside the image holds x_zero; k = kernel_h * kernel_w * in_c, one
  * segment. scratch as above with m = block, and k more, rounded up to 64. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t out_c;
-    int32_t kernel_h; /* >= 1, as kernel_w, strides and dilations */
-    int32_t kernel_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_h;
-    int32_t pad_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
+    LB_IMAGE_FIELDS;
+    LB_WINDOW_FIELDS;
     int32_t block;      /* pixels, >= 1 */
     int32_t out_stride; /* elements from pixel to pixel, >= out_c */
     int32_t chunk;

@@ -1,25 +1,14 @@
 #include "linear/linear_armdsp.h"
+#include "base/product_kernel.h"
 
 lb_linear_s8_fn lb_linear_s8__armdsp;
 
-void lb_linear_s8__armdsp(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
-                          int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    (void)scratch;
-    lb_linear_armdsp(p, x, w, bias, multiplier, out, LB_TO_S8, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8, armdsp, int8_t, lb_linear_armdsp(p, x, w, bias, multiplier, out, LB_TO_S8, begin, end))
 
 lb_linear_s8_f32_fn lb_linear_s8_f32__armdsp;
 
-void lb_linear_s8_f32__armdsp(const lb_linear_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                              const lb_f32 *multiplier, lb_f32 *out, void *scratch, int32_t begin, int32_t end) {
-    (void)scratch;
-    lb_linear_armdsp(p, x, w, bias, multiplier, out, LB_TO_F32, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8_f32, armdsp, lb_f32, lb_linear_armdsp(p, x, w, bias, multiplier, out, LB_TO_F32, begin, end))
 
 lb_linear_s8_s16_fn lb_linear_s8_s16__armdsp;
 
-void lb_linear_s8_s16__armdsp(const lb_linear_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                              const lb_f32 *multiplier, int16_t *out, void *scratch, int32_t begin, int32_t end) {
-    (void)scratch;
-    lb_linear_armdsp(p, x, w, bias, multiplier, out, LB_TO_S16, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8_s16, armdsp, int16_t, lb_linear_armdsp(p, x, w, bias, multiplier, out, LB_TO_S16, begin, end))

@@ -1,8 +1,6 @@
 #include "linear/dot4/dot4_avx512vnni.h"
+#include "base/product_kernel.h"
 
 lb_linear_s8_f32_fn lb_linear_s8_f32__avx512vnni;
 
-void lb_linear_s8_f32__avx512vnni(const lb_linear_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias,
-                                  const float *multiplier, float *out, void *scratch, int32_t begin, int32_t end) {
-    lb_dot4_linear(p, x, w, bias, multiplier, out, LB_DOT4_F32, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8_f32, avx512vnni, float, lb_dot4_linear(p, x, w, bias, multiplier, out, LB_DOT4_F32, scratch, begin, end))

@@ -12,6 +12,8 @@
 #ifndef LB_FLOAT_PRODUCT_H
 #define LB_FLOAT_PRODUCT_H
 
+#include "base/fields.h"
+
 #include <stdint.h>
 
 /* ---- linear_f32: out[i][j] = clamp(bias[j] + sum over k of x[i][k] * w[j][k], lo, hi) ---------------------------------------------------
@@ -19,12 +21,7 @@
  * Item: a block of block_rows x block_columns results. There are ceil(rows / block_rows) * ceil(n / block_columns), those of one
  * block of rows one after the other. scratch, aligned to 64: 4 * block_rows * (k + 16) bytes if k is a multiple of 512, else none. */
 typedef struct {
-    int32_t rows;
-    int32_t k;
-    int32_t n;
-    int32_t block_rows;    /* >= 1 */
-    int32_t block_columns; /* >= 1, a multiple of 16 */
-    int32_t out_stride;    /* elements from row to row, >= n */
+    LB_PRODUCT_FIELDS;
     float lo;
     float hi;
 } lb_linear_f32_params;
@@ -46,21 +43,8 @@ typedef void lb_linear_f32_fn(const lb_linear_f32_params *p, const float *x, con
  * in_c bytes. Else, with depth = in_c / groups and taps = kernel_h * kernel_w, 4 * block * taps * depth bytes if depth < 16, else
  * 8 * (block + r) * taps + 4 * depth, where r is a tile's rows. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t out_c;
-    int32_t kernel_h; /* >= 1, as kernel_w, strides, dilations and groups */
-    int32_t kernel_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_h; /* rows above the first; what is needed below follows from out_h */
-    int32_t pad_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
+    LB_IMAGE_FIELDS;
+    LB_WINDOW_FIELDS;
     int32_t groups;        /* divides in_c and out_c */
     int32_t block;         /* >= 1 */
     int32_t block_columns; /* >= 1, a multiple of 16 */
@@ -75,20 +59,8 @@ typedef void lb_conv_f32_fn(const lb_conv_f32_params *p, const float *x, const v
 /* ---- dwconv_f32: convolution of each channel by itself, as conv_f32 with groups = in_c = out_c = channels. -----------------------------
  * Weights are (kernel_h, kernel_w, channels) for every isa. Item: a row of the output, batch * out_h of them. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t channels;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t kernel_h;
-    int32_t kernel_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_h;
-    int32_t pad_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
+    LB_CHANNELS_FIELDS;
+    LB_WINDOW_FIELDS;
     int32_t out_stride; /* elements from pixel to pixel, >= channels */
     float lo;
     float hi;

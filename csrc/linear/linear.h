@@ -2,6 +2,7 @@
 #ifndef LB_LINEAR_H
 #define LB_LINEAR_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -51,12 +52,7 @@ typedef void lb_linear_s8_pack_dot4_fn(const lb_linear_s8_pack_dot4_params *p, c
  * block of rows one after the other. scratch, aligned to 64: bytes[1] of linear_s8_sizes of the same isa for rows = block_rows, or that of
  * quads. */
 typedef struct {
-    int32_t rows;
-    int32_t k;
-    int32_t n;
-    int32_t block_rows;    /* >= 1 */
-    int32_t block_columns; /* >= 1, a multiple of 16 */
-    int32_t out_stride;    /* elements from row to row, >= n */
+    LB_PRODUCT_FIELDS;
     int32_t x_zero;
     int32_t y_zero;
     int32_t lo;

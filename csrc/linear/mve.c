@@ -1,25 +1,14 @@
 #include "linear/linear_mve.h"
+#include "base/product_kernel.h"
 
 lb_linear_s8_fn lb_linear_s8__mve;
 
-void lb_linear_s8__mve(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                       int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    (void)scratch;
-    lb_linear_mve(p, x, w, bias, multiplier, out, LB_TO_S8, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8, mve, int8_t, lb_linear_mve(p, x, w, bias, multiplier, out, LB_TO_S8, begin, end))
 
 lb_linear_s8_f32_fn lb_linear_s8_f32__mve;
 
-void lb_linear_s8_f32__mve(const lb_linear_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                           float *out, void *scratch, int32_t begin, int32_t end) {
-    (void)scratch;
-    lb_linear_mve(p, x, w, bias, multiplier, out, LB_TO_F32, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8_f32, mve, float, lb_linear_mve(p, x, w, bias, multiplier, out, LB_TO_F32, begin, end))
 
 lb_linear_s8_s16_fn lb_linear_s8_s16__mve;
 
-void lb_linear_s8_s16__mve(const lb_linear_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                           int16_t *out, void *scratch, int32_t begin, int32_t end) {
-    (void)scratch;
-    lb_linear_mve(p, x, w, bias, multiplier, out, LB_TO_S16, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8_s16, mve, int16_t, lb_linear_mve(p, x, w, bias, multiplier, out, LB_TO_S16, begin, end))

@@ -1,22 +1,14 @@
 #include "linear/dot4/dot4_neon.h"
+#include "base/product_kernel.h"
 
 lb_linear_s8_fn lb_linear_s8__neon;
 
-void lb_linear_s8__neon(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                        int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_dot4_linear(p, x, w, bias, multiplier, out, LB_DOT4_S8, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8, neon, int8_t, lb_dot4_linear(p, x, w, bias, multiplier, out, LB_DOT4_S8, scratch, begin, end))
 
 lb_linear_s8_f32_fn lb_linear_s8_f32__neon;
 
-void lb_linear_s8_f32__neon(const lb_linear_s8_f32_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                            float *out, void *scratch, int32_t begin, int32_t end) {
-    lb_dot4_linear(p, x, w, bias, multiplier, out, LB_DOT4_F32, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8_f32, neon, float, lb_dot4_linear(p, x, w, bias, multiplier, out, LB_DOT4_F32, scratch, begin, end))
 
 lb_linear_s8_s16_fn lb_linear_s8_s16__neon;
 
-void lb_linear_s8_s16__neon(const lb_linear_s8_s16_params *p, const int8_t *x, const void *w, const int32_t *bias, const float *multiplier,
-                            int16_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_dot4_linear(p, x, w, bias, multiplier, out, LB_DOT4_S16, scratch, begin, end);
-}
+LB_PRODUCT_KERNEL(linear_s8_s16, neon, int16_t, lb_dot4_linear(p, x, w, bias, multiplier, out, LB_DOT4_S16, scratch, begin, end))

@@ -2,6 +2,8 @@
 #ifndef LB_FLOAT_POOL_H
 #define LB_FLOAT_POOL_H
 
+#include "base/fields.h"
+
 #include <stdint.h>
 
 #include "pool/pool.h"
@@ -15,24 +17,9 @@ typedef void lb_max_pool_f32_fn(const lb_max_pool_f32_params *p, const float *x,
 /* ---- avg_pool_f32: the sum of the window's elements inside the image, divided by count, which is that of avg_pool_s8; 0 / 0 is NaN.
  * Off by at most (taps + 1) * 2^-24 * sum of |x| / count. Item: a row of the output, batch * out_h of them. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t channels;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t kernel_h;
-    int32_t kernel_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_h;
-    int32_t pad_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
-    int32_t count_h0; /* 0: padding does not count */
-    int32_t count_h1;
-    int32_t count_w0;
-    int32_t count_w1;
+    LB_CHANNELS_FIELDS;
+    LB_WINDOW_FIELDS;
+    LB_COUNT_FIELDS;
     int32_t out_stride; /* elements from pixel to pixel, >= channels */
 } lb_avg_pool_f32_params;
 

@@ -21,21 +21,16 @@ static inline void lb_few(const int8_t *image, ptrdiff_t from, ptrdiff_t down, p
 
 static inline void lb_max_pool(const lb_max_pool_s8_params *p, const int8_t *x, int8_t *out, int32_t begin, int32_t end) {
     const ptrdiff_t down = (ptrdiff_t)p->dilation_h * p->in_w * p->channels, across = (ptrdiff_t)p->dilation_w * p->channels;
-    for (int32_t item = begin; item < end; item++) {
-        const int8_t *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->channels;
-        const int32_t top = item % p->out_h * p->stride_h - p->pad_h;
-        const lb_taps rows = lb_taps_inside(top, p->kernel_h, p->dilation_h, 0, p->in_h);
-        int8_t *to = out + (ptrdiff_t)item * p->out_w * p->out_stride;
-        for (int32_t o = 0; o < p->out_w; o++, to += p->out_stride) {
-            const int32_t left = o * p->stride_w - p->pad_w;
-            const lb_taps columns = lb_taps_inside(left, p->kernel_w, p->dilation_w, 0, p->in_w);
-            const ptrdiff_t corner = ((ptrdiff_t)top * p->in_w + left) * p->channels;
-            int32_t c = 0;
-            for (; c <= p->channels - LB_MOST; c += LB_MOST)
-                lb_most(image, corner + c, down, across, rows, columns, to + c, LB_MOST);
-            if (c < p->channels)
-                LB_REST(image, corner + c, down, across, rows, columns, to + c, p->channels - c);
-        }
+    const lb_windows g = LB_WINDOWS(p);
+    LB_EACH_WINDOW (&g, at) {
+        const int8_t *image = x + at.image;
+        int8_t *to = out + at.out;
+        const ptrdiff_t corner = ((ptrdiff_t)at.top * p->in_w + at.left) * p->channels;
+        int32_t c = 0;
+        for (; c <= p->channels - LB_MOST; c += LB_MOST)
+            lb_most(image, corner + c, down, across, at.rows, at.columns, to + c, LB_MOST);
+        if (c < p->channels)
+            LB_REST(image, corner + c, down, across, at.rows, at.columns, to + c, p->channels - c);
     }
 }
 

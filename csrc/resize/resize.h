@@ -2,6 +2,7 @@
 #ifndef LB_RESIZE_H
 #define LB_RESIZE_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -12,12 +13,7 @@
  * the weights' magnitudes, those of a row times those of a column, and |offset| beside it, stay below 2^31.
  * Item: a row of the output, batch * out_h of them. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t channels;
-    int32_t out_h;
-    int32_t out_w;
+    LB_CHANNELS_FIELDS;
     int32_t row_taps;    /* >= 1 */
     int32_t column_taps; /* >= 1 */
     int32_t offset;

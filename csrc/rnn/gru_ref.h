@@ -67,3 +67,18 @@ static inline void lb_gru_ref(const lb_lstm_s8_params *p, lb_rnn_input in, const
             }
     }
 }
+
+/* The kernels of bytes for an instruction set: with what the inputs add made before, and with the inputs themselves. */
+#define LB_GRU_S8_KERNEL(isa)                                                                                                              \
+    void lb_gru_s8__##isa(const lb_gru_s8_params *p, const lb_f32 *px, const lb_f32 *bias, const void *r, const lb_f32 *r_scale,           \
+                          const lb_f32 *r_bias, const int16_t *table, const int8_t *h0, int8_t *y, int8_t *h, int16_t *s, void *scratch,   \
+                          int32_t begin, int32_t end) {                                                                                    \
+        lb_gru_ref(p, (lb_rnn_input){.px = px}, bias, r, r_scale, r_bias, table, h0, y, h, s, scratch, begin, end);                        \
+    }
+#define LB_GRU_X_S8_KERNEL(isa)                                                                                                            \
+    void lb_gru_x_s8__##isa(const lb_gru_x_s8_params *p, const int8_t *x, const int8_t *w, const lb_f32 *w_scale, const lb_f32 *bias,      \
+                            const int8_t *r, const lb_f32 *r_scale, const lb_f32 *r_bias, const int16_t *table, const int8_t *h0,          \
+                            int8_t *y, int8_t *h, int16_t *s, void *scratch, int32_t begin, int32_t end) {                                 \
+        lb_gru_ref(p, (lb_rnn_input){.x = x, .w = w, .w_scale = w_scale}, bias, r, r_scale, r_bias, table, h0, y, h, s, scratch, begin,    \
+                   end);                                                                                                                   \
+    }

@@ -4,15 +4,8 @@
 
 lb_gru_s8_fn lb_gru_s8__mve;
 
-void lb_gru_s8__mve(const lb_gru_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale, const float *r_bias,
-                    const int16_t *table, const int8_t *h0, int8_t *y, int8_t *h, int16_t *s, void *scratch, int32_t begin, int32_t end) {
-    lb_gru_ref(p, (lb_rnn_input){.px = px}, bias, r, r_scale, r_bias, table, h0, y, h, s, scratch, begin, end);
-}
+LB_GRU_S8_KERNEL(mve)
 
 lb_gru_x_s8_fn lb_gru_x_s8__mve;
 
-void lb_gru_x_s8__mve(const lb_gru_x_s8_params *p, const int8_t *x, const int8_t *w, const float *w_scale, const float *bias,
-                      const int8_t *r, const float *r_scale, const float *r_bias, const int16_t *table, const int8_t *h0, int8_t *y,
-                      int8_t *h, int16_t *s, void *scratch, int32_t begin, int32_t end) {
-    lb_gru_ref(p, (lb_rnn_input){.x = x, .w = w, .w_scale = w_scale}, bias, r, r_scale, r_bias, table, h0, y, h, s, scratch, begin, end);
-}
+LB_GRU_X_S8_KERNEL(mve)

@@ -4,18 +4,8 @@
 
 lb_lstm_s8_fn lb_lstm_s8__mve;
 
-void lb_lstm_s8__mve(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                     const int16_t *table, const int8_t *h0, const float *c0, int8_t *y, int8_t *h, float *c, void *scratch, int32_t begin,
-                     int32_t end) {
-    (void)scratch;
-    lb_lstm_ref(p, (lb_rnn_input){.px = px}, bias, r, r_scale, table, h0, c0, y, h, c, begin, end);
-}
+LB_LSTM_S8_KERNEL(mve)
 
 lb_lstm_x_s8_fn lb_lstm_x_s8__mve;
 
-void lb_lstm_x_s8__mve(const lb_lstm_x_s8_params *p, const int8_t *x, const int8_t *w, const float *w_scale, const float *bias,
-                       const int8_t *r, const float *r_scale, const int16_t *table, const int8_t *h0, const float *c0, int8_t *y, int8_t *h,
-                       float *c, void *scratch, int32_t begin, int32_t end) {
-    (void)scratch;
-    lb_lstm_ref(p, (lb_rnn_input){.x = x, .w = w, .w_scale = w_scale}, bias, r, r_scale, table, h0, c0, y, h, c, begin, end);
-}
+LB_LSTM_X_S8_KERNEL(mve)

@@ -2,6 +2,7 @@
 #ifndef LB_CONV_WIDE_H
 #define LB_CONV_WIDE_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -19,21 +20,8 @@
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
  * scratch, aligned to 64: none for `ref`, 96 * k bytes for avx2, 2 * k for armdsp and mve, and 8 * out_c more if x_zero is not 0. */
 typedef struct {
-    int32_t batch;
-    int32_t in_h;
-    int32_t in_w;
-    int32_t in_c;
-    int32_t out_h;
-    int32_t out_w;
-    int32_t out_c;
-    int32_t kernel_h; /* >= 1, as kernel_w, strides, dilations and groups */
-    int32_t kernel_w;
-    int32_t stride_h;
-    int32_t stride_w;
-    int32_t pad_h;
-    int32_t pad_w;
-    int32_t dilation_h;
-    int32_t dilation_w;
+    LB_IMAGE_FIELDS;
+    LB_WINDOW_FIELDS;
     int32_t groups;       /* divides in_c and out_c */
     int32_t block;        /* >= 1 */
     int32_t out_stride;   /* elements from pixel to pixel, >= out_c */

@@ -358,6 +358,16 @@ class QuantParams:
             raise FormatError(f"not quantization parameters: {type(e).__name__}: {e}", hint="the result of QuantParams.to_dict") from e
 
 
+def check_params_alone(params: object, dtype: object, scale: object, zero_point: object, scheme: object, granularity: Granularity) -> None:
+    """A QuantError unless `params` are QuantParams and nothing that they have is given beside them."""
+    if not isinstance(params, QuantParams):
+        raise QuantError(f"params= is {type(params).__name__}, QuantParams are needed", hint="lowbit.params_from_range(lo, hi, dtype)")
+    if scale is not None or zero_point is not None or scheme is not None or granularity != PerTensor():
+        raise QuantError("params= already has scale, zero point, scheme and granularity", hint="params=, or the others")
+    if dtype is not None and dtype_of(dtype) != params.dtype:  # type: ignore[arg-type]
+        raise QuantError(f"dtype {dtype_of(dtype)} with parameters of {params.dtype}", hint=f"dtype='{params.dtype}'")  # type: ignore[arg-type]
+
+
 def quantize(x: ArrayLike, params: QuantParams) -> Ints:
     """The unpacked integers of `x`: clamp(rne(x / scale) + zero_point), or the nearest code of a logarithmic or binary format."""
     array = numerics.as_float32(x)

@@ -8,8 +8,8 @@
  *               Blocks of rows that are far from their zero point: madd16 in Strassen's seven products of halves, strassen_avx2.h
  *   gemv        the same for each row by itself: gemv_avx2.h, for few rows, because every weight is read once and as a byte;
  *               and its form for activations near -128, gemv_u8
- *   nibbles     bytes by vpmaddubsw, activations in halves: for rows of maddubs_u8 whose activations are too large for it
- *   maddubs_u8  bytes by vpmaddubsw, where the activations are such that sums of int16 hold: maddubs_u8_avx2.h
+ *   maddubs_u8  bytes by vpmaddubsw, where the activations are such that sums of int16 hold: maddubs_u8_avx2.h. Rows whose activations
+ *               are too large for it: in halves, nibbles_avx2.h
  *
  * Packed: a head of 64 bytes; for each column, n rounded up to 16, the sum of its weights; for each column what the method adds to
  * every accumulator; then from a multiple of 64 on the method's own. Activations stand as they are for madd16 and plain, less their
@@ -21,7 +21,7 @@
 #include "linear/avx2/gemv_avx2.h"
 #include "gemm/gemm_s8_avx2.h"
 
-typedef enum { LB_MADD16, LB_MADDUBS_W, LB_NIBBLES, LB_PLAIN, LB_MADDUBS_U8, LB_MADDUBS_S8, LB_GEMV, LB_GEMV_U8 } lb_method;
+typedef enum { LB_MADD16, LB_MADDUBS_W, LB_PLAIN, LB_MADDUBS_U8, LB_MADDUBS_S8, LB_GEMV, LB_GEMV_U8 } lb_method_id;
 
 typedef struct {
     int32_t method;
@@ -149,58 +149,77 @@ typedef struct {
     int32_t k;
 } lb_rows;
 
-static inline ptrdiff_t lb_row_stride(int32_t k, lb_method method) {
-    if (method == LB_PLAIN)
-        return 2 * lb_round_up(k, 2); /* rows of even length one behind the other, as they came */
-    if (method == LB_MADDUBS_U8)
-        return 64 * ((2 * lb_round_up(k, LB_NIBBLE_STEP) / 64 + 1) | 1); /* zeros, and what is cut off: as much again at most */
-    if (method >= LB_GEMV)
-        return lb_round_up(lb_gemv_bytes(k), 64);
-    const ptrdiff_t bytes = method == LB_MADD16 ? 2 * lb_round_up(k, LB_STEP)
-                            : method == LB_MADDUBS_S8
-                                ? lb_maddubs_s8_most(k) + LB_MADDUBS_S8_ROWS * 8 * (ptrdiff_t)lb_maddubs_s8_rest_most(k)
-                                : lb_round_up(k, LB_NIBBLE_STEP);
+/* The parts of scratch for blocks of m rows of k activations. */
+typedef lb_rows lb_rows_fn(void *base, int32_t m, int32_t k);
+
+static inline ptrdiff_t lb_odd_lines(ptrdiff_t bytes) {
     return 64 * ((bytes + 63) / 64 | 1);
 }
 
-static inline lb_rows lb_rows_at(void *base, int32_t m, int32_t k, lb_method method) {
-    const ptrdiff_t words = lb_round_up(k, LB_STEP) / (method == LB_MADDUBS_U8 ? 2 : 1); /* of a row, in the cache */
-    const ptrdiff_t block = lb_block_rows(m, words), rows = method >= LB_GEMV && block > LB_GEMV_ROWS ? LB_GEMV_ROWS : block;
-    const ptrdiff_t stride = lb_row_stride(k, method), staged = lb_round_up(k, 32) + 32;
-    const ptrdiff_t tiles = method == LB_MADDUBS_S8 ? (rows + LB_MADDUBS_S8_ROWS - 1) / LB_MADDUBS_S8_ROWS : rows;
-    const ptrdiff_t part = tiles * stride, numbers = lb_round_up(4 * rows, 64);
-    const ptrdiff_t depth = lb_round_up(k, LB_NIBBLE_STEP), loads = lb_round_up(depth, 64), sums = 4 * LB_PANEL * rows;
-    const ptrdiff_t items = (ptrdiff_t)sizeof(lb_maddubs_u8_item) * (depth / 2 + 4 * (depth / LB_MADDUBS_U8_CHUNK + 1));
-    const ptrdiff_t chunks = (ptrdiff_t)sizeof(lb_maddubs_u8_chunk) * (depth / LB_MADDUBS_U8_CHUNK + 1);
-    const ptrdiff_t bytes = method == LB_MADD16       ? part + numbers + 4 * LB_PANEL * rows
-                            : method == LB_MADDUBS_W  ? part
-                            : method >= LB_GEMV       ? part
-                            : method == LB_PLAIN      ? part + 64
-                            : method == LB_MADDUBS_U8 ? part + sums + loads + items + chunks
-                            : method == LB_MADDUBS_S8
-                                ? part + lb_round_up(LB_MADDUBS_S8_STAGED * staged + tiles * (ptrdiff_t)sizeof(lb_maddubs_s8_head), 64)
-                                : 2 * part;
-    uint8_t *at = base, *end = at + part;
-    if (method == LB_MADDUBS_U8)
-        return (lb_rows){.rows = rows,
-                         .stride = stride,
-                         .bytes = bytes,
-                         .a = at,
-                         .low = at + depth,
-                         .acc = (int32_t *)(void *)end,
-                         .loads = (uint16_t *)(void *)(end + sums),
-                         .items = (lb_maddubs_u8_item *)(void *)(end + sums + loads),
-                         .chunks = (lb_maddubs_u8_chunk *)(void *)(end + sums + loads + items)};
+/* Rows that stay in the cache as int16. */
+static inline ptrdiff_t lb_rows_of_words(int32_t m, int32_t k) {
+    return lb_block_rows(m, lb_round_up(k, LB_STEP));
+}
+
+static inline lb_rows lb_madd16_rows_at(void *base, int32_t m, int32_t k) {
+    const ptrdiff_t rows = lb_rows_of_words(m, k), stride = lb_odd_lines(2 * lb_round_up(k, LB_STEP)), numbers = lb_round_up(4 * rows, 64);
+    uint8_t *end = (uint8_t *)base + rows * stride;
     return (lb_rows){.rows = rows,
                      .stride = stride,
-                     .bytes = bytes,
-                     .a = at,
-                     .low = end,
+                     .bytes = rows * stride + numbers + 4 * LB_PANEL * rows,
+                     .a = base,
                      .pairs = (int32_t *)(void *)end,
-                     .acc = (int32_t *)(void *)(end + numbers),
+                     .acc = (int32_t *)(void *)(end + numbers)};
+}
+
+static inline lb_rows lb_plain_rows_at(void *base, int32_t m, int32_t k) {
+    const ptrdiff_t rows = lb_rows_of_words(m, k),
+                    stride = 2 * lb_round_up(k, 2); /* rows of even length one after the other, as they came */
+    return (lb_rows){.rows = rows, .stride = stride, .bytes = rows * stride + 64, .a = base};
+}
+
+static inline lb_rows lb_maddubs_w_rows_at(void *base, int32_t m, int32_t k) {
+    const ptrdiff_t rows = lb_rows_of_words(m, k), stride = lb_odd_lines(lb_round_up(k, LB_NIBBLE_STEP));
+    return (lb_rows){.rows = rows, .stride = stride, .bytes = rows * stride, .a = base};
+}
+
+static inline lb_rows lb_maddubs_u8_rows_at(void *base, int32_t m, int32_t k) {
+    const ptrdiff_t rows = lb_block_rows(m, lb_round_up(k, LB_STEP) / 2), depth = lb_round_up(k, LB_NIBBLE_STEP);
+    const ptrdiff_t stride = 64 * ((2 * depth / 64 + 1) | 1); /* zeros, and what is cut off: as much again at most */
+    const ptrdiff_t loads = lb_round_up(depth, 64), sums = 4 * LB_PANEL * rows;
+    const ptrdiff_t items = (ptrdiff_t)sizeof(lb_maddubs_u8_item) * (depth / 2 + 4 * (depth / LB_MADDUBS_U8_CHUNK + 1));
+    const ptrdiff_t chunks = (ptrdiff_t)sizeof(lb_maddubs_u8_chunk) * (depth / LB_MADDUBS_U8_CHUNK + 1);
+    uint8_t *end = (uint8_t *)base + rows * stride;
+    return (lb_rows){.rows = rows,
+                     .stride = stride,
+                     .bytes = rows * stride + sums + loads + items + chunks,
+                     .a = base,
+                     .low = (uint8_t *)base + depth,
+                     .acc = (int32_t *)(void *)end,
+                     .loads = (uint16_t *)(void *)(end + sums),
+                     .items = (lb_maddubs_u8_item *)(void *)(end + sums + loads),
+                     .chunks = (lb_maddubs_u8_chunk *)(void *)(end + sums + loads + items)};
+}
+
+static inline lb_rows lb_maddubs_s8_rows_at(void *base, int32_t m, int32_t k) {
+    const ptrdiff_t rows = lb_rows_of_words(m, k), tiles = (rows + LB_MADDUBS_S8_ROWS - 1) / LB_MADDUBS_S8_ROWS;
+    const ptrdiff_t stride = lb_odd_lines(lb_maddubs_s8_most(k) + LB_MADDUBS_S8_ROWS * 8 * (ptrdiff_t)lb_maddubs_s8_rest_most(k));
+    const ptrdiff_t staged = lb_round_up(k, 32) + 32, heads = tiles * (ptrdiff_t)sizeof(lb_maddubs_s8_head);
+    uint8_t *end = (uint8_t *)base + tiles * stride;
+    return (lb_rows){.rows = rows,
+                     .stride = stride,
+                     .bytes = tiles * stride + lb_round_up(LB_MADDUBS_S8_STAGED * staged + heads, 64),
+                     .a = base,
+                     .low = end,
                      .staged = staged,
                      .heads = (lb_maddubs_s8_head *)(void *)(end + LB_MADDUBS_S8_STAGED * staged),
                      .k = k};
+}
+
+static inline lb_rows lb_gemv_rows_at(void *base, int32_t m, int32_t k) {
+    const ptrdiff_t block = lb_rows_of_words(m, k), rows = block > LB_GEMV_ROWS ? LB_GEMV_ROWS : block;
+    const ptrdiff_t stride = lb_round_up(lb_gemv_bytes(k), 64);
+    return (lb_rows){.rows = rows, .stride = stride, .bytes = rows * stride, .a = base};
 }
 
 enum { LB_STRASSEN_CHUNK = 512 }; /* of each half of k: 16 columns of them are half of a first-level cache */
@@ -234,10 +253,13 @@ static inline lb_strassen lb_strassen_at(void *base, ptrdiff_t rows, int32_t k) 
                          .bytes = a + b + sums + 3 * shared};
 }
 
+/* The most bytes of scratch that any method takes. */
 static inline ptrdiff_t lb_rows_bytes(int32_t m, int32_t k) {
-    ptrdiff_t most = lb_strassen_at(0, lb_rows_at(0, m, k, LB_MADDUBS_S8).rows, k).bytes;
-    for (lb_method method = LB_MADD16; method <= LB_GEMV_U8; method++) {
-        const ptrdiff_t bytes = lb_rows_at(0, m, k, method).bytes;
+    static lb_rows_fn *const each[] = {lb_madd16_rows_at,     lb_plain_rows_at,      lb_maddubs_w_rows_at,
+                                       lb_maddubs_u8_rows_at, lb_maddubs_s8_rows_at, lb_gemv_rows_at};
+    ptrdiff_t most = lb_strassen_at(0, lb_maddubs_s8_rows_at(0, m, k).rows, k).bytes;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        const ptrdiff_t bytes = each[i](0, m, k).bytes;
         most = bytes > most ? bytes : most;
     }
     return most;

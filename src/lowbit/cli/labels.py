@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
-import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.cli.common import UsageError
+from lowbit.cli.common import UsageError, number
 from lowbit.cli.data import UNREADABLE, FileData, files
 from lowbit.decide.labelled import MAX_DROP
 from lowbit.errors import FormatError, InputError, LowbitError
@@ -57,17 +56,6 @@ def need_max_drop(args: argparse.Namespace, otherwise: str = "") -> None:
         raise UsageError("--max-drop is for a score, and there are neither --labels nor --metric", hint=hint)
     if args.max_drop is not None and args.max_drop < 0:
         raise UsageError(f"--max-drop {args.max_drop:g}, 0 or more is needed", hint=f"--max-drop {MAX_DROP}")
-
-
-def number(text: str) -> float:
-    """An argparse type: a finite number."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
-    return value
 
 
 def labels_from(args: argparse.Namespace, data: FileData, where: str = "--data") -> Array:
@@ -136,10 +124,9 @@ def read_table(file: str, name: str) -> Array:
     elif len(lines[0]) > 1:
         hint = f"--labels {file}:{headings[-1]}" if headings else "one column, or a first line with headings"
         raise InputError(f"which column holds the labels? There are {len(lines[0])}", where=file, hint=hint)
-    for number, row in enumerate(lines):
+    for line, row in enumerate(lines, 1 + bool(headings)):
         if len(row) <= at or not is_whole(row[at]):
             what = repr(row[at]) if len(row) > at else "nothing"
-            line = number + 1 + bool(headings)
             raise InputError(f"line {line} has {what}, a whole number is needed", where=file, hint="classes as numbers from 0 on")
     return np.array([int(row[at]) for row in lines], np.int64)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import math
 
-from lowbit.cli.common import add_model_arguments, load_model, print_json, say, size, table, whole
+from lowbit.cli.common import add_model_arguments, load_model, number, print_json, say, size, table, whole
 from lowbit.cli.data import add_data_arguments, data_from
-from lowbit.cli.labels import number
 from lowbit.codegen.targets import TARGETS
 from lowbit.recommend.tune import Candidate, Tuning, auto_tune
 from lowbit.recommend.workload import Workload

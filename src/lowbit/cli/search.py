@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowbit.cli.calibrate import add_calibration_arguments, workers
-from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, print_json, say, size, table, whole
+from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, number, print_json, say, size, table, whole
 from lowbit.cli.data import add_data_arguments, data_from
-from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one, number
+from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.decide.labelled import MAX_DROP
 from lowbit.decide.samples import split
 from lowbit.decide.scores import top1

@@ -13,7 +13,7 @@ import numpy as np
 from lowbit.dims import Dim, Sym
 from lowbit.errors import LowbitError, ShapeError
 from lowbit.ir.build import Builder
-from lowbit.ir.graph import Value, attr
+from lowbit.ir.graph import Value, attr, given, types_of
 from lowbit.ir.work import operations, padded_bytes
 from lowbit.ops import get_op
 from lowbit.types import Array, TensorType
@@ -62,11 +62,9 @@ class FoldingBuilder(Builder):
         self, op: str, inputs: tuple[Value | None, ...], name: str, outs: tuple[str, ...], attrs: dict[str, Any]
     ) -> tuple[Value, ...] | None:
         definition = get_op(op)
-        while inputs and inputs[-1] is None:
-            inputs = inputs[:-1]
+        inputs = given(inputs)
         try:
-            complete = definition.signature.complete(op, len(inputs), {k: attr(v) for k, v in attrs.items()})
-            types = definition.infer_types([v.type if v is not None else None for v in inputs], complete)
+            complete, types = definition.completed(types_of(inputs), {k: attr(v) for k, v in attrs.items()})
         except LowbitError:
             return None  # add_node reports it, with the node's name
         if not self.folds(types):

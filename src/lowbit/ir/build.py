@@ -11,7 +11,7 @@ from typing import Any
 from lowbit.assumptions import Assumption, noting
 from lowbit.dtypes import DType
 from lowbit.errors import GraphError, LowbitError
-from lowbit.ir.graph import Constant, Graph, Node, Value, attr, freeze
+from lowbit.ir.graph import Constant, Graph, Node, Value, attr, freeze, given, types_of
 from lowbit.ops import get_op
 from lowbit.types import Array, TensorType
 
@@ -82,12 +82,11 @@ class Builder:
     def add_node(self, op: str, *inputs: Value | None, name: str = "", outputs: tuple[str, ...] = (), **attrs: Any) -> tuple[Value, ...]:
         """Adds a node and gives all its outputs. `outputs` are wished-for value names."""
         definition = get_op(op)
-        while inputs and inputs[-1] is None:  # left out at the end and never given are the same
-            inputs = inputs[:-1]
+        inputs = given(inputs)
         try:
             complete = definition.signature.complete(op, len(inputs), {k: attr(v) for k, v in attrs.items()})
             with noting(self._assumed):
-                types = definition.infer_types([v.type if v is not None else None for v in inputs], complete)
+                types = definition.infer_types(types_of(inputs), complete)
         except LowbitError as e:
             raise e.at(f"{op} '{name}'" if name else op) from None
         hint = outputs[0] if outputs else name or op

@@ -43,6 +43,17 @@ class Value:
         return f"%{self.name}"
 
 
+def given(inputs: tuple[Value | None, ...]) -> tuple[Value | None, ...]:
+    """The inputs without those that are left out at the end: never given is the same."""
+    while inputs and inputs[-1] is None:
+        inputs = inputs[:-1]
+    return inputs
+
+
+def types_of(values: Iterable[Value | None]) -> list[TensorType | None]:
+    return [v.type if v is not None else None for v in values]
+
+
 @dataclass(frozen=True)
 class Node:
     """One application of an op. `name` is the layer's (the module path, `layer1.0.conv2`); left-out inputs are None."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from lowbit.errors import GraphError, LowbitError
 from lowbit.ir.build import Builder, prune
-from lowbit.ir.graph import Constant, Graph, Node, Value, attr, freeze
+from lowbit.ir.graph import Constant, Graph, Node, Value, attr, freeze, given, types_of
 from lowbit.ops import get_op
 from lowbit.types import Array
 
@@ -95,11 +95,9 @@ class Editor(Builder):
     def become(self, node: Node, op: str, *inputs: Value | None, name: str = "", **attrs: Any) -> Node | None:
         """The node turned into another op that defines the same values; None, and nothing is changed, when that would change a type."""
         definition = get_op(op)
-        while inputs and inputs[-1] is None:
-            inputs = inputs[:-1]
+        inputs = given(inputs)
         try:
-            complete = definition.signature.complete(op, len(inputs), {k: attr(v) for k, v in attrs.items()})
-            types = definition.infer_types([v.type if v is not None else None for v in inputs], complete)
+            complete, types = definition.completed(types_of(inputs), {k: attr(v) for k, v in attrs.items()})
         except LowbitError:
             return None
         if types != tuple(o.type for o in node.outputs):

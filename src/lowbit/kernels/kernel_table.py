@@ -31,6 +31,7 @@ DECLARATION = re.compile(r"^lb_(\w+)_fn lb_(\w+)__(\w+);", re.M)
 CONTRACT = re.compile(r"^typedef void lb_(\w+)_fn\(const lb_\1_params \*p\b", re.M)
 TEST = re.compile(r"^(?:KERNEL_TEST|TESTED_BY)\((\w+)", re.M)
 CONTRACTS = "contracts.h"
+FIELDS = "base/fields.h"  # macros for fields that several contracts have
 REAL = {"lb_f32": "float"}  # what kernels that may run without floats call it (base/numerics.h)
 
 
@@ -62,7 +63,9 @@ class Contract:
 
 def parse_contracts(header: str) -> dict[str, Contract]:
     """The contracts of lb.h by name. Anything that it cannot read is an error: a contract is never half understood."""
-    text = re.sub(r"/\*.*?\*/", " ", header, flags=re.S)
+    text = re.sub(r"/\*.*?\*/", " ", header, flags=re.S).replace("\\\n", " ")
+    shared = dict(re.findall(r"#define (LB_\w+_FIELDS) (.*)", text))
+    text = re.sub(r"(LB_\w+_FIELDS);", lambda m: str(shared.get(m[1], m[1])) + ";", text)
     structs = re.findall(r"typedef struct \{([^}]*)\} lb_(\w+)_params;", text)
     params = {name: tuple(map(_field, _items(body, ";"))) for body, name in structs}
     aliases = {name: known for known, name in re.findall(r"typedef lb_(\w+)_params lb_(\w+)_params;", text)}
@@ -187,7 +190,7 @@ def contracts_header(paths: Iterable[str]) -> str:
 
 def contracts_of(folder: Path) -> dict[str, Contract]:
     """Every contract of a folder's headers by name."""
-    return parse_contracts("\n".join(contract_headers(folder).values()))
+    return parse_contracts("\n".join([(folder / FIELDS).read_text(), *contract_headers(folder).values()]))
 
 
 def test_table(texts: Iterable[str]) -> str:

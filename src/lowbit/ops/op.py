@@ -3,7 +3,8 @@
     def infer(x: TensorType, w: TensorType, b: TensorType | None = None, *, stride: tuple[int, ...]) -> TensorType
     def real(x: Array, w: Array, b: Array | None = None, *, stride: tuple[int, ...]) -> Array
 
-Positional parameters are the inputs (a default of None: may be left out; `*xs`: any number), keyword-only ones the attributes.
+Positional parameters are the inputs (a default of None: may be left out; `*xs`: any number), keyword-only ones the attributes. Where there
+are many, `infer` and `real` share them as a frozen class: `@attributes(Conv)` gives its fields as one keyword `a`.
 `infer` sees symbolic dims and must carry them; `real` is called with everything bound.
 """
 
@@ -11,9 +12,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property, wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,11 +22,30 @@ from lowbit.dims import Dim
 from lowbit.errors import GraphError, UnsupportedOp
 from lowbit.types import Array, TensorType
 
+R = TypeVar("R")
 Infer = Callable[..., "TensorType | tuple[TensorType, ...]"]
 Real = Callable[..., "Array | tuple[Array, ...]"]
 Macs = Callable[..., Dim]
 
 REQUIRED = inspect.Parameter.empty
+
+
+def attributes(kind: type) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Attributes as one frozen object: the fields of a dataclass are the keyword-only parameters of a function that takes it as `a`."""
+    defaults = {f: REQUIRED if f.default is MISSING else f.default for f in fields(kind)}
+    own = [inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=f.type) for f, d in defaults.items()]
+
+    def decorate(f: Callable[..., R]) -> Callable[..., R]:
+        @wraps(f)
+        def with_attributes(*inputs: Any, **attrs: Any) -> R:
+            return f(*inputs, a=kind(**attrs))
+
+        signature = inspect.signature(f)
+        inputs = [p for p in signature.parameters.values() if p.name != "a"]
+        with_attributes.__signature__ = signature.replace(parameters=[*inputs, *own])  # type: ignore[attr-defined]
+        return with_attributes
+
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -86,6 +106,11 @@ class Op:
                 inputs.append(p.name)
                 required += p.default is REQUIRED
         return OpSignature(tuple(inputs), required, variadic, attrs)
+
+    def completed(self, inputs: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[TensorType, ...]]:
+        """All attributes of a node with these inputs, and the types of its outputs; a LowbitError when something does not fit."""
+        complete = self.signature.complete(self.name, len(inputs), attrs)
+        return complete, self.infer_types(inputs, complete)
 
     def infer_types(self, inputs: Sequence[TensorType | None], attrs: Mapping[str, Any]) -> tuple[TensorType, ...]:
         """Types of the outputs, always as a tuple."""

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from lowbit.errors import DTypeError
 from lowbit.numerics import F32, lb_exp
 from lowbit.ops.attention import infer as infer_attention
 from lowbit.ops.attention import macs as attention_macs
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.q_matmul import exact_product, need_integers, requantized
 from lowbit.ops.quant import NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, largest_magnitude, quantizes
 from lowbit.types import Array, TensorType
@@ -27,30 +28,31 @@ from lowbit.types import Array, TensorType
 P_MAX = 1 << 20
 
 
-def infer(
-    q: TensorType,
-    k: TensorType,
-    v: TensorType,
-    mask: TensorType | None = None,
-    *,
-    causal: bool,
-    score_scale: float,
-    multiplier: float,
-    q_zero: int,
-    k_zero: int,
-    v_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-    bound: int,
-    bound_per_key: int,
-) -> TensorType:
+@dataclass(frozen=True)
+class QAttention:
+    """Attributes of q_attention."""
+
+    causal: bool
+    score_scale: float
+    multiplier: float
+    q_zero: int
+    k_zero: int
+    v_zero: int
+    y_zero: int
+    lo: int
+    hi: int
+    to: str
+    bound: int
+    bound_per_key: int
+
+
+@attributes(QAttention)
+def infer(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, a: QAttention) -> TensorType:
     need_integers(queries=q, keys=k, values=v)
     if mask is not None and mask.dtype.name not in ("bool", "float32"):
         raise DTypeError(f"mask is {mask.dtype}, bool or float32 needed")
     rq, rk, rv = (t.with_dtype("float32") for t in (q, k, v))
-    return infer_attention(rq, rk, rv, mask, scale=1.0, causal=causal).with_dtype(to)
+    return infer_attention(rq, rk, rv, mask, scale=1.0, causal=a.causal).with_dtype(a.to)
 
 
 def scores(q: Array, k: Array, mask: Array | None, causal: bool, score_scale: float, bound: int) -> F32:
@@ -70,31 +72,14 @@ def probabilities(u: F32) -> Array:
         return np.asarray(np.rint(np.float32(P_MAX) * lb_exp(u - top)), np.int64)
 
 
-def exact(
-    q: Array,
-    k: Array,
-    v: Array,
-    mask: Array | None = None,
-    *,
-    causal: bool,
-    score_scale: float,
-    multiplier: float,
-    q_zero: int,
-    k_zero: int,
-    v_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-    bound: int,
-    bound_per_key: int,
-) -> Array:
-    qs, ks, vs = (x.astype(np.int64) - z for x, z in ((q, q_zero), (k, k_zero), (v, v_zero)))
-    p = probabilities(scores(qs, ks, mask, causal, score_scale, bound))
+@attributes(QAttention)
+def exact(q: Array, k: Array, v: Array, mask: Array | None = None, *, a: QAttention) -> Array:
+    qs, ks, vs = (x.astype(np.int64) - z for x, z in ((q, a.q_zero), (k, a.k_zero), (v, a.v_zero)))
+    p = probabilities(scores(qs, ks, mask, a.causal, a.score_scale, a.bound))
     total = p.sum(axis=-1, keepdims=True)
-    acc = exact_product(p, vs, bound_per_key * k.shape[-2])
-    m = np.float32(multiplier) / np.where(total == 0, 1, total).astype(np.float32)  # nothing to attend to: acc is 0
-    return requantized(acc, m, y_zero, lo, hi, to)
+    acc = exact_product(p, vs, a.bound_per_key * k.shape[-2])
+    m = np.float32(a.multiplier) / np.where(total == 0, 1, total).astype(np.float32)  # nothing to attend to: acc is 0
+    return requantized(acc, m, a.y_zero, a.lo, a.hi, a.to)
 
 
 def macs(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, causal: bool, **_: Any) -> Dim:

@@ -8,14 +8,15 @@ enough while count × largest |x - x_zero| < 2³¹, which the shapes tell.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.pool import infer_adaptive_avg, infer_avg, over_bins, window_sums
-from lowbit.ops.q_matmul import need_integers, requantized
+from lowbit.ops.q_matmul import Rescaled, need_integers, requantized
 from lowbit.ops.quant import Lower, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.ops.reduce import infer as infer_reduce
 from lowbit.ops.window import Ints
@@ -28,46 +29,35 @@ def mean(total: Array, count: Array, multiplier: float, y_zero: int, lo: int, hi
         return requantized(total, np.float32(multiplier) / count.astype(np.float32), y_zero, lo, hi, to)
 
 
-def infer_avg_pool(
-    x: TensorType,
-    *,
-    kernel: Ints,
-    stride: Ints,
-    pads: Ints,
-    dilation: Ints,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    x_zero: int,
-    y_zero: int,
-    multiplier: float,
-    lo: int,
-    hi: int,
-    to: str,
-) -> TensorType:
+@dataclass(frozen=True)
+class Pool:
+    """The windows of q_avg_pool."""
+
+    kernel: Ints
+    stride: Ints
+    pads: Ints
+    dilation: Ints
+    ceil_mode: bool
+    count_include_pad: bool
+
+
+@dataclass(frozen=True)
+class QAvgPool(Rescaled, Pool):
+    """Attributes of q_avg_pool, in this order: those of Pool, then of Rescaled."""
+
+
+@attributes(QAvgPool)
+def infer_avg_pool(x: TensorType, *, a: QAvgPool) -> TensorType:
     need_integers(input=x)
-    geometry = {"kernel": kernel, "stride": stride, "pads": pads, "dilation": dilation}
-    real = infer_avg(x.with_dtype("float32"), **geometry, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
-    return real.with_dtype(to)
+    geometry = {"kernel": a.kernel, "stride": a.stride, "pads": a.pads, "dilation": a.dilation}
+    real = infer_avg(x.with_dtype("float32"), **geometry, ceil_mode=a.ceil_mode, count_include_pad=a.count_include_pad)
+    return real.with_dtype(a.to)
 
 
-def avg_pool(
-    x: Array,
-    *,
-    kernel: Ints,
-    stride: Ints,
-    pads: Ints,
-    dilation: Ints,
-    ceil_mode: bool,
-    count_include_pad: bool,
-    x_zero: int,
-    y_zero: int,
-    multiplier: float,
-    lo: int,
-    hi: int,
-    to: str,
-) -> Array:
-    total, count = window_sums(x.astype(np.int64) - x_zero, kernel, stride, pads, dilation, ceil_mode, count_include_pad)
-    return mean(total, count, multiplier, y_zero, lo, hi, to)
+@attributes(QAvgPool)
+def avg_pool(x: Array, *, a: QAvgPool) -> Array:
+    total, count = window_sums(x.astype(np.int64) - a.x_zero, a.kernel, a.stride, a.pads, a.dilation, a.ceil_mode, a.count_include_pad)
+    return mean(total, count, a.multiplier, a.y_zero, a.lo, a.hi, a.to)
 
 
 def infer_adaptive_avg_pool(

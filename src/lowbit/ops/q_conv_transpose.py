@@ -6,6 +6,7 @@ O output channels, repeats them. `bound` sums all taps of a kernel, of which an 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -15,63 +16,43 @@ from lowbit.numerics import sums_of_magnitudes
 from lowbit.ops.conv_transpose import infer as infer_real
 from lowbit.ops.conv_transpose import macs as real_macs
 from lowbit.ops.conv_transpose import real
-from lowbit.ops.op import Op, register
-from lowbit.ops.q_matmul import EXACT_IN_FLOAT64, check_bias, need_integers, requantized, weighted
+from lowbit.ops.op import Op, attributes, register
+from lowbit.ops.q_conv import Geometry, finished
+from lowbit.ops.q_matmul import EXACT_IN_FLOAT64, Requantized, check_bias, need_integers, weighted
 from lowbit.ops.quant import OpCall, Operands, QuantSpec, Result, quantizes
 from lowbit.ops.window import Ints
 from lowbit.types import Array, TensorType
 
 
-def infer(
-    x: TensorType,
-    w: TensorType,
-    multiplier: TensorType,
-    bias: TensorType | None = None,
-    *,
-    stride: Ints,
-    pads: Ints,
-    dilation: Ints,
-    groups: int,
-    output_padding: Ints,
-    x_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-    bound: int,
-) -> TensorType:
+@dataclass(frozen=True)
+class TransposedGeometry(Geometry):
+    """How a kernel moves over the result."""
+
+    output_padding: Ints
+
+
+@dataclass(frozen=True)
+class QConvTranspose(Requantized, TransposedGeometry):
+    """Attributes of q_conv_transpose, in this order: those of TransposedGeometry, then of Requantized."""
+
+    @property
+    def geometry(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(TransposedGeometry)}
+
+
+@attributes(QConvTranspose)
+def infer(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType | None = None, *, a: QConvTranspose) -> TensorType:
     need_integers(input=x, weight=w)
-    geometry: dict[str, Any] = {"stride": stride, "pads": pads, "dilation": dilation, "groups": groups, "output_padding": output_padding}
-    out = infer_real(x.with_dtype("float32"), w.with_dtype("float32"), **geometry)
-    check_bias(bias, multiplier, out.shape[1], bound)
-    return out.with_dtype(to)
+    out = infer_real(x.with_dtype("float32"), w.with_dtype("float32"), **a.geometry)
+    check_bias(bias, multiplier, out.shape[1], a.bound)
+    return out.with_dtype(a.to)
 
 
-def exact(
-    x: Array,
-    w: Array,
-    multiplier: Array,
-    bias: Array | None = None,
-    *,
-    stride: Ints,
-    pads: Ints,
-    dilation: Ints,
-    groups: int,
-    output_padding: Ints,
-    x_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-    bound: int,
-) -> Array:
-    kind = np.float64 if bound < EXACT_IN_FLOAT64 else np.int64
-    geometry: dict[str, Any] = {"stride": stride, "pads": pads, "dilation": dilation, "groups": groups, "output_padding": output_padding}
-    acc = real(x.astype(kind) - x_zero, w.astype(kind), **geometry).astype(np.int64)
-    per_channel = (-1, *[1] * (x.ndim - 2))
-    if bias is not None:
-        acc = acc + bias.reshape(per_channel)
-    return requantized(acc, multiplier.reshape(per_channel) if multiplier.ndim else multiplier, y_zero, lo, hi, to)
+@attributes(QConvTranspose)
+def exact(x: Array, w: Array, multiplier: Array, bias: Array | None = None, *, a: QConvTranspose) -> Array:
+    kind = np.float64 if a.bound < EXACT_IN_FLOAT64 else np.int64
+    acc = real(x.astype(kind) - a.x_zero, w.astype(kind), **a.geometry).astype(np.int64)
+    return finished(acc, multiplier, bias, a)
 
 
 def macs(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType | None = None, **_: Any) -> Dim:

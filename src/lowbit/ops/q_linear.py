@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from lowbit.dtypes import dtype
 from lowbit.errors import ShapeError
 from lowbit.numerics import F32, round_clamp, sums_of_magnitudes
 from lowbit.ops.linear import infer as infer_linear
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.q_matmul import exact_product, lower_linear, lower_matmul, need_integers
 from lowbit.ops.quant import (
     Arg,
@@ -63,25 +63,26 @@ def check_scales(w: TensorType, scale: TensorType, bias: TensorType | None, bloc
         raise ShapeError(f"bias {bias} given, float32[{channels}] needed")
 
 
-def infer_blocks(
-    x: TensorType,
-    w: TensorType,
-    multiplier: TensorType,
-    bias: TensorType | None = None,
-    *,
-    block: int,
-    x_zero: int,
-    y_scale: float,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-    bound: int,
-) -> TensorType:
+@dataclass(frozen=True)
+class LinearBlocks:
+    """Attributes of q_linear_blocks."""
+
+    block: int
+    x_zero: int
+    y_scale: float
+    y_zero: int
+    lo: int
+    hi: int
+    to: str
+    bound: int
+
+
+@attributes(LinearBlocks)
+def infer_blocks(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType | None = None, *, a: LinearBlocks) -> TensorType:
     need_integers(input=x, weight=w)
     out = infer_linear(x.with_dtype("float32"), w.with_dtype("float32"))
-    check_scales(w, multiplier, bias, block)
-    return out.with_dtype(to)
+    check_scales(w, multiplier, bias, a.block)
+    return out.with_dtype(a.to)
 
 
 def scaled_sum(x: Array, w: Array, scales: F32, block: int, bound: int) -> F32:
@@ -92,26 +93,13 @@ def scaled_sum(x: Array, w: Array, scales: F32, block: int, bound: int) -> F32:
     return t
 
 
-def q_linear_blocks(
-    x: Array,
-    w: Array,
-    multiplier: Array,
-    bias: Array | None = None,
-    *,
-    block: int,
-    x_zero: int,
-    y_scale: float,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-    bound: int,
-) -> Array:
-    t = scaled_sum(x.astype(np.int64) - x_zero, w, multiplier, block, bound)
+@attributes(LinearBlocks)
+def q_linear_blocks(x: Array, w: Array, multiplier: Array, bias: Array | None = None, *, a: LinearBlocks) -> Array:
+    t = scaled_sum(x.astype(np.int64) - a.x_zero, w, multiplier, a.block, a.bound)
     t = t if bias is None else t + bias
-    if to == "float32":
+    if a.to == "float32":
         return t
-    return round_clamp(t / np.float32(y_scale), np.asarray(y_zero), dtype(to), qmin=lo, qmax=hi)
+    return round_clamp(t / np.float32(a.y_scale), np.asarray(a.y_zero), dtype(a.to), qmin=a.lo, qmax=a.hi)
 
 
 def infer_rows(

@@ -9,6 +9,7 @@ With `to="float32"` the result is fl32(acc) × multiplier[c].
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from lowbit.errors import DTypeError, ShapeError
 from lowbit.numerics import requantize_with, round_clamp, sums_of_magnitudes
 from lowbit.ops.linear import infer as infer_linear
 from lowbit.ops.matmul import infer as infer_matmul
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.quant import (
     Const,
     NotLowered,
@@ -74,32 +75,44 @@ def check_bias(bias: TensorType | None, multiplier: TensorType, channels: Dim, b
         raise ShapeError(f"multiplier {multiplier} given, one or ({channels}) needed")
 
 
+@dataclass(frozen=True)
+class Requantized:
+    """How sums of products become the result: zero points, limits, its dtype ("float32": no integers), and the largest sum of any input."""
+
+    x_zero: int
+    y_zero: int
+    lo: int
+    hi: int
+    to: str
+    bound: int
+
+
+@dataclass(frozen=True)
+class Rescaled:
+    """How other sums become the result: by one multiplier."""
+
+    x_zero: int
+    y_zero: int
+    multiplier: float
+    lo: int
+    hi: int
+    to: str
+
+
 # -- linear -------------------------------------------------------------------------------------------------------------------
 
 
-def infer_q_linear(
-    x: TensorType,
-    w: TensorType,
-    multiplier: TensorType,
-    bias: TensorType | None = None,
-    *,
-    x_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-    bound: int,
-) -> TensorType:
+@attributes(Requantized)
+def infer_q_linear(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType | None = None, *, a: Requantized) -> TensorType:
     need_integers(input=x, weight=w)
-    check_bias(bias, multiplier, w.shape[0], bound)
-    return infer_linear(x.with_dtype("float32"), w.with_dtype("float32")).with_dtype(to)
+    check_bias(bias, multiplier, w.shape[0], a.bound)
+    return infer_linear(x.with_dtype("float32"), w.with_dtype("float32")).with_dtype(a.to)
 
 
-def q_linear(
-    x: Array, w: Array, multiplier: Array, bias: Array | None = None, *, x_zero: int, y_zero: int, lo: int, hi: int, to: str, bound: int
-) -> Array:
-    acc = exact_product(x.astype(np.int64) - x_zero, w.T, bound)
-    return requantized(acc if bias is None else acc + bias, multiplier, y_zero, lo, hi, to)
+@attributes(Requantized)
+def q_linear(x: Array, w: Array, multiplier: Array, bias: Array | None = None, *, a: Requantized) -> Array:
+    acc = exact_product(x.astype(np.int64) - a.x_zero, w.T, a.bound)
+    return requantized(acc if bias is None else acc + bias, multiplier, a.y_zero, a.lo, a.hi, a.to)
 
 
 def macs_linear(x: TensorType, w: TensorType, multiplier: TensorType, bias: TensorType | None = None, **_: Any) -> Dim:

@@ -8,14 +8,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lowbit.dims import Dim
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.q_elementwise import requantize_call
-from lowbit.ops.q_matmul import need_integers, requantized
+from lowbit.ops.q_matmul import Rescaled, need_integers, requantized
 from lowbit.ops.quant import NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
 from lowbit.ops.resize import Scales, coordinates, interpolation_matrix
 from lowbit.ops.resize import infer as infer_resize
@@ -25,55 +26,40 @@ from lowbit.types import Array, TensorType
 SPAN = (0.0, 1.0)  # no region of interest
 
 
-def infer(
-    x: TensorType,
-    *,
-    sizes: tuple[Dim, ...],
-    scales: Scales,
-    mode: str,
-    coordinate_mode: str,
-    cubic_coeff_a: float,
-    exclude_outside: bool,
-    antialias: bool,
-    axes: tuple[int, ...],
-    fraction: int,
-    x_zero: int,
-    y_zero: int,
-    multiplier: float,
-    lo: int,
-    hi: int,
-    to: str,
-) -> TensorType:
+@dataclass(frozen=True)
+class Interpolation:
+    """The weights of q_resize."""
+
+    sizes: tuple[Dim, ...]
+    scales: Scales
+    mode: str
+    coordinate_mode: str
+    cubic_coeff_a: float
+    exclude_outside: bool
+    antialias: bool
+    axes: tuple[int, ...]
+    fraction: int
+
+
+@dataclass(frozen=True)
+class QResize(Rescaled, Interpolation):
+    """Attributes of q_resize, in this order: those of Interpolation, then of Rescaled."""
+
+
+@attributes(QResize)
+def infer(x: TensorType, *, a: QResize) -> TensorType:
     need_integers(input=x)
-    return infer_resize(x, sizes=sizes, scales=scales, mode=mode, coordinate_mode=coordinate_mode).with_dtype(to)
+    return infer_resize(x, sizes=a.sizes, scales=a.scales, mode=a.mode, coordinate_mode=a.coordinate_mode).with_dtype(a.to)
 
 
-def exact(
-    x: Array,
-    *,
-    sizes: tuple[int, ...],
-    scales: Scales,
-    mode: str,
-    coordinate_mode: str,
-    cubic_coeff_a: float,
-    exclude_outside: bool,
-    antialias: bool,
-    axes: tuple[int, ...],
-    fraction: int,
-    x_zero: int,
-    y_zero: int,
-    multiplier: float,
-    lo: int,
-    hi: int,
-    to: str,
-) -> Array:
-    acc = x.astype(np.int64) - x_zero
-    for axis in axes:
-        weights = axis_weights(
-            x.shape[axis], sizes[axis], scales[axis], mode, coordinate_mode, cubic_coeff_a, exclude_outside, antialias, fraction
-        )
+@attributes(QResize)
+def exact(x: Array, *, a: QResize) -> Array:
+    acc = x.astype(np.int64) - a.x_zero
+    for axis in a.axes:
+        size = x.shape[axis], int(a.sizes[axis]), a.scales[axis]
+        weights = axis_weights(*size, a.mode, a.coordinate_mode, a.cubic_coeff_a, a.exclude_outside, a.antialias, a.fraction)
         acc = np.moveaxis(np.tensordot(weights, acc, axes=(1, axis)), 0, axis)
-    return requantized(acc, np.float32(multiplier), y_zero, lo, hi, to)
+    return requantized(acc, np.float32(a.multiplier), a.y_zero, a.lo, a.hi, a.to)
 
 
 def axis_weights(

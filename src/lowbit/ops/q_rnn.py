@@ -12,6 +12,7 @@ room for both. The state that a GRU interpolates stays within ±1 and is int16 w
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from lowbit.dims import Dim
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, ShapeError
 from lowbit.numerics import F32, round_clamp, sums_of_magnitudes
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.q_matmul import exact_product, need_integers
 from lowbit.ops.q_rnn_rows import dynamic_gru, dynamic_lstm
 from lowbit.ops.quant import (
@@ -105,6 +106,22 @@ def check(kinds: dict[str, TensorType], table: TensorType, **float32: TensorType
             raise ShapeError(f"{what} {t} given, {TensorType(rows, 'float32')} needed")
 
 
+@dataclass(frozen=True)
+class QLstm:
+    """Attributes of q_lstm."""
+
+    direction: str
+    layout: int
+    x_zero: int
+    h_zero: int
+    h_multiplier: float
+    lo: int
+    hi: int
+    bound_x: int
+    bound_h: int
+
+
+@attributes(QLstm)
 def infer_lstm(
     x: TensorType,
     w: TensorType,
@@ -116,15 +133,7 @@ def infer_lstm(
     c0: TensorType | None = None,
     bias: TensorType | None = None,
     *,
-    direction: str,
-    layout: int,
-    x_zero: int,
-    h_zero: int,
-    h_multiplier: float,
-    lo: int,
-    hi: int,
-    bound_x: int,
-    bound_h: int,
+    a: QLstm,
 ) -> tuple[TensorType, TensorType, TensorType]:
     check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, scale=w_scale, recurrent=r_scale, bias=bias)
     if c0 is not None and c0.dtype.name != "float32":
@@ -132,10 +141,11 @@ def infer_lstm(
     rx, rw, rr, rh = (t.with_dtype("float32") for t in (x, w, r, h0))
     hidden = r.shape[2]
     assert isinstance(hidden, int)
-    y, h, c = infer_float_lstm(rx, rw, rr, None, rh, c0, hidden=hidden, layout=layout, **plain_options(4, direction))
+    y, h, c = infer_float_lstm(rx, rw, rr, None, rh, c0, hidden=hidden, layout=a.layout, **plain_options(4, a.direction))
     return y.with_dtype(h0.dtype), h.with_dtype(h0.dtype), c
 
 
+@attributes(QLstm)
 def q_lstm(
     x: Array,
     w: Array,
@@ -147,36 +157,46 @@ def q_lstm(
     c0: Array | None = None,
     bias: Array | None = None,
     *,
-    direction: str,
-    layout: int,
-    x_zero: int,
-    h_zero: int,
-    h_multiplier: float,
-    lo: int,
-    hi: int,
-    bound_x: int,
-    bound_h: int,
+    a: QLstm,
 ) -> tuple[Array, ...]:
     """Gates i, o, f, c as in ONNX: c' = σf·c + σi·τg, h' = σo·τ(c'). Cells begin with zeros where none are given."""
     to = dtype(h0.dtype)
 
     def step_of(d: int) -> Callable[..., tuple[Array, ...]]:
         def step(xt: Array, h: Array, c: Array) -> tuple[Array, ...]:
-            acc = exact_product(xt.astype(np.int64) - x_zero, w[d].T, bound_x)
+            acc = exact_product(xt.astype(np.int64) - a.x_zero, w[d].T, a.bound_x)
             px = acc.astype(np.float32) * w_scale[d]
             px = px if bias is None else px + bias[d]
-            acc = exact_product(h.astype(np.int64) - h_zero, r[d].T, bound_h)
+            acc = exact_product(h.astype(np.int64) - a.h_zero, r[d].T, a.bound_h)
             i, o, f, g = np.split(px + acc.astype(np.float32) * r_scale[d], 4, axis=-1)
             si, so, sf = (real_sigmoid(v, table) for v in (i, o, f))
             cell = sf * c + si * real_tanh(g, table)
-            t = (so * real_tanh(cell, table)) * np.float32(h_multiplier)
-            return round_clamp(t, np.asarray(h_zero), to, qmin=lo, qmax=hi), cell
+            t = (so * real_tanh(cell, table)) * np.float32(a.h_multiplier)
+            return round_clamp(t, np.asarray(a.h_zero), to, qmin=a.lo, qmax=a.hi), cell
 
         return step
 
-    return scan((x,), (h0, np.zeros(h0.shape, np.float32) if c0 is None else c0), direction, layout, step_of)
+    return scan((x,), (h0, np.zeros(h0.shape, np.float32) if c0 is None else c0), a.direction, a.layout, step_of)
 
 
+@dataclass(frozen=True)
+class QGru:
+    """Attributes of q_gru."""
+
+    direction: str
+    layout: int
+    linear_before_reset: bool
+    x_zero: int
+    h_zero: int
+    h_scale: float
+    lo: int
+    hi: int
+    state_bits: int
+    bound_x: int
+    bound_h: int
+
+
+@attributes(QGru)
 def infer_gru(
     x: TensorType,
     w: TensorType,
@@ -189,32 +209,23 @@ def infer_gru(
     r_bias: TensorType | None = None,
     s0: TensorType | None = None,
     *,
-    direction: str,
-    layout: int,
-    linear_before_reset: bool,
-    x_zero: int,
-    h_zero: int,
-    h_scale: float,
-    lo: int,
-    hi: int,
-    state_bits: int,
-    bound_x: int,
-    bound_h: int,
+    a: QGru,
 ) -> tuple[TensorType, ...]:
     floats = {"scale": w_scale, "recurrent scale": r_scale, "bias": bias, "recurrent bias": r_bias}
     check({"input": x, "weight": w, "recurrent weight": r, "state": h0}, table, **floats)
-    if not 0 <= state_bits <= 15:
-        raise ShapeError(f"a state of {state_bits} fractional bits given, 0 to 15 needed")
+    if not 0 <= a.state_bits <= 15:
+        raise ShapeError(f"a state of {a.state_bits} fractional bits given, 0 to 15 needed")
     if s0 is not None and s0.dtype.name != "int16":
         raise DTypeError(f"the inner state is {s0.dtype}, int16 needed")
     rx, rw, rr, rh = (t.with_dtype("float32") for t in (x, w, r, h0))
     hidden = r.shape[2]
     assert isinstance(hidden, int)
     rs = None if s0 is None else s0.with_dtype("float32")
-    y, h, *s = infer_float_gru(rx, rw, rr, None, rh, None, rs, hidden=hidden, layout=layout, **plain_options(3, direction))
+    y, h, *s = infer_float_gru(rx, rw, rr, None, rh, None, rs, hidden=hidden, layout=a.layout, **plain_options(3, a.direction))
     return y.with_dtype(h0.dtype), h.with_dtype(h0.dtype), *(t.with_dtype("int16") for t in s)
 
 
+@attributes(QGru)
 def q_gru(
     x: Array,
     w: Array,
@@ -227,51 +238,41 @@ def q_gru(
     r_bias: Array | None = None,
     s0: Array | None = None,
     *,
-    direction: str,
-    layout: int,
-    linear_before_reset: bool,
-    x_zero: int,
-    h_zero: int,
-    h_scale: float,
-    lo: int,
-    hi: int,
-    state_bits: int,
-    bound_x: int,
-    bound_h: int,
+    a: QGru,
 ) -> tuple[Array, ...]:
     """Gates z, r, h as in ONNX: s' = σz·s + (1 - σz)·τn in 16 bits, of which h is the narrow copy that meets the weights.
 
     s begins as h0 does, or as the `s0` of a sequence that goes on: then its last value is an output too.
     """
     to, f32 = dtype(h0.dtype), np.float32
-    unit = f32(2.0**-state_bits) / f32(h_scale)
-    reset_unit = f32(2.0 ** -(state_bits + 15)) / f32(h_scale)
-    zero = np.asarray(h_zero)
+    unit = f32(2.0**-a.state_bits) / f32(a.h_scale)
+    reset_unit = f32(2.0 ** -(a.state_bits + 15)) / f32(a.h_scale)
+    zero = np.asarray(a.h_zero)
 
     def step_of(d: int) -> Callable[..., tuple[Array, ...]]:
         n = 2 * r.shape[2]
 
         def recurrent(h: Array, rows: slice) -> F32:
-            acc = exact_product(h.astype(np.int64) - h_zero, r[d, rows].T, bound_h).astype(f32) * r_scale[d, rows]
+            acc = exact_product(h.astype(np.int64) - a.h_zero, r[d, rows].T, a.bound_h).astype(f32) * r_scale[d, rows]
             return acc if r_bias is None else acc + r_bias[d, rows]
 
         def step(xt: Array, h: Array, s: Array) -> tuple[Array, ...]:
-            px = exact_product(xt.astype(np.int64) - x_zero, w[d].T, bound_x).astype(f32) * w_scale[d]
+            px = exact_product(xt.astype(np.int64) - a.x_zero, w[d].T, a.bound_x).astype(f32) * w_scale[d]
             px = px if bias is None else px + bias[d]
             z, reset = np.split(sigmoid16(q12(px[:, :n] + recurrent(h, slice(0, n)), 2048), table), 2, axis=-1)
-            if linear_before_reset:
+            if a.linear_before_reset:
                 ph = (reset.astype(f32) * f32(2.0**-15)) * recurrent(h, slice(n, None))
             else:
                 t = (reset * s).astype(f32) * reset_unit
-                ph = recurrent(round_clamp(t, zero, to, qmin=lo, qmax=hi), slice(n, None))
-            new = mixed(z, s, ONE - z, tanh16(q12(px[:, n:] + ph, 4096), table), state_bits)
-            return round_clamp(new.astype(f32) * unit, zero, to, qmin=lo, qmax=hi), new
+                ph = recurrent(round_clamp(t, zero, to, qmin=a.lo, qmax=a.hi), slice(n, None))
+            new = mixed(z, s, ONE - z, tanh16(q12(px[:, n:] + ph, 4096), table), a.state_bits)
+            return round_clamp(new.astype(f32) * unit, zero, to, qmin=a.lo, qmax=a.hi), new
 
         return step
 
-    widened = np.rint((h0.astype(np.int64) - h_zero).astype(f32) * (f32(h_scale) * f32(2.0**state_bits)))
+    widened = np.rint((h0.astype(np.int64) - a.h_zero).astype(f32) * (f32(a.h_scale) * f32(2.0**a.state_bits)))
     first = clamp16(widened.astype(np.int64)) if s0 is None else s0.astype(np.int64)
-    y, h, s = scan((x,), (h0, first), direction, layout, step_of)
+    y, h, s = scan((x,), (h0, first), a.direction, a.layout, step_of)
     return (y, h) if s0 is None else (y, h, s.astype(np.int16))
 
 

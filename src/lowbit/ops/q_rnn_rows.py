@@ -8,6 +8,7 @@ Products are exact integers; gates, cell and state are float32, in steps that ev
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from lowbit.dims import Dim
 from lowbit.errors import ShapeError
 from lowbit.numerics import F32, lb_sigmoid, lb_tanh, sums_of_magnitudes
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.q_linear import ROW_MAGNITUDE
 from lowbit.ops.q_matmul import exact_product, need_integers
 from lowbit.ops.quant import Const, DynamicOperands, NotLowered, OpCall, Operand, Outputs, Ref, Result
@@ -47,6 +48,17 @@ def product(q: Array, s: Array, w: Array, scale: Array, bias: Array | None, boun
     return t if bias is None else t + bias
 
 
+@dataclass(frozen=True)
+class LstmRows:
+    """Attributes of q_lstm_rows."""
+
+    direction: str
+    layout: int
+    bound_x: int
+    bound_h: int
+
+
+@attributes(LstmRows)
 def infer_lstm(
     x: TensorType,
     x_scale: TensorType,
@@ -58,18 +70,16 @@ def infer_lstm(
     h0: TensorType | None = None,
     c0: TensorType | None = None,
     *,
-    direction: str,
-    layout: int,
-    bound_x: int,
-    bound_h: int,
+    a: LstmRows,
 ) -> tuple[TensorType, TensorType, TensorType]:
     check(x, x_scale, w, r, scale=w_scale, recurrent=r_scale, bias=bias)
     rx, rw, rr = (t.with_dtype("float32") for t in (x, w, r))
     hidden = r.shape[2]
     assert isinstance(hidden, int)
-    return infer_float_lstm(rx, rw, rr, None, h0, c0, hidden=hidden, layout=layout, **plain_options(4, direction))
+    return infer_float_lstm(rx, rw, rr, None, h0, c0, hidden=hidden, layout=a.layout, **plain_options(4, a.direction))
 
 
+@attributes(LstmRows)
 def q_lstm_rows(
     x: Array,
     x_scale: Array,
@@ -81,25 +91,34 @@ def q_lstm_rows(
     h0: Array | None = None,
     c0: Array | None = None,
     *,
-    direction: str,
-    layout: int,
-    bound_x: int,
-    bound_h: int,
+    a: LstmRows,
 ) -> tuple[Array, ...]:
     """Gates i, o, f, c: c' = (f × c) + (i × g), h' = o × tanh(c')."""
 
     def step_of(d: int) -> Callable[..., tuple[Array, ...]]:
         def step(xt: Array, st: Array, h: Array, c: Array) -> tuple[Array, ...]:
-            px = product(xt, st, w[d], w_scale[d], None if bias is None else bias[d], bound_x)
-            i, o, f, g = np.split(px + product(*quantize_rows(h), r[d], r_scale[d], None, bound_h), 4, axis=-1)
+            px = product(xt, st, w[d], w_scale[d], None if bias is None else bias[d], a.bound_x)
+            i, o, f, g = np.split(px + product(*quantize_rows(h), r[d], r_scale[d], None, a.bound_h), 4, axis=-1)
             cell = lb_sigmoid(f) * c + lb_sigmoid(i) * lb_tanh(g)
             return lb_sigmoid(o) * lb_tanh(cell), cell
 
         return step
 
-    return scan((x, x_scale), (zeros(h0, x, r, layout), zeros(c0, x, r, layout)), direction, layout, step_of)
+    return scan((x, x_scale), (zeros(h0, x, r, a.layout), zeros(c0, x, r, a.layout)), a.direction, a.layout, step_of)
 
 
+@dataclass(frozen=True)
+class GruRows:
+    """Attributes of q_gru_rows."""
+
+    direction: str
+    layout: int
+    linear_before_reset: bool
+    bound_x: int
+    bound_h: int
+
+
+@attributes(GruRows)
 def infer_gru(
     x: TensorType,
     x_scale: TensorType,
@@ -111,19 +130,16 @@ def infer_gru(
     r_bias: TensorType | None = None,
     h0: TensorType | None = None,
     *,
-    direction: str,
-    layout: int,
-    linear_before_reset: bool,
-    bound_x: int,
-    bound_h: int,
+    a: GruRows,
 ) -> tuple[TensorType, ...]:
     check(x, x_scale, w, r, scale=w_scale, recurrent=r_scale, bias=bias, r_bias=r_bias)
     rx, rw, rr = (t.with_dtype("float32") for t in (x, w, r))
     hidden = r.shape[2]
     assert isinstance(hidden, int)
-    return infer_float_gru(rx, rw, rr, None, h0, hidden=hidden, layout=layout, **plain_options(3, direction))
+    return infer_float_gru(rx, rw, rr, None, h0, hidden=hidden, layout=a.layout, **plain_options(3, a.direction))
 
 
+@attributes(GruRows)
 def q_gru_rows(
     x: Array,
     x_scale: Array,
@@ -135,11 +151,7 @@ def q_gru_rows(
     r_bias: Array | None = None,
     h0: Array | None = None,
     *,
-    direction: str,
-    layout: int,
-    linear_before_reset: bool,
-    bound_x: int,
-    bound_h: int,
+    a: GruRows,
 ) -> tuple[Array, ...]:
     """Gates z, r, h: h' = ((1 - z) × n) + (z × h)."""
 
@@ -147,17 +159,17 @@ def q_gru_rows(
         n = 2 * r.shape[2]
 
         def recurrent(h: Array, rows: slice) -> F32:
-            return product(*quantize_rows(h), r[d, rows], r_scale[d, rows], None if r_bias is None else r_bias[d, rows], bound_h)
+            return product(*quantize_rows(h), r[d, rows], r_scale[d, rows], None if r_bias is None else r_bias[d, rows], a.bound_h)
 
         def step(xt: Array, st: Array, h: Array) -> tuple[Array, ...]:
-            px = product(xt, st, w[d], w_scale[d], None if bias is None else bias[d], bound_x)
+            px = product(xt, st, w[d], w_scale[d], None if bias is None else bias[d], a.bound_x)
             z, reset = np.split(lb_sigmoid(px[:, :n] + recurrent(h, slice(0, n))), 2, axis=-1)
-            ph = reset * recurrent(h, slice(n, None)) if linear_before_reset else recurrent(reset * h, slice(n, None))
+            ph = reset * recurrent(h, slice(n, None)) if a.linear_before_reset else recurrent(reset * h, slice(n, None))
             return ((np.float32(1) - z) * lb_tanh(px[:, n:] + ph) + z * h,)
 
         return step
 
-    return scan((x, x_scale), (zeros(h0, x, r, layout),), direction, layout, step_of)
+    return scan((x, x_scale), (zeros(h0, x, r, a.layout),), a.direction, a.layout, step_of)
 
 
 def macs(x: TensorType, x_scale: TensorType, w: TensorType, w_scale: TensorType, r: TensorType, *_: TensorType | None, **__: Any) -> Dim:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.errors import DTypeError, ShapeError, UnsupportedOp
 from lowbit.ops.checks import wide
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.types import Array, TensorType, shape_text
 
 Scales = tuple[float | None, ...]  # None: output size / input size
@@ -16,76 +18,68 @@ NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 COORDINATE_MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize")
 
 
-def infer(
-    x: TensorType,
-    *,
-    sizes: tuple[Dim, ...],
-    scales: Scales,
-    mode: str,
-    coordinate_mode: str,
-    nearest_mode: str = "round_prefer_floor",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: bool = False,
-    antialias: bool = False,
-    extrapolation_value: float = 0.0,
-    roi: tuple[float, ...] | None = None,
-) -> TensorType:
-    if len(sizes) != x.rank or len(scales) != x.rank:
-        raise ShapeError(f"{len(sizes)} sizes and {len(scales)} scales given, input {shape_text(x.shape)} needs {x.rank} of each")
+@dataclass(frozen=True)
+class Resize:
+    """Attributes of resize."""
+
+    sizes: tuple[Dim, ...]
+    scales: Scales
+    mode: str
+    coordinate_mode: str
+    nearest_mode: str = "round_prefer_floor"
+    cubic_coeff_a: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    extrapolation_value: float = 0.0
+    roi: tuple[float, ...] | None = None
+
+
+@attributes(Resize)
+def infer(x: TensorType, *, a: Resize) -> TensorType:
+    if len(a.sizes) != x.rank or len(a.scales) != x.rank:
+        raise ShapeError(f"{len(a.sizes)} sizes and {len(a.scales)} scales given, input {shape_text(x.shape)} needs {x.rank} of each")
     for what, given, known in (
-        ("mode", mode, MODES),
-        ("coordinate mode", coordinate_mode, COORDINATE_MODES),
-        ("nearest mode", nearest_mode, NEAREST_MODES),
+        ("mode", a.mode, MODES),
+        ("coordinate mode", a.coordinate_mode, COORDINATE_MODES),
+        ("nearest mode", a.nearest_mode, NEAREST_MODES),
     ):
         if given not in known:
             raise UnsupportedOp(f"{what} '{given}' is not supported", hint="one of " + ", ".join(known))
-    if coordinate_mode == "tf_crop_and_resize" and (roi is None or len(roi) != 2 * x.rank):
+    if a.coordinate_mode == "tf_crop_and_resize" and (a.roi is None or len(a.roi) != 2 * x.rank):
         raise ShapeError(f"tf_crop_and_resize needs a roi of {2 * x.rank} numbers")
     if x.dtype.kind == "complex":
         raise DTypeError(f"{x.dtype} cannot be interpolated")
-    if any(n == 0 and m != 0 for n, m in zip(x.shape, sizes, strict=True)):
-        raise ShapeError(f"input {shape_text(x.shape)} has no elements to make {shape_text(sizes)} of")
-    return TensorType(sizes, x.dtype)
+    if any(n == 0 and m != 0 for n, m in zip(x.shape, a.sizes, strict=True)):
+        raise ShapeError(f"input {shape_text(x.shape)} has no elements to make {shape_text(a.sizes)} of")
+    return TensorType(a.sizes, x.dtype)
 
 
-def real(
-    x: Array,
-    *,
-    sizes: tuple[int, ...],
-    scales: Scales,
-    mode: str,
-    coordinate_mode: str,
-    nearest_mode: str = "round_prefer_floor",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: bool = False,
-    antialias: bool = False,
-    extrapolation_value: float = 0.0,
-    roi: tuple[float, ...] | None = None,
-) -> Array:
-    if mode != "nearest":
+@attributes(Resize)
+def real(x: Array, *, a: Resize) -> Array:
+    if a.mode != "nearest":
         y = x.astype(np.float64) if x.dtype.kind in "iub" else wide(x)
     else:
         y = x
     outside = np.zeros((1,) * x.ndim, dtype=bool)  # one line along each axis, broadcast to where they meet
-    for axis, (n, out, scale) in enumerate(zip(x.shape, sizes, scales, strict=True)):
+    for axis, (n, out, scale) in enumerate(zip(x.shape, map(int, a.sizes), a.scales, strict=True)):
         if n == 0 or out == 0:
-            return np.zeros(sizes, x.dtype)
-        crop = (0.0, 1.0) if roi is None else (roi[axis], roi[x.ndim + axis])
-        at = coordinates(n, out, out / n if scale is None else scale, coordinate_mode, crop, nearest=mode == "nearest")
-        if coordinate_mode == "tf_crop_and_resize":
+            return np.zeros([int(d) for d in a.sizes], x.dtype)
+        crop = (0.0, 1.0) if a.roi is None else (a.roi[axis], a.roi[x.ndim + axis])
+        at = coordinates(n, out, out / n if scale is None else scale, a.coordinate_mode, crop, nearest=a.mode == "nearest")
+        if a.coordinate_mode == "tf_crop_and_resize":
             beyond = (at < 0) | (at > n - 1)
             outside = outside | np.expand_dims(beyond, tuple(i for i in range(x.ndim) if i != axis))
         if n == out and np.array_equal(at, np.arange(n)):
             continue
-        if mode == "nearest":
-            y = y.take(nearest(at, nearest_mode).clip(0, n - 1), axis=axis)
+        if a.mode == "nearest":
+            y = y.take(nearest(at, a.nearest_mode).clip(0, n - 1), axis=axis)
         else:
-            stretch = min(out / n if scale is None else scale, 1.0) if antialias else 1.0
-            weights = interpolation_matrix(at, n, mode, stretch, cubic_coeff_a, exclude_outside).astype(y.dtype)
+            stretch = min(out / n if scale is None else scale, 1.0) if a.antialias else 1.0
+            weights = interpolation_matrix(at, n, a.mode, stretch, a.cubic_coeff_a, a.exclude_outside).astype(y.dtype)
             y = np.moveaxis(np.tensordot(weights, y, axes=(1, axis)), 0, axis)
     if outside.any():
-        y = np.where(outside, y.dtype.type(extrapolation_value), y)
-    if x.dtype.kind in "iu" and mode != "nearest":
+        y = np.where(outside, y.dtype.type(a.extrapolation_value), y)
+    if x.dtype.kind in "iu" and a.mode != "nearest":
         limits = np.iinfo(x.dtype)
         y = np.rint(y).clip(limits.min, limits.max)
     return y.astype(x.dtype, copy=False)

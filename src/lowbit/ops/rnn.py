@@ -10,13 +10,14 @@ Rows shorter than the longest give zeros after their end; their last state is th
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from lowbit.dims import Dim
 from lowbit.errors import ShapeError, UnsupportedOp
 from lowbit.ops.checks import differ, need_float, same_dtype, wide
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.types import Array, TensorType, shape_text
 
 Floats = tuple[float, ...]
@@ -150,6 +151,25 @@ def _functions(
     return every[d * n : (d + 1) * n]
 
 
+@dataclass(frozen=True)
+class Recurrent:
+    """Attributes of lstm, gru and rnn, as ONNX has them; each has its own after these."""
+
+    hidden: int
+    direction: str
+    activations: tuple[str, ...]
+    activation_alpha: Floats = ()
+    activation_beta: Floats = ()
+    clip: float | None = None
+
+
+@dataclass(frozen=True)
+class Lstm(Recurrent):
+    input_forget: bool = False
+    layout: int = 0
+
+
+@attributes(Lstm)
 def infer_lstm(
     x: TensorType,
     w: TensorType,
@@ -160,20 +180,16 @@ def infer_lstm(
     p: TensorType | None = None,
     lengths: TensorType | None = None,
     *,
-    hidden: int,
-    direction: str,
-    activations: tuple[str, ...],
-    activation_alpha: Floats = (),
-    activation_beta: Floats = (),
-    clip: float | None = None,
-    input_forget: bool = False,
-    layout: int = 0,
+    a: Lstm,
 ) -> tuple[TensorType, TensorType, TensorType]:
-    d = 2 if direction == "bidirectional" else 1
-    y, h = _check(4, x, w, r, b, lengths, hidden, direction, activations, layout, h0=(h0, ()), c0=(c0, ()), peephole=(p, (d, 3 * hidden)))
+    d = 2 if a.direction == "bidirectional" else 1
+    y, h = _check(
+        4, x, w, r, b, lengths, a.hidden, a.direction, a.activations, a.layout, h0=(h0, ()), c0=(c0, ()), peephole=(p, (d, 3 * a.hidden))
+    )
     return y, h, h
 
 
+@attributes(Lstm)
 def lstm(
     x: Array,
     w: Array,
@@ -184,40 +200,39 @@ def lstm(
     p: Array | None = None,
     lengths: Array | None = None,
     *,
-    hidden: int,
-    direction: str,
-    activations: tuple[str, ...],
-    activation_alpha: Floats = (),
-    activation_beta: Floats = (),
-    clip: float | None = None,
-    input_forget: bool = False,
-    layout: int = 0,
+    a: Lstm,
 ) -> tuple[Array, Array, Array]:
     """Gates i, o, f, c: c' = f*c + i*g(…), h = o*h(c'); peepholes i, o, f look at c, c', c. `input_forget` couples f = 1 - i."""
 
     def step_of(d: int) -> Step:
-        f, g, _ = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, clip)
-        h = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, None)[
-            2
-        ]  # the cell is not clipped: ONNX Runtime's reading
+        f, g, _ = _functions(d, w.shape[0], a.activations, a.activation_alpha, a.activation_beta, a.clip)
+        # the cell is not clipped: ONNX Runtime's reading
+        h = _functions(d, w.shape[0], a.activations, a.activation_alpha, a.activation_beta, None)[2]
         wt, rt = wide(w)[d].T, wide(r)[d].T
-        bias = sum(_split_bias(b, d, 4 * hidden))
+        bias = sum(_split_bias(b, d, 4 * a.hidden))
         pi, po, pf = np.split(wide(p)[d], 3) if p is not None else (0, 0, 0)
 
         def step(xt: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
             ht, ct = state
             zi, zo, zf, zc = np.split((xt @ wt + ht @ rt + bias).astype(xt.dtype), 4, axis=-1)
             i = f(zi + pi * ct)
-            forget = 1 - i if input_forget else f(zf + pf * ct)
+            forget = 1 - i if a.input_forget else f(zf + pf * ct)
             new = forget * ct + i * g(zc)
             return f(zo + po * new) * h(new), new
 
         return step
 
-    y, hn, cn = _run(x, (h0, c0), lengths, hidden, direction, layout, [step_of(d) for d in range(w.shape[0])])
+    y, hn, cn = _run(x, (h0, c0), lengths, a.hidden, a.direction, a.layout, [step_of(d) for d in range(w.shape[0])])
     return y, hn, cn
 
 
+@dataclass(frozen=True)
+class Gru(Recurrent):
+    linear_before_reset: bool = False
+    layout: int = 0
+
+
+@attributes(Gru)
 def infer_gru(
     x: TensorType,
     w: TensorType,
@@ -227,19 +242,13 @@ def infer_gru(
     lengths: TensorType | None = None,
     s0: TensorType | None = None,
     *,
-    hidden: int,
-    direction: str,
-    activations: tuple[str, ...],
-    activation_alpha: Floats = (),
-    activation_beta: Floats = (),
-    clip: float | None = None,
-    linear_before_reset: bool = False,
-    layout: int = 0,
+    a: Gru,
 ) -> tuple[TensorType, ...]:
-    y, h = _check(3, x, w, r, b, lengths, hidden, direction, activations, layout, h0=(h0, ()), s0=(s0, ()))
+    y, h = _check(3, x, w, r, b, lengths, a.hidden, a.direction, a.activations, a.layout, h0=(h0, ()), s0=(s0, ()))
     return (y, h) if s0 is None else (y, h, h)
 
 
+@attributes(Gru)
 def gru(
     x: Array,
     w: Array,
@@ -249,14 +258,7 @@ def gru(
     lengths: Array | None = None,
     s0: Array | None = None,
     *,
-    hidden: int,
-    direction: str,
-    activations: tuple[str, ...],
-    activation_alpha: Floats = (),
-    activation_beta: Floats = (),
-    clip: float | None = None,
-    linear_before_reset: bool = False,
-    layout: int = 0,
+    a: Gru,
 ) -> tuple[Array, ...]:
     """Gates z, r, h: h' = (1 - z)*ĥ + z*h. `linear_before_reset` resets the product with the recurrent weight, else the state before it.
 
@@ -265,16 +267,16 @@ def gru(
     """
 
     def step_of(d: int) -> Step:
-        f, g = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, clip)
+        f, g = _functions(d, w.shape[0], a.activations, a.activation_alpha, a.activation_beta, a.clip)
         wt, rt = wide(w)[d].T, wide(r)[d].T
-        wb, rb = _split_bias(b, d, 3 * hidden)
-        n = 2 * hidden
+        wb, rb = _split_bias(b, d, 3 * a.hidden)
+        n = 2 * a.hidden
 
         def step(xt: Array, state: tuple[Array, ...]) -> tuple[Array, ...]:
             ht, st = state[0], state[-1]
             xw = (xt @ wt + wb).astype(xt.dtype)
             z, reset = np.split(f(xw[:, :n] + (ht @ rt[:, :n] + rb[:n]).astype(xt.dtype)), 2, axis=-1)
-            if linear_before_reset:
+            if a.linear_before_reset:
                 new = g(xw[:, n:] + reset * (ht @ rt[:, n:] + rb[n:]).astype(xt.dtype))
             else:
                 new = g(xw[:, n:] + ((reset * st) @ rt[:, n:] + rb[n:]).astype(xt.dtype))
@@ -283,9 +285,15 @@ def gru(
         return step
 
     states = (h0,) if s0 is None else (h0, s0)
-    return tuple(_run(x, states, lengths, hidden, direction, layout, [step_of(d) for d in range(w.shape[0])]))
+    return tuple(_run(x, states, lengths, a.hidden, a.direction, a.layout, [step_of(d) for d in range(w.shape[0])]))
 
 
+@dataclass(frozen=True)
+class Rnn(Recurrent):
+    layout: int = 0
+
+
+@attributes(Rnn)
 def infer_rnn(
     x: TensorType,
     w: TensorType,
@@ -294,42 +302,24 @@ def infer_rnn(
     h0: TensorType | None = None,
     lengths: TensorType | None = None,
     *,
-    hidden: int,
-    direction: str,
-    activations: tuple[str, ...],
-    activation_alpha: Floats = (),
-    activation_beta: Floats = (),
-    clip: float | None = None,
-    layout: int = 0,
+    a: Rnn,
 ) -> tuple[TensorType, TensorType]:
-    return _check(1, x, w, r, b, lengths, hidden, direction, activations, layout, h0=(h0, ()))
+    return _check(1, x, w, r, b, lengths, a.hidden, a.direction, a.activations, a.layout, h0=(h0, ()))
 
 
+@attributes(Rnn)
 def rnn(
-    x: Array,
-    w: Array,
-    r: Array,
-    b: Array | None = None,
-    h0: Array | None = None,
-    lengths: Array | None = None,
-    *,
-    hidden: int,
-    direction: str,
-    activations: tuple[str, ...],
-    activation_alpha: Floats = (),
-    activation_beta: Floats = (),
-    clip: float | None = None,
-    layout: int = 0,
+    x: Array, w: Array, r: Array, b: Array | None = None, h0: Array | None = None, lengths: Array | None = None, *, a: Rnn
 ) -> tuple[Array, Array]:
     """h' = f(x wᵀ + h rᵀ + b)."""
 
     def step_of(d: int) -> Step:
-        (f,) = _functions(d, w.shape[0], activations, activation_alpha, activation_beta, clip)
+        (f,) = _functions(d, w.shape[0], a.activations, a.activation_alpha, a.activation_beta, a.clip)
         wt, rt = wide(w)[d].T, wide(r)[d].T
-        bias = sum(_split_bias(b, d, hidden))
+        bias = sum(_split_bias(b, d, a.hidden))
         return lambda xt, state: (f((xt @ wt + state[0] @ rt + bias).astype(xt.dtype)),)
 
-    y, hn = _run(x, (h0,), lengths, hidden, direction, layout, [step_of(d) for d in range(w.shape[0])])
+    y, hn = _run(x, (h0,), lengths, a.hidden, a.direction, a.layout, [step_of(d) for d in range(w.shape[0])])
     return y, hn
 
 

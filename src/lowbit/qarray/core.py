@@ -29,7 +29,17 @@ from lowbit.metrics import sqnr_db
 from lowbit.numerics import F32, Ints, as_float32
 from lowbit.packing import is_packed, pack, unpack
 from lowbit.qarray import views
-from lowbit.quant_params import QUANT_DTYPES, Granularity, PerTensor, QuantParams, Scheme, dequantize, quantize, requantize
+from lowbit.quant_params import (
+    QUANT_DTYPES,
+    Granularity,
+    PerTensor,
+    QuantParams,
+    Scheme,
+    check_params_alone,
+    dequantize,
+    quantize,
+    requantize,
+)
 from lowbit.ranges import params_from_data
 
 _PER_TENSOR = PerTensor()
@@ -333,12 +343,7 @@ def quantize_array(
     """
     array = as_float32(x.dequantize() if isinstance(x, QArray) else x)
     if params is not None:
-        if not isinstance(params, QuantParams):
-            raise QuantError(f"params= is {type(params).__name__}, QuantParams are needed", hint="lowbit.params_from_range(lo, hi, dtype)")
-        if scale is not None or zero_point is not None or scheme is not None or granularity != _PER_TENSOR:
-            raise QuantError("params= already has scale, zero point, scheme and granularity", hint="params=, or the others")
-        if dtype is not None and dtype_of(dtype) != params.dtype:
-            raise QuantError(f"dtype {dtype_of(dtype)} with parameters of {params.dtype}", hint=f"dtype='{params.dtype}'")
+        check_params_alone(params, dtype, scale, zero_point, scheme, granularity)
     elif scale is not None:
         params = QuantParams("int8" if dtype is None else dtype, scale, zero_point, scheme, granularity)
     elif zero_point is not None:

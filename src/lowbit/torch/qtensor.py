@@ -22,7 +22,7 @@ from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
 from lowbit.errors import DTypeError, QuantError
 from lowbit.qarray import QArray
-from lowbit.quant_params import QUANT_DTYPES, Granularity, PerTensor, QuantParams, Scheme, requantize
+from lowbit.quant_params import QUANT_DTYPES, Granularity, PerTensor, QuantParams, Scheme, check_params_alone, requantize
 from lowbit.ranges import params_from_data
 from lowbit.torch.params import PACKED, Layout, as_params, as_tensors, codes, layout_of, packed, real, unpacked, version
 
@@ -247,12 +247,7 @@ def quantize(
         s, z = (v.detach().cpu().numpy() if isinstance(v, Tensor) else v for v in (scale, zero_point))
         params = QuantParams("int8" if dtype is None else dtype, s, z, scheme, granularity)
     else:
-        if not isinstance(params, QuantParams):
-            raise QuantError(f"params= is {type(params).__name__}, QuantParams are needed", hint="lowbit.params_from_range(lo, hi, dtype)")
-        if scale is not None or zero_point is not None or scheme is not None or granularity != _PER_TENSOR:
-            raise QuantError("params= already has scale, zero point, scheme and granularity", hint="params=, or the others")
-        if dtype is not None and dtype_of(dtype) != params.dtype:
-            raise QuantError(f"dtype {dtype_of(dtype)} with parameters of {params.dtype}", hint=f"dtype='{params.dtype}'")
+        check_params_alone(params, dtype, scale, zero_point, scheme, granularity)
     params.check(t.shape)
     return QTensor.of(codes(t, params), params, given)
 

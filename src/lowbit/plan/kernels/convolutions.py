@@ -17,6 +17,7 @@ from lowbit.plan.kernels.products import (
     PLAIN,
     block_of,
     clamp,
+    convolved,
     in_integers,
     layout_of,
     linear_call,
@@ -37,14 +38,10 @@ def conv(node: Node, ctx: Context) -> list[KernelCall] | None:
         return None
     x, wv, w = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1])
     assert x is not None and wv is not None and w is not None
-    kernel_h, kernel_w = g["kernel_h"], g["kernel_w"]
-    w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (O, C/G, KH, KW)
-    out_c, depth = w4.shape[:2]
-    groups = ints(node, "groups")["groups"]
-    in_c = depth * groups
-    pixels = g["batch"] * g["out_h"] * g["out_w"]
-    plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"]
-    if plain and groups == 1 and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
+    c = convolved(node, g, w)
+    w4, groups, in_c, pixels = c.w4, c.groups, c.in_c, c.pixels
+    out_c, depth, kernel_h, kernel_w = w4.shape
+    if c.pointwise:
         return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
     if depth == 1 and groups == out_c:
         if node.attrs["to"] == "int8":

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from lowbit.ir.graph import Node, Value
-from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, ints, kernels_for
-from lowbit.plan.kernels.products import two_spatial
+from lowbit.plan.kernels.call import Context, Data, KernelCall, Scratch, kernels_for
+from lowbit.plan.kernels.products import convolved, two_spatial
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
@@ -123,18 +123,13 @@ def conv(node: Node, ctx: Context) -> list[KernelCall] | None:
     x, wv, w = node.inputs[0], node.inputs[1], ctx.constant(node.inputs[1])
     if g is None or x is None or wv is None or w is None or not is_float(x, node.output):
         return None
-    kernel_h, kernel_w = g["kernel_h"], g["kernel_w"]
-    w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (O, C/G, KH, KW)
-    out_c, depth = w4.shape[:2]
-    groups = ints(node, "groups")["groups"]
-    in_c = depth * groups
-    pixels = g["batch"] * g["out_h"] * g["out_w"]
-    plain = kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"]
-    if plain and groups == 1 and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]:
-        return [linear_call(node, ctx, x, pixels, in_c, out_c, w4.reshape(out_c, in_c))]
-    if depth == 1 and groups == out_c:
-        return [depthwise(node, ctx, g, wv, w4)]
-    return [direct(node, ctx, g, wv, w4, groups, pixels)]
+    c = convolved(node, g, w)
+    out_c, depth = c.w4.shape[:2]
+    if c.pointwise:
+        return [linear_call(node, ctx, x, c.pixels, c.in_c, out_c, c.w4.reshape(out_c, c.in_c))]
+    if depth == 1 and c.groups == out_c:
+        return [depthwise(node, ctx, g, wv, c.w4)]
+    return [direct(node, ctx, g, wv, c.w4, c.groups, c.pixels)]
 
 
 def whole_rows(block: int, batch: int, out_h: int, out_w: int, threads: int) -> int:

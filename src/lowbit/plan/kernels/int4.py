@@ -13,7 +13,7 @@ from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import MANY, SEVERAL, Context, Data, KernelCall, Scratch, ints, is_int8, kernels_for, short
 from lowbit.plan.kernels.convolutions import FEW_CHANNELS, TILES, way_of
 from lowbit.plan.kernels.dynamic import real_bias
-from lowbit.plan.kernels.products import PANEL, PLAIN, in_integers, per_channel, two_spatial
+from lowbit.plan.kernels.products import PANEL, PLAIN, convolved, in_integers, per_channel, two_spatial
 from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
@@ -256,21 +256,15 @@ def linear_rows(node: Node, ctx: Context) -> list[KernelCall] | None:
 def conv(node: Node, ctx: Context) -> list[KernelCall] | None:
     """1x1 as linear layers, others by their windows; left alone where Winograd on unpacked weights is faster, or channels are few."""
     g, x, wv, w = two_spatial(node), node.inputs[0], node.inputs[1], four_bits(node.inputs[1], ctx)
-    if g is None or x is None or wv is None or w is None or not in_integers(node, ctx) or ints(node, "groups")["groups"] != 1:
+    if g is None or x is None or wv is None or w is None or not in_integers(node, ctx):
         return None
-    kernel_h, kernel_w = g["kernel_h"], g["kernel_w"]
-    w4 = w.reshape(*w.shape[:2], kernel_h, kernel_w)  # (O, C, KH, KW)
+    c = convolved(node, g, w)
+    w4, pixels = c.w4, c.pixels
     out_c, in_c = w4.shape[:2]
-    pixels = g["batch"] * g["out_h"] * g["out_w"]
-    if as_bytes(ctx, pixels):
+    if c.groups != 1 or as_bytes(ctx, pixels):
         return None
     rows = np.ascontiguousarray(w4.transpose(0, 2, 3, 1)).reshape(out_c, -1)
-    if (
-        kernel_h == kernel_w == g["stride_h"] == g["stride_w"] == 1
-        and not g["pad_h"]
-        and not g["pad_w"]
-        and x.shape[1:-1] == node.output.shape[1:-1]
-    ):
+    if c.pointwise:
         return [linear_call(node, ctx, x, pixels, rows)]
     if in_c < FEW_CHANNELS or (pixels >= FEW_PIXELS and node.attrs["to"] == "int8" and way_of(node, ctx, g, w4) in TILES):
         return None

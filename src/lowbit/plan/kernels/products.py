@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -163,6 +164,28 @@ def product_call(
     # reading the weights takes as long as the products of a few rows
     cost, whole = k * n * max(rows / FASTER.get(kernel.isa, MACS_PER_NS), 1 / MACS_PER_NS), columns >= n
     return KernelCall(kernel, params, args, items, cost, parts=MANY if whole else SEVERAL, item_elements=block * n if whole else 0)
+
+
+@dataclass(frozen=True)
+class Convolved:
+    """A convolution's weights as an image of rows and columns, and its sizes."""
+
+    w4: Array  # (O, C/G, KH, KW)
+    groups: int
+    pixels: int  # of the output, through the batch
+    pointwise: bool  # 1×1, every pixel once: a linear layer
+
+    @property
+    def in_c(self) -> int:
+        return self.w4.shape[1] * self.groups
+
+
+def convolved(node: Node, g: dict[str, Any], w: Array) -> Convolved:
+    groups = ints(node, "groups")["groups"]
+    one = g["kernel_h"] == g["kernel_w"] == g["stride_h"] == g["stride_w"] == 1 and not g["pad_h"] and not g["pad_w"]
+    whole = groups == 1 and g["out_h"] == g["in_h"] and g["out_w"] == g["in_w"]
+    w4 = w.reshape(*w.shape[:2], g["kernel_h"], g["kernel_w"])
+    return Convolved(w4, groups, g["batch"] * g["out_h"] * g["out_w"], one and whole)
 
 
 @kernels_for("q_linear")
