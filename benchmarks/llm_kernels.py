@@ -3,9 +3,10 @@
     python benchmarks/llm_kernels.py --llama ~/llamacpp/bin/python --threads 1,2
     python benchmarks/llm_kernels.py --random Q4_0,Q4_K --llama ~/llamacpp/bin/python
 
-`--llama` is a Python that has llama-cpp-python, built for this machine (CMAKE_ARGS=-DGGML_NATIVE=ON); without it lowbit runs alone. The file
-is SmolLM2-135M (Q4_1 and a Q8_0 head) and what llama.cpp makes of it (Q4_0, Q4_K_M); `--random` takes random weights of TinyLlama's shapes.
-Times are the least of all rounds: engines take turns, so that they meet the same neighbours. Bandwidth is of one thread that reads memory.
+`--llama` is a Python that has llama-cpp-python, built for this machine (CMAKE_ARGS=-DGGML_NATIVE=ON); without it lowbit runs alone.
+The file is SmolLM2-135M (Q4_1 and a Q8_0 head) and what llama.cpp makes of it (Q4_0, Q4_K_M); `--random` takes random weights of
+TinyLlama's shapes. Times are the least of all rounds: engines take turns, so that they meet the same neighbours. `--cpu-time` counts the
+time that a process has the CPU, for one thread on a busy machine. Bandwidth is of one thread that reads memory.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from llm_network import TINYLLAMA, Network, Weights
 
 from lowbit.kernels import native
 from lowbit.plan import Packed
-from lowbit.plan.pages import aligned
+from lowbit.plan.pages import HugePageArena, aligned
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 PEER = """
@@ -45,7 +46,7 @@ for line in sys.stdin:
     if name == "requantize":
         answer = requantized(*args)
     else:
-        path, threads, rows, begin = args
+        path, threads, rows, begin, cpu = args
         key = path, threads
         if key not in models:
             models[key] = Llama(path, n_ctx=1024, n_threads=threads, n_threads_batch=threads, n_batch=512, verbose=False)
@@ -53,9 +54,10 @@ for line in sys.stdin:
         m.reset()
         if begin:
             m.eval([i % 4000 for i in range(begin)])
-        start = time.perf_counter()
+        clock = time.process_time if cpu else time.perf_counter
+        start = clock()
         m.eval([i % 4000 for i in range(rows)])
-        answer = time.perf_counter() - start
+        answer = clock() - start
     print(json.dumps(answer), flush=True)
 """
 
@@ -86,21 +88,24 @@ def peer_of(python: str | None) -> Iterator[Peer | None]:
         peer.process.terminate()
 
 
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+def seconds(work: Callable[[], object], cpu: bool = False) -> float:
+    clock = time.process_time if cpu else time.perf_counter
+    start = clock()
     work()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def bandwidth() -> float:
-    """Bytes a second that one thread reads from memory."""
+    """Bytes a second that one thread reads from memory, while it has the CPU."""
     x = aligned(1 << 28).view(np.uint64)
     x[:] = 1
-    return x.nbytes / min(seconds(lambda: np.bitwise_or.reduce(x)) for _ in range(5))
+    return x.nbytes / min(seconds(lambda: np.bitwise_or.reduce(x), True) for _ in range(8))
 
 
-def measured(weights: Weights, packed: Packed, path: Path, threads: int, rounds: int, peer: Peer | None) -> dict[str, list[float]]:
-    """Milliseconds of lowbit and llama.cpp, each the least of all rounds: a token after 128, prompts of 128 and 512 with the last logits."""
+def measured(
+    weights: Weights, packed: Packed, path: Path, threads: int, rounds: int, cpu: bool, peer: Peer | None
+) -> dict[str, list[float]]:
+    """Milliseconds of lowbit and llama.cpp, the least of all rounds: a token after 128, prompts of 128 and 512 with the last logits."""
     network, ids = Network(weights, threads, packed=packed), np.arange(512) % 4000
 
     def token() -> None:
@@ -116,9 +121,9 @@ def measured(weights: Weights, packed: Packed, path: Path, threads: int, rounds:
     for name, (work, rows, begin, repeats) in cases.items():
         times: list[list[float]] = [[], []]
         for _ in range(repeats):
-            times[0].append(1e3 * min(seconds(work), seconds(work)))
+            times[0].append(1e3 * min(seconds(work, cpu), seconds(work, cpu)))
             if peer is not None:
-                times[1].append(1e3 * peer.ask("time", str(path), threads, rows, begin))
+                times[1].append(1e3 * peer.ask("time", str(path), threads, rows, begin, cpu))
         best[name] = [min(t) for t in times if t]
     return best
 
@@ -138,6 +143,7 @@ def main() -> None:
     parser.add_argument("--llama", help="a Python with llama-cpp-python")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--cpu-time", action="store_true", help="for one thread on a busy machine")
     parser.add_argument("--formats", default="Q4_1,Q4_0,Q4_K_M", help="of SmolLM2-135M")
     parser.add_argument("--random", default="", help="formats of random weights of 1.1 B shapes, instead of SmolLM2")
     options = parser.parse_args()
@@ -159,9 +165,9 @@ def main() -> None:
                     print(f"{name}: needs --llama, which makes the file")
                     continue
                 weights = Weights.of_file(path)
-            packed = Packed()
+            packed = Packed(None, HugePageArena())
             for threads in map(int, options.threads.split(",")):
-                shown(name, weights, threads, measured(weights, packed, path, threads, options.rounds, peer), read)
+                shown(name, weights, threads, measured(weights, packed, path, threads, options.rounds, options.cpu_time, peer), read)
 
 
 if __name__ == "__main__":

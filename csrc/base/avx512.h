@@ -12,6 +12,8 @@
 #include <simde/x86/avx512.h>
 #pragma GCC diagnostic pop
 
+#include "base/half.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -160,7 +162,46 @@ LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *
     return v;
 }
 
+LB_LACKS __m512 lb_mm512_cvtph_ps(__m256i v) {
+    uint16_t x[16];
+    float y[16];
+    memcpy(x, &v, 32);
+    for (int i = 0; i < 16; i++)
+        y[i] = lb_f32_of_f16(x[i]);
+    return _mm512_loadu_ps(y);
+}
+
+LB_LACKS __m256i lb_mm512_cvtps_ph(__m512 v) {
+    float x[16];
+    uint16_t y[16];
+    memcpy(x, &v, 64);
+    for (int i = 0; i < 16; i++)
+        y[i] = lb_f16_of_f32(x[i]);
+    return _mm256_loadu_si256((const __m256i *)(const void *)y);
+}
+
+LB_LACKS __m128i lb_mm512_cvtepi32_epi8(__m512i v) {
+    int32_t x[16];
+    int8_t y[16];
+    memcpy(x, &v, 64);
+    for (int i = 0; i < 16; i++)
+        y[i] = (int8_t)x[i];
+    return _mm_loadu_si128((const __m128i *)(const void *)y);
+}
+
+LB_LACKS __m512i lb_mm512_cvtepu16_epi32(__m256i v) {
+    return lb_joined(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(v)), _mm256_cvtepu16_epi32(_mm256_extracti128_si256(v, 1)));
+}
+
 /* The compiler's own are declared here too: these names stand for the ones above. */
+#undef _mm512_cvtph_ps
+#define _mm512_cvtph_ps lb_mm512_cvtph_ps
+#undef _mm512_cvtps_ph
+#define _mm512_cvtps_ph(v, rounding) lb_mm512_cvtps_ph(v)
+#undef _mm512_cvtepi32_epi8
+#define _mm512_cvtepi32_epi8 lb_mm512_cvtepi32_epi8
+#undef _mm512_cvtepu16_epi32
+#define _mm512_cvtepu16_epi32 lb_mm512_cvtepu16_epi32
 #undef _mm256_mask_loadu_epi8
 #define _mm256_mask_loadu_epi8 lb_mm256_mask_loadu_epi8
 #undef _mm256_mask_storeu_epi8

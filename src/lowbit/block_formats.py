@@ -1,6 +1,7 @@
 """GGUF's block formats as NumPy arrays: what csrc/blocks/block_formats.h says in C.
 
-A weight of an integer format is f · d · (c - z) + m: a code c, a constant z, an integer f of 16 neighbours, floats d and m of 32 neighbours.
+A weight of an integer format is f · d · (c - z) + m: a code c, a constant z, an integer f of 16 neighbours, floats d and m
+of 32 neighbours.
 """
 
 from __future__ import annotations
@@ -180,11 +181,11 @@ def _parts_k(f: BlockFormat, blocks: Bytes) -> Parts:
         factors = blocks[..., :16] & 15
         d = _half(blocks[..., 80:82])
     ints = codes.reshape(n, -1).astype(np.int32) - f.zero
-    factors = factors.reshape(n, -1).astype(np.int32)
+    runs_of_16: NDArray[np.int32] = factors.reshape(n, -1).astype(np.int32)
     if f.name != "Q2_K":
-        return Parts(ints, factors, runs(d))
+        return Parts(ints, runs_of_16, runs(d))
     offsets = (blocks[..., :16] >> 4).reshape(n, -1).astype(np.int32)
-    return Parts(ints, factors, runs(d), -runs(_half(blocks[..., 82:84])), offsets)
+    return Parts(ints, runs_of_16, runs(d), -runs(_half(blocks[..., 82:84])), offsets)
 
 
 def dequantize(name: str, w: Bytes) -> F32:
@@ -203,7 +204,8 @@ def dequantize(name: str, w: Bytes) -> F32:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Activations rounded in blocks of 32 (csrc/blocks/blocks.h): integers (T, K), scale, scaled sum (T, K / 32), halves' sums (T, K / 16)."""
+    """Activations rounded in blocks of 32 (csrc/blocks/blocks.h): integers (T, K), scale and scaled sum (T, K / 32), sums of
+    halves (T, K / 16)."""
 
     q: NDArray[np.int32]
     scale: F32

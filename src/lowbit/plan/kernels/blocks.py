@@ -1,6 +1,7 @@
 """Layers of language models whose weights stay in GGUF's block formats (csrc/blocks/): products, embeddings, norms, gates, rotations.
 
-Activations of integer products are rounded once for all layers that read them (`records`), by the norm or gate before them where there is one.
+Activations of integer products are rounded once for all layers that read them (`records`): by the norm or gate before them, where
+there is one.
 """
 
 from __future__ import annotations
