@@ -17,7 +17,7 @@ from lowbit.ir.graph import Graph
 from lowbit.kernels import sources
 from lowbit.lower import lower
 from lowbit.plan.plan import Target
-from lowbit.plan.segments import unsupported
+from lowbit.plan.segments import segments
 from lowbit.quant_params import QUANT_DTYPES, SCHEMES
 from lowbit.quantization.rules import CalibratedQuantRule, DynamicQuantRule, WeightOnlyRule
 from lowbit.recommend.workload import Workload
@@ -85,7 +85,7 @@ def session_of(made: Graph) -> tuple[str, str]:
     if any(island.op in OPS for island in ready.islands):
         return f"float: {next(i.because for i in ready.islands if i.op in OPS)}", ""
     if session.backend != "native":
-        by_avx2 = not unsupported(physical(ready.graph), Target(isas=("avx2", "ref")))
+        by_avx2 = all(part.native for part in segments(physical(ready.graph), Target(isas=("avx2", "ref"))))
         return ("kernel; interpreter without AVX2", "avx2") if by_avx2 else ("interpreter", "")
     x = np.zeros([int(d) for d in made.inputs[0].shape], np.float32)
     names = [r.kernel for r in session.profile(x, repeats=1).rows]

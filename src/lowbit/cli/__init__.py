@@ -26,6 +26,7 @@ from lowbit.cli import (
     recommend,
     run,
     search,
+    serve,
     verify,
 )
 from lowbit.cli.common import UsageError, environment_error, say
@@ -46,6 +47,7 @@ VERBS = {
     "verify": verify,
     "bench": bench,
     "chat": chat,
+    "serve": serve,
     "doctor": doctor,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class EmittedC:
 
     folder: Path | None
     target: str
-    files: Mapping[str, str]
+    files: Mapping[str, str] = field(repr=False)  # all of the C: a notebook would print it
     arena_bytes: int
     least_bytes: int
     live_bytes: int

@@ -15,6 +15,8 @@ from lowbit.ir.graph import Graph
 if TYPE_CHECKING:
     from lowbit.decide.engine import Engine
 
+MOST = 0.75  # of the weights that may have more than few bits, whatever the answers: with more, the network would be one of 8 bits
+
 
 def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
     """Activations first, beside weights of 8 bits, whose noise hides nothing: ranges, biases, and what a network of 8 bits needs besides.
@@ -40,7 +42,7 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
     repaired = replace(engine.best.candidate, widths=replace(wide, eights=eights), rounding=True, clip=True, biases=True)
     engine.best, engine.maker.best = plain, plain.candidate
     engine.attempt("weights of few bits, clipped and rounded so that their errors cancel", "all layers", repaired)
-    _until_good(engine, (EIGHTS, 1.0, 1.0))
+    _until_good(engine, (EIGHTS, MOST, MOST))
 
 
 def _until_good(engine: Engine, shares: tuple[float, ...]) -> None:

@@ -93,6 +93,15 @@ class Goal:
         return self.answers if quality.classes else self.worst
 
 
+def reaches(score: float, least: float) -> bool:
+    """Whether a score is at least that. 0.8 - 0.1 is a little more than 0.7 in floating point, and 0.7 reaches it.
+
+    >>> 0.7 >= 0.8 - 0.1, reaches(0.7, 0.8 - 0.1)
+    (False, True)
+    """
+    return score >= least - 1e-12 * max(1.0, abs(least))
+
+
 @dataclass(frozen=True)
 class Step:
     """What was tried, where, the dB of the worst tenth and the time before and after, and whether it was kept."""

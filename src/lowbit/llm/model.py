@@ -118,11 +118,12 @@ class Model:
         with self.chat_stream(messages, **options) as stream:
             return "".join(stream)
 
-    def embed(self, texts: str | Sequence[str]) -> F32:
-        """A vector of length 1 for each text (texts, width): the mean of the last hidden states of its tokens."""
+    def embed(self, texts: str | Sequence[str | Sequence[int]]) -> F32:
+        """A vector of length 1 for each text, or token ids (texts, width): the mean of the last hidden states of its tokens."""
         rows = []
         for text in [texts] if isinstance(texts, str) else texts:
-            mean = self._hidden(self.tokenizer.encode(text)).astype(np.float64).mean(axis=0)
+            ids = self.tokenizer.encode(text) if isinstance(text, str) else list(text)
+            mean = self._hidden(ids).astype(np.float64).mean(axis=0)
             rows.append((mean / max(np.linalg.norm(mean), 1e-30)).astype(np.float32))
         return np.stack(rows) if rows else np.zeros((0, self.config.width), np.float32)
 

@@ -38,6 +38,13 @@ class Stream(Iterator[str]):
         self.text += piece
         return piece
 
+    def ready(self) -> list[str]:
+        """The pieces that are there, without making a step: for those who drive the scheduler themselves."""
+        self._read()
+        pieces, self._pieces = self._pieces, []
+        self.text += "".join(pieces)
+        return pieces
+
     def _read(self) -> None:
         """Takes the events that are there."""
         while self.sequence.events and self.finish is None:
