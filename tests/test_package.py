@@ -18,7 +18,7 @@ LAYERS = [
     {"errors", "arguments", "files", "progress", "blas", "limits"},
     {"dtypes", "dims"},
     {"assumptions"},
-    {"types", "numerics", "packing"},
+    {"types", "numerics", "packing", "block_formats"},
     {"quant_params", "ranges", "metrics"},
     {"kernels"},  # the compiled kernels by name: plan, runtime, codegen and hardware stand on it
     {"ops"},
