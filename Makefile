@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(shell find csrc bindings -name tests -prune -o -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
 
-.PHONY: docs demo fuzz test test-csrc test-targets test-aarch64 check clean e2e bench
+.PHONY: docs notebook demo fuzz test test-csrc test-targets test-aarch64 check clean e2e bench
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
@@ -85,6 +85,12 @@ docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_results.py
 	$(BIN)/python tools/gen_kernel_coverage.py
 	$(BIN)/python tools/gen_founding_doc.py
+	$(BIN)/python tools/gen_dtypes_doc.py
+
+# Executes examples/quantization_demo.ipynb from the top, with its outputs in it; fetches the data of the four networks the first time.
+notebook: .venv/.dev .venv/.native
+	$(PIP) install --no-build-isolation -e '.[notebook]' -c constraints.txt
+	$(BIN)/python tools/make_notebook.py
 
 clean:
 	rm -rf .venv build

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 Row = dict[str, Any]
+REASONS = Path(__file__).with_name("default_reasons.md")  # why criteria are not reached, written by hand; the page ends with it
 KEEPS = 0.5  # points that a network may lose and still keep its score
 W4A8_KEEPS = 1.0
 TIME, MOST_TIME, MOST_OF_OWN = 0.45, 0.75, 0.9  # shares of ONNX Runtime's fp32, and of lowbit's
@@ -19,10 +21,11 @@ HEAD = """# Defaults
 
 What `lowbit.quantize(graph, calibration)` makes by itself of every public network, beside ONNX Runtime. Made by
 `python benchmarks/default.py --page docs/defaults.md` (and `--recipe w4a8`). Times are of one thread, all ways in turns in one process, the
-least of all runs in milliseconds. Data to test with is not used to quantize. ONNX Runtime's int8 is the fastest of its settings that loses
-at most 0.5 points: static by channel (u8s8, u8u8, s8s8) with the same calibration data, and dynamic. Where none does, the one with most
-points stands in brackets. *dB* are of the outputs on the test set, before a final softmax or sigmoid: the mean of the rows, of their
-worst tenth, and as `quantize` reported the mean. Seconds are of one CPU. Scores without labels compare with the float network's answers.
+least of all runs in milliseconds (CPU time of runs that take more than 0.5 ms). Data to test with is not used to quantize. ONNX Runtime's
+int8 is the fastest of its settings that loses at most 0.5 points: static by channel (u8s8, u8u8, s8s8) with the same calibration data, and
+dynamic. Where none does, the one with most points stands in brackets. *dB* are of the outputs on the test set, before a final softmax or
+sigmoid: the mean of the rows, of their worst tenth, and as `quantize` reported the mean. Seconds are of one CPU. Scores without labels
+compare with the float network's answers.
 """
 COLUMNS = (
     "network", "score", "float", "lowbit", "ONNX Runtime", "dB", "worst tenth", "reported", "ms", "fp32", "ONNX Runtime fp32",
@@ -77,7 +80,8 @@ def page(rows: Sequence[Row], machine: dict[str, str]) -> str:
         lines += [f"\n## {recipe}\n", *table([r for r in these if not r["holdout"]])]
         if aside := [r for r in these if r["holdout"]]:
             lines += [f"\n## {recipe}: networks held out\n", "Nothing in lowbit was tuned with these.\n", *table(aside)]
-    return "\n".join([*lines, "\n## Criteria\n", *(f"- {text}" for text in criteria(rows))]) + "\n"
+    text = "\n".join([*lines, "\n## Criteria\n", *(f"- {text}" for text in criteria(rows))]) + "\n"
+    return f"{text}\n{REASONS.read_text()}" if REASONS.is_file() else text
 
 
 def criteria(rows: Sequence[Row]) -> list[str]:
@@ -93,6 +97,15 @@ def criteria(rows: Sequence[Row]) -> list[str]:
             lines += [text.replace(":", f"{group}:", 1) for text in of_int8(int8)]
         w4a8 = [r for r in these if r["recipe"] == "w4a8" and r.get("classifier") and "error" not in r]
         if w4a8:
+            pairs = [
+                (of_own(r), of_own(o))
+                for r in these
+                for o in int8
+                if r["recipe"] == "w4a8" and "error" not in r and r["model"] == o["model"]
+            ]
+            if pairs:
+                mean = float(np.exp(np.mean([np.log(a / b) for a, b in pairs])))
+                lines.append(f"{word(mean < 1)}  w4a8 ÷ int8 in time, geometric mean < 1{group}: {mean:.2f} of {len(pairs)} networks")
             worst = [(points_lost(r), r["model"]) for r in w4a8]
             lines.append(verdict(f"w4a8 within {W4A8_KEEPS} point on every classifier{group}", worst, lambda x: x <= W4A8_KEEPS, ".2f"))
     return lines
@@ -119,6 +132,11 @@ def of_int8(rows: Sequence[Row]) -> list[str]:
         verdict(f"quantize ≤ {FEW_SECONDS:.0f} s where a run takes less than {SHORT:.0f} ms", short, lambda x: x <= FEW_SECONDS, ".0f"),
         f"{word(not native)}  all layers have native kernels: {', '.join(native) or 'every network'}",
     ]
+
+
+def of_own(row: Row) -> float:
+    """The network's time ÷ that of its float form, measured in turns."""
+    return float(row["ways"]["lowbit"]["ms"] / row["ways"]["lowbit fp32"]["ms"])
 
 
 def points_lost(row: Row) -> float:

@@ -236,3 +236,8 @@ def test_a_batch_that_would_be_mixed_with_another_axis_is_refused() -> None:
     made = fixed_model(nodes, [1, 4, 6], [4, 6], t=np.array([-1, 6]))
     with pytest.raises(ShapeError, match=r"output 'y' would be \(4\*batch, 6\), which has no axis for the batch"):
         lowbit.load(made, shapes={"x": [3, 4, 6]})
+
+
+def test_a_folder_is_no_name_for_a_graph() -> None:
+    with pytest.raises(FormatError, match=r"\.: a graph is written as \.lowbit(.|\n)*Try: m\.lowbit"):
+        lowbit.load(onnx_model([2])).save(".")

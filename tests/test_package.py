@@ -41,7 +41,7 @@ LAYERS = [
         "frames",
     },
     {"decide"},  # tries the stages in turn and keeps what helps
-    {"pipeline"},
+    {"pipeline", "llm"},  # llm: token models, with a road of their own
     {"mixed"},  # walks the road for many networks, and keeps the best
     {"torch"},  # walks the road for a module, and writes what it found into it
     {"recommend"},  # measures what the road gives, and says what to choose

@@ -75,8 +75,8 @@ _PUBLIC = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "torch":  # a package, imported when asked for: it needs the extra of that name
-        return importlib.import_module("lowbit.torch")
+    if name in ("torch", "llm"):  # packages, imported when asked for: they need the extras of their names
+        return importlib.import_module(f"lowbit.{name}")
     module = _PUBLIC.get(name)
     if module is None:
         raise AttributeError(f"module 'lowbit' has no attribute {name!r}")

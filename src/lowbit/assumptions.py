@@ -1,4 +1,4 @@
-"""What must hold of the sizes for the types of a graph to be right.
+"""Conditions on symbolic sizes under which the types of a graph are right.
 
 `x[a] + y[b]` is typed [a]: right when b is a, or 1. The first element of an axis of n is there when n is at least 1. Types are computed
 once for all sizes, so such conditions are noted while they are computed, kept with the graph, and checked when its symbols are bound.
@@ -25,7 +25,7 @@ class Assumption:
     b: Dim
 
     def bound(self, binding: Mapping[str, Dim]) -> Assumption | None:
-        """What is left of it with these sizes: nothing when it holds, a ShapeError when it does not."""
+        """The condition that remains with these sizes: none if it holds, a ShapeError if it does not."""
         a, b = substitute(self.a, binding), substitute(self.b, binding)
         if a == b or (self.kind == "fits" and a == 1) or (self.kind == "least" and at_least(a, b, unknown=False)):
             return None

@@ -332,7 +332,7 @@ class _Pass:
         return self.builder.add("dequantize_linear", q, *params[0], **params[1])
 
     def behind(self, value: Value) -> Value:
-        """What a value is, apart from brackets."""
+        """A value without its brackets."""
         node = self.builder.producer(value)
         while node is not None and node.op in ("quantize_linear", "dequantize_linear") and node.inputs[0] is not None:
             value = node.inputs[0]

@@ -1,4 +1,4 @@
-"""What loading a file may cost. A hostile or damaged file ends in an error that names the limit, not in a process without memory."""
+"""Limits of the cost of loading. A hostile or damaged file ends in an error that names the limit, not in a process without memory."""
 
 from __future__ import annotations
 

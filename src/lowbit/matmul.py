@@ -169,7 +169,7 @@ def cpu_product(left: Side, right: Side, segments: Segments) -> F32 | None:
 
 
 def cpu_sides(left: Side, right: Side, segments: Segments) -> tuple[tuple[gemm.Side8, gemm.Side8], float] | None:
-    """What the kernels multiply, and where the sum starts; None as above."""
+    """The operands of the kernels, and the initial sum; None as above."""
     k = left.ints.shape[-1]
     a, b = Operand(left.ints, left.dtype, left.zero_point), Operand(right.ints, right.dtype, right.zero_point)
     blocked = left.block is not None or right.block is not None

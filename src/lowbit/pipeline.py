@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lowbit.arguments import flag, is_real, shown
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.decide.checks import need_executor, need_float
-from lowbit.decide.goal import Goal
+from lowbit.decide.goal import Goal, reaches
 from lowbit.decide.limits import Limits
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning, QuantError
 from lowbit.ir.bind import bind
@@ -139,7 +139,7 @@ def _is_onnx(source: Any) -> bool:
 
 
 def _inside(folder: Path) -> str:
-    """What a folder has that can be loaded."""
+    """The loadable files of a folder."""
     try:
         found = sorted(str(p) for p in folder.iterdir() if p.suffix in (".onnx", ".gguf", ".lowbit") and p.is_file())
     except OSError:
@@ -380,15 +380,15 @@ def decided(
     if told is not None:
         found = _on_other_rows(graph, found, told, max_drop)
     if not any(says_something(graph, sample) for sample in samples):
-        warn_of_zeros(2)
+        warn_of_zeros(3)
         found = replace(found, unmet="; ".join(filter(None, [found.unmet, "every batch is zero, which tells nothing of other data"])))
     elif all_alike(samples):
         text = "all batches are the same, those to calibrate and those to measure with: what other data would lose cannot be seen"
-        warnings.warn(text, LowbitWarning, stacklevel=2)
+        warnings.warn(text, LowbitWarning, stacklevel=3)
         found = replace(found, measured_on="batches that are all the same")
     if len(samples) == 1:
         text = "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen; data in several helps"
-        warnings.warn(text, LowbitWarning, stacklevel=2)
+        warnings.warn(text, LowbitWarning, stacklevel=3)
     if not quantized_nodes(found.graph):
         warnings.warn("nothing is quantized: no layer is better off in integers", LowbitWarning, stacklevel=3)
     if not found.met:
@@ -402,7 +402,7 @@ def _on_other_rows(graph: Graph, found: Decision, told: Labelled, max_drop: floa
     in_float.warn_of_guessing(4)
     least = in_float.top1 - (told.max_drop if max_drop is None else max_drop)
     unmet = [part for part in found.unmet.split("; ") if part and not part.startswith("the score is ")]  # that of the rows that decided
-    if made.top1 < least - 1e-12:  # 0.912 - 0.005 is not quite 0.907
+    if not reaches(made.top1, least):
         unmet.append(f"top-1 is {made.top1:.6g} on {told.said}, {least:.6g} is the least")
     return replace(found, score=made.top1, float_score=in_float.top1, score_name="top-1", scored=told.said, unmet="; ".join(unmet))
 

@@ -1,4 +1,4 @@
-"""What a quantized number means: `QuantParams` (dtype, scheme, granularity, scale, zero point) and the arithmetic by it.
+"""The meaning of a quantized number: `QuantParams` (dtype, scheme, granularity, scale, zero point) and the arithmetic by it.
 
 Granularity says which elements share a scale, and so the shape of `scale` and `zero_point` for an array of shape (d0, …, dn):
 

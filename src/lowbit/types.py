@@ -1,4 +1,4 @@
-"""What is known of a tensor before it exists: its shape (ints or symbols) and its element type."""
+"""The type of a tensor: its shape (ints or symbols) and its element type."""
 
 from __future__ import annotations
 

@@ -153,3 +153,12 @@ def test_a_histogram_is_read_by_other_methods_as_they_would_have_made_it() -> No
     mse, percentile = (make_observer(m).observe(x) for m in ("mse", "percentile"))
     assert mse.same_statistics("percentile") and not mse.same_statistics("minmax") and not mse.same_statistics("adaptive")  # type: ignore[attr-defined]
     assert mse.read_by("percentile").to_dict() == percentile.to_dict()  # type: ignore[attr-defined]
+
+
+def test_candidates_have_a_margin_of_counted_answers_and_the_result_has_none() -> None:
+    goal = Goal()
+    many = Quality((1e-3,) * 20, 1e-3, Answers(9955, 10_000), classes=True)
+    assert not goal.good(many) and "0.45% of the answers are other ones than the float network's, 0.40% may be" in goal.lacks(many)
+    assert not goal.lacks(many, margin=False) and goal.needed(many) > many.worst_db
+    few = Quality((1e-3,) * 20, 1e-3, Answers(20, 20, expected=0.0045), classes=True)
+    assert goal.good(few)

@@ -104,7 +104,7 @@ def test_every_step_tells_what_it_gained(name: str) -> None:
 
 
 def test_the_notes_tell_every_step_the_result_and_the_weakest_layers() -> None:
-    graph = outlier_network()
+    graph = depthwise_network()
     told: list[Step] = []
     found = quantize(graph, samples(graph), prefer="accuracy", on_step=told.append)
     assert told and [found.notes[f"decided {i + 1}"] for i in range(len(told))] == [str(s) for s in told]

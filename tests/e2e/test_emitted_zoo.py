@@ -40,6 +40,6 @@ def test_clang_has_no_warning_for_any_kernel(isa: str) -> None:
     if not has("clang") or machine() != "x86_64":
         pytest.skip("NOT TESTED: clang is not installed, or this is no x86")
     files = [str(path) for path in sorted(CSRC.rglob("*.c")) if kernel_table.isa_of(path) == isa]
-    command = ["clang", "-fsyntax-only", f"-I{CSRC}", *WARNINGS, EXACT, *sources.isas()[isa].flags, *files]
+    command = ["clang", "-fsyntax-only", f"-I{CSRC}", f"-I{sources.folder()}", *WARNINGS, EXACT, *sources.isas()[isa].flags, *files]
     done = subprocess.run(command, capture_output=True, text=True)
     assert files and done.returncode == 0, done.stderr[:3000]

@@ -11,6 +11,7 @@ import pytest
 from repository import ROOT
 
 from lowbit.kernels.kernel_table import DECLARATION, kernels_of
+from lowbit.kernels.sources import folder as folder_of_the_build
 
 CSRC = ROOT / "csrc"
 NODE, EDGE = re.compile(r'node: \{ title: "([^"]+)" label: "([^"]*)"'), re.compile(r'edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"')
@@ -28,7 +29,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str,
     for (contract, isa), text in (kernel for path in sorted(CSRC.rglob("*ref.c")) for kernel in kernels_of(path).items()):
         sources.append(folder / f"{contract}__{isa}.c")
         sources[-1].write_text(text)
-    flags = ["-std=c11", "-O1", "-ffreestanding", "-fcallgraph-info=su", "-I", str(CSRC)]
+    flags = ["-std=c11", "-O1", "-ffreestanding", "-fcallgraph-info=su", "-I", str(CSRC), "-I", str(folder_of_the_build())]
     subprocess.run([gcc, *flags, "-c", *map(str, sources)], cwd=folder, check=True, capture_output=True)
     graphs = {}
     for source in sources:

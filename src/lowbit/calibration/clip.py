@@ -1,4 +1,4 @@
-"""Ranges from a histogram: which part of what was seen is worth covering, by percentile, by entropy, by squared error.
+"""Ranges from a histogram: the part of the observed values that is worth covering, by percentile, entropy or squared error.
 
 The two searches share one walk over ranges, and differ in what they call the loss of quantizing with a range's own parameters (dtype,
 scheme, rounded scale and zero point: what `params_from_range` makes of it, not an idealized 128 levels).
@@ -39,7 +39,7 @@ from lowbit.ranges import params_from_range
 
 VALUES_PER_BIN = 8
 FEW = 100_000  # values of a histogram that is smoothed before its information is counted
-GAIN = 3.0  # nats of all values together: what is gained by less is not worth a value that is clipped
+GAIN = 3.0  # nats of all values together: a smaller gain is not worth a clipped value
 SILVERMAN = 0.9  # bandwidth = 0.9 · min(σ, IQR / 1.34) · n^(-1/5)
 Range = tuple[float, float]
 Loss = Callable[[F64, F64], F64]  # of the ranges (lo[i], hi[i])
@@ -103,7 +103,7 @@ def mse_range(b: Bins, dtype: DType, scheme: Scheme) -> Range:
 
 
 def smoothed(b: Bins) -> Bins:
-    """The histogram as a density: its counts (floats then) are spread by a Gaussian, and reflected at the ends of what was seen."""
+    """The histogram as a density: its counts (as floats) are smoothed by a Gaussian, and reflected at the ends of the observed range."""
     across = (b.edges[:-1] < 0) & (b.edges[1:] > 0)  # bin 0 is two bins where there are values on both of its sides
     fine = np.repeat(b.counts / np.where(across, 2.0, 1.0), np.where(across, 2, 1))
     total, at = fine.sum(), np.arange(len(fine), dtype=np.float64)
@@ -122,7 +122,7 @@ def smoothed(b: Bins) -> Bins:
 
 
 def divergence(b: Bins, params: QuantParams, *, chance: bool = True) -> F64:
-    """KL(P ‖ Q) in nats, less what chance explains of it, for each of the params' scales (`PerAxis(0)`)."""
+    """KL(P ‖ Q) in nats, minus the share that chance explains, for each of the params' scales (`PerAxis(0)`)."""
     used = np.flatnonzero(b.counts)
     n, total = len(params.scale), float(b.counts.sum())
     if used.size == 0:

@@ -80,7 +80,7 @@ class Histogram(Extremes):
         self.zeros, self.at_lo, self.at_hi = (np.zeros(channels, np.int64) for _ in range(3))
 
     def see(self, batch: Batch) -> None:
-        # Ends inside what was seen are not counted: that would be a pass over the data for nothing.
+        # Ends inside the observed range are not counted: that would be a useless pass over the data.
         at_lo = _count_equal(batch, batch.lo) if np.any(batch.lo <= self.lo) else np.zeros_like(self.at_lo)
         at_hi = _count_equal(batch, batch.hi) if np.any(batch.hi >= self.hi) else np.zeros_like(self.at_hi)
         self._take_ends(batch.lo, batch.hi, at_lo, at_hi)

@@ -1,4 +1,4 @@
-"""Observers: they see data in pieces, in fixed memory, and give quantization parameters; `a + b` has seen what both have.
+"""Observers see data in pieces, in fixed memory, and give quantization parameters; `a + b` has seen the data of both.
 
     method          what it remembers             the range it gives
     minmax          the extremes                  everything seen
@@ -37,7 +37,7 @@ Self = TypeVar("Self", bound="Observer")
 
 
 class Observer(ABC):
-    """What was seen, by statistics of fixed size. Subclasses name their statistics and turn them into ranges."""
+    """Statistics of fixed size over the observed data. Subclasses name their statistics and turn them into ranges."""
 
     method: ClassVar[str]
 
@@ -50,7 +50,7 @@ class Observer(ABC):
         self.ignored = 0  # non-finite values that were left out
         self._statistics: dict[str, Statistic] = {}  # empty until the number of channels is known
 
-    # --- what a subclass says ---
+    # --- parts of a subclass ---
 
     def options(self) -> dict[str, Any]:
         """The arguments that make an observer like this one."""
@@ -67,7 +67,7 @@ class Observer(ABC):
     def _range(self, dtype: DType, scheme: Scheme) -> tuple[F64, F64]:
         """The range for each channel; every channel has values."""
 
-    # --- what is true of all ---
+    # --- common parts ---
 
     @property
     def seen(self) -> Extremes | None:
@@ -102,7 +102,7 @@ class Observer(ABC):
         return self
 
     def __add__(self: Self, other: Self) -> Self:
-        """An observer that has seen what `self` has and then what `other` has."""
+        """An observer that has seen the data of `self` and then of `other`."""
         if not isinstance(other, Observer):
             return NotImplemented
         if type(other) is not type(self) or other.options() != self.options():
@@ -230,7 +230,7 @@ class HistogramObserver(Observer):
         return isinstance(other, HistogramObserver) and other.bins == self.bins and set(other._start(0)) == {"seen"} == set(self._start(0))
 
     def read_by(self, method: str) -> Observer:
-        """An observer of the method that has seen what this one has seen."""
+        """An observer of another method with the data of this one."""
         other = make_observer(method, axis=self.axis, ignore_nonfinite=self.ignore_nonfinite)
         other.ignored, other._statistics = self.ignored, self._statistics
         return other

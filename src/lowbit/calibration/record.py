@@ -1,4 +1,4 @@
-"""What calibration learned: for each tap (the name of a value) the parameters, or the statistics to derive them from.
+"""The result of calibration: for each tap (the name of a value) the parameters, or the statistics to derive them from.
 
 `CalibrationEntry` is fixed parameters: an axis (None: per tensor), scales and zero points. A record may hold such entries (given by a
 user, or by quantization-aware training) or observers, which give an entry for any dtype asked. Records of the same taps add up.
@@ -126,7 +126,7 @@ class CalibrationRecord:
             return params_from_range(np.clip(lo, *reach), np.clip(hi, *reach), dtype, scheme, apart)
         except LowbitError as e:
             raise e.at(f"tap {taps[0]!r}") from None
-        except DAMAGED as e:  # a record that somebody wrote or changed by hand
+        except DAMAGED as e:  # a record that was written or changed by hand
             raise FormatError(f"what was seen does not fit together ({e})", where=f"tap {taps[0]!r}", hint=WRITTEN) from e
 
     def entry(self, tap: str, dtype: str | DType = "int8", scheme: Scheme | None = None) -> CalibrationEntry:

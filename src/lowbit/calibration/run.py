@@ -26,7 +26,7 @@ Sample = Mapping[str, Array]
 Method = str | Callable[[Any], Any]  # of lowbit, or a function of values that gives their range
 LARGE = 1e6  # an input beyond it is hardly meant, where it makes layers overflow
 IGNORE = "lowbit.calibrate(…, ignore_nonfinite=True)"
-CHUNK_SAMPLES, CHUNK_BYTES = 8, 1 << 20  # what a worker gets at once: whichever is reached first
+CHUNK_SAMPLES, CHUNK_BYTES = 8, 1 << 20  # the size of a worker's task: whichever is reached first
 
 
 def calibrate(
@@ -39,7 +39,7 @@ def calibrate(
     numbers: Sequence[object] | None = None,
     **options: Any,
 ) -> CalibrationRecord:
-    """What the taps (default: every float value that a node computes, and the float inputs) held while running over `data`.
+    """The record of the taps (default: every float value that a node computes, and the float inputs) over `data`.
 
     `executor` spreads the samples over processes or machines; the record is the same, bit for bit, as without one, on CPUs
     of one kind: float kernels sum in an order that depends on the instruction set. `numbers` are what errors call the samples, where they
@@ -149,7 +149,7 @@ def observe(
 
 
 def too_large(graph: Graph, sample: Sample) -> str | None:
-    """What to try where a layer's result is not finite and an input is finite, but so large that it is hardly meant."""
+    """The hint if a layer's result is not finite because an input is finite but far too large."""
     for v in graph.inputs:
         x = sample[v.name]
         peak = float(np.abs(x).max(initial=0)) if x.dtype.kind == "f" and _finite(x) else 0.0
@@ -159,7 +159,7 @@ def too_large(graph: Graph, sample: Sample) -> str | None:
 
 
 def _refused(e: LowbitError, where: str, array: Array) -> CalibrationError:
-    """What an observer refused, with the place in the network, and in the batch."""
+    """The error of an observer, with the place in the network and in the batch."""
     several = array.dtype.kind == "f" and array.ndim > 0 and array.size > 0 and len(array) > 1
     bad = np.flatnonzero(~np.isfinite(array.reshape(len(array), -1)).all(axis=1)) if several else np.empty(0, np.int64)
     row = f"; the first is in row {int(bad[0])}" if bad.size else ""

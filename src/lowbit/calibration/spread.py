@@ -41,7 +41,7 @@ class NoGraph:
 
 
 def spread(executor: Executor, graphs: tuple[Graph, ...], function: Callable[..., T], tasks: Iterable[tuple[Any, ...]]) -> Iterator[T]:
-    """`function(*graphs, *task)` for every task, in order. When the consumer stops or is interrupted, what has not begun is cancelled."""
+    """`function(*graphs, *task)` for every task, in order. Tasks that have not begun are cancelled when the consumer stops."""
     workers: int = getattr(executor, "_max_workers", None) or os.cpu_count() or 1
     waiting: deque[tuple[Future[T | NoGraph], tuple[Any, ...]]] = deque()
     with tempfile.TemporaryDirectory(prefix="lowbit-") as folder:

@@ -1,4 +1,4 @@
-"""What observers remember: statistics of fixed size, one row per channel, whose sum `a + b` is what one would have seen in both.
+"""The statistics of observers: of fixed size, one row per channel; `a + b` is the statistic of both data sets.
 
 A batch reaches a statistic as a `Batch`: float32, finite, with one row per channel (one row in all per tensor). A statistic that does
 not depend on the order of the data is the same, bit for bit, for any split and any order of merging; `Window` depends on the order of
@@ -84,7 +84,7 @@ class Statistic(Protocol):
         """Takes a batch in."""
 
     def merged(self, other: Any) -> Any:
-        """What one would be that had seen this one's batches and then the other's."""
+        """The statistic of this one's batches followed by the other's."""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able and exact."""

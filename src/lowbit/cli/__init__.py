@@ -11,7 +11,24 @@ import warnings
 from collections.abc import Sequence
 
 from lowbit.calibration.run import IGNORE
-from lowbit.cli import bench, calibrate, compare, demo, doctor, emit_c, eval, export, inspect, quantize, recommend, run, search, verify
+from lowbit.cli import (
+    bench,
+    calibrate,
+    chat,
+    compare,
+    demo,
+    doctor,
+    emit_c,
+    eval,
+    export,
+    inspect,
+    quantize,
+    recommend,
+    run,
+    search,
+    serve,
+    verify,
+)
 from lowbit.cli.common import UsageError, environment_error, say
 from lowbit.errors import LowbitError, LowbitWarning
 
@@ -29,6 +46,8 @@ VERBS = {
     "compare": compare,
     "verify": verify,
     "bench": bench,
+    "chat": chat,
+    "serve": serve,
     "doctor": doctor,
 }
 

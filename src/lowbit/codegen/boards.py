@@ -1,4 +1,4 @@
-"""Emulated boards, one row for each chip: what the self test of a generated folder runs on until it has a board of its own.
+"""Emulated boards, one row for each chip: the self test of a generated folder runs on them.
 
 The folder's board/ is made here, and tests and benchmarks build their programs with the same startup code, memory map and command line.
 """
@@ -13,7 +13,7 @@ from lowbit.codegen.targets import CTarget
 DATA = Path(__file__).parent / "board"
 FOLDER = "board"  # in a generated folder
 NOTE = "For the emulator; replace by your board's own"
-MARGIN = 256 << 10  # of each memory, for what is not the network's: libc, its heap, the stack
+MARGIN = 256 << 10  # of each memory, for other parts of a program: libc, its heap, the stack
 QEMU = ("-nographic", "-monitor", "none", "-serial", "none")
 NATIVE = "enable=on,target=native"
 
@@ -33,7 +33,7 @@ class Memory:
 class Board:
     """A machine of QEMU, and where its memory is. QEMU loads a program into all of it: `constants` are the flash of a real board.
 
-    packages  what has the compiler, its libc and the emulator, on Debian
+    packages  Debian packages with the compiler, its libc and the emulator
     specs     the libc that prints by semihosting
     """
 
@@ -68,7 +68,7 @@ class Board:
         return [f"--specs={self.specs}", "-nostartfiles", f"-T{folder}/board.ld"]
 
     def run_command(self, *options: str) -> list[str]:
-        """The program's path comes after."""
+        """The command line; the program's path comes after it."""
         if self.machine == "virt":  # it would print to the standard error
             options = ("-bios", "none", "-chardev", "stdio,id=out", "-semihosting-config", f"{NATIVE},chardev=out", *options)
         else:

@@ -1,4 +1,4 @@
-"""The ends of a network as a small machine wants them: integers instead of reals, channels last instead of first."""
+"""Inputs and outputs of a network for a small machine: integers instead of reals, channels last instead of first."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def integer_inputs(graph: Graph, only: frozenset[str]) -> tuple[Graph, dict[str,
         if v.name not in only or v.name in outputs or len(how) != 1 or len([n for n in users if n.op == "quantize_linear"]) != len(users):
             continue
         ((kind, params),) = how
-        if params is None:
+        if params is None or kind.dtype.bits < 8:  # codes of four bits have no C type: such an input stays real
             continue
         found[v.name] = params
         whole = Value(v.name, kind)
@@ -56,13 +56,13 @@ def integer_outputs(graph: Graph, only: frozenset[str]) -> tuple[Graph, dict[str
         if name not in only or node is None or node.op != "dequantize_linear" or node.inputs[0] is None:
             continue
         params = _params(graph, node)
-        if params is not None and node.inputs[0].name not in graph.constants:
+        if params is not None and node.inputs[0].name not in graph.constants and node.inputs[0].type.dtype.bits >= 8:
             outputs[name], found[name] = node.inputs[0], params
     return prune(replace(graph, outputs=outputs)), found
 
 
 def integer_ends(graph: Graph, float_io: bool, states: Mapping[str, str]) -> tuple[Graph, dict[str, Quantized], dict[str, Quantized]]:
-    """The graph with integers at its ends, and what they mean; with `float_io` only those of its states.
+    """The graph with integer inputs and outputs, and their parameters; with `float_io` only those of its states.
 
     A state is integers if both sides are and mean the same, else real on both. Reals lose nothing: quantizing what was dequantized
     gives the integers back.
@@ -113,7 +113,7 @@ def _zero_of(graph: Graph, node: Node, position: int) -> list[int]:
 
 
 def channels_last_inputs(graph: Graph, but: frozenset[str] = frozenset()) -> Graph:
-    """Images that are turned before anything else, in a graph with channels last inside, are given as they are wanted."""
+    """Images that the graph would transpose first are taken in channels-last layout."""
     changed: dict[str, Value] = {}
     dropped: set[str] = set()
     outputs = {v.name for v in graph.outputs.values()}

@@ -18,7 +18,7 @@ INCLUDE = re.compile(r'^#include "([^"]+)"(?: /\*.*\*/)?', re.M)
 MENTION = re.compile(r"(?<![\w/\"<])\w+\.h\b")  # of a header, in a comment
 HEAD = "lb.h"
 NO_FLOAT = "#define LB_NO_FLOAT /* real numbers are held in integers, and computed by them */\n"
-FIXED = "base/fixed.h"  # what the header of a network without floats offers beside
+FIXED = "base/fixed.h"  # additional names of the header of a network without floats
 NUMBERS = ("base/numerics.h", "base/soft.h")  # files that know both ways of computing
 FOLDER = "kernels"
 
@@ -86,7 +86,7 @@ def copies(kernels: Iterable[str], no_float: bool = False) -> dict[str, str]:
 
 
 def _name(path: str) -> str:
-    """What a file is called in the project's folder: the last part of its path, which no two headers share, after `lb_`."""
+    """The name of a file in the project's folder: `lb_` and the last part of its path, which no two headers share."""
     return path if path.endswith(".c") or path == HEAD or path not in sources.headers() else f"lb_{basename(path)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ MOST_VECTORS = 1000  # they stand in the C file as numbers
 
 @dataclass(frozen=True)
 class EmittedC:
-    """What was written. RAM is exact; flash and stack are measured, or None without a compiler for the target.
+    """The written project. RAM is exact; flash and stack are measured, or None without a compiler for the target.
 
     least_bytes and live_bytes: no arena can be smaller than what is alive at the fullest step, with scratch memory and without
     weight_bytes: all constants; table_bytes: those of them that are tables of layers which read 16 bits
@@ -45,7 +45,7 @@ class EmittedC:
 
     folder: Path | None
     target: str
-    files: Mapping[str, str]
+    files: Mapping[str, str] = field(repr=False)  # all of the C: a notebook would print it
     arena_bytes: int
     least_bytes: int
     live_bytes: int
@@ -142,7 +142,7 @@ def emit(
     project = Project(name, plan_for(ready, t, io_in_arena, no_float, states), t, version, no_float, ins, outs, states, zeros)
     check_possible(project, vectors)
     if fits is not None and vectors * project.macs > LONG:
-        check_fits(project, channels_last_io, *fits)  # what is known by now: stack and code are not
+        check_fits(project, channels_last_io, *fits)  # known by now, unlike stack and code
     known, exact = golden(ready, None if t.isas is None and not no_float else "ref", samples, vectors, states, zeros)
     files = print_project(project, known, exact)
     found = measure(project, files) if measured else None

@@ -1,4 +1,4 @@
-"""Whether a network fits: the memory of its machine, and what a C project can hold at all. Said before anything long is done."""
+"""Checks whether a network fits the memory of its machine and the limits of a C project, before anything long is done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DoesNotFit(LowbitError):
 
 
 def check_possible(p: Project, vectors: int) -> None:
-    """An error where no compiler would take the project: sizes that a wrong batch gives, before answers are computed for minutes."""
+    """Raises if no compiler would take the project: a wrong batch gives such sizes. Runs before answers are computed for minutes."""
     for kind, port in [*(("input", i) for i in p.inputs), *(("output", o) for o in p.outputs)]:
         if port.nbytes > MOST_BYTES:
             raise DoesNotFit(

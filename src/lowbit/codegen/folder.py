@@ -1,4 +1,4 @@
-"""Writes a folder whole or not at all, and nothing over what somebody else wrote."""
+"""Writes a folder whole or not at all, and never over files of others."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _put_back(out: Path, fresh: Path, files: list[str], gone: list[str]) -> None
 
 
 def _recover(out: Path) -> None:
-    """Takes away what killed calls left beside the folder, and puts the old files back where one was killed between two of them."""
+    """Removes the leftovers of killed calls next to the folder, and restores the old files if a call was killed between two renames."""
     for left in out.parent.glob(f".{glob.escape(out.name)}.lowbit-*"):
         by = re.fullmatch(r"lowbit-(\d+)-\w+", left.name.removeprefix(f".{out.name}."))
         if by is None or not _ours(left) or _runs(int(by[1])):

@@ -83,7 +83,7 @@ def _compile(p: Project, compiler: str, folder: Path, sources: list[str]) -> Non
 
 
 def _refused(p: Project, source: str, said: str) -> UnsupportedOp | FormatError:
-    """What a source that does not compile means."""
+    """The error for a source that does not compile."""
     if p.no_float and source.startswith("kernels/"):
         call = next(c for c in p.calls if source == f"kernels/{c.step.kernel}.c")
         return UnsupportedOp(

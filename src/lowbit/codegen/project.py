@@ -1,4 +1,4 @@
-"""What the files of a project have in common: the plan with a C name for everything that it mentions."""
+"""The common part of a project's files: the plan with a C name for everything that it mentions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lowbit.kernels import native
 from lowbit.plan import Place, Plan, Slot, Step
 from lowbit.types import Array
 
-MACROS = (  # what an input or output has, by its name
+MACROS = (  # macros of an input or output, by its name
     "_count", "_bytes", "_scale", "_zero_point", "_quantize", "_dequantize", "_scale_multiplier", "_scale_shift", "_quantize_q16",
     "_dequantize_q16", "_from_q16", "_to_q16",
 )  # fmt: skip
-FIELD = "s_"  # begins the fields of the state: a state may be called NULL, unix or int
+FIELD = "s_"  # prefix of the fields of the state: a state may be called NULL, unix or int
 
 
 @dataclass(frozen=True)

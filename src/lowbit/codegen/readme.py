@@ -1,4 +1,4 @@
-"""README.md of a project: what a firmware engineer must know of it, with figures."""
+"""README.md of a project for firmware engineers, with figures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def flags_needed(p: Project) -> list[str]:
 
 
 def floating_point(p: Project) -> str:
-    """What the code asks of a floating-point unit."""
+    """The floating-point unit that the code needs."""
     if p.no_float:
         other = " Calls pass no floats: with `-mfloat-abi=hard` for the rest of your program, compile it so too." if p.target.fpu else ""
         return f"No floating-point unit is used, nor a library of the compiler for floats: real numbers are computed in integers.{other}"

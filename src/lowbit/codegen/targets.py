@@ -43,12 +43,12 @@ class CTarget:
 
     @property
     def machine(self) -> str:
-        """What `uname -m` says there, for targets with an operating system of their own."""
+        """The result of `uname -m`, for targets with an operating system of their own."""
         return self.prefix.partition("-")[0]
 
     @property
     def emulator(self) -> str | None:
-        """What runs programs of another machine's Linux here."""
+        """The emulator for programs of another machine's Linux."""
         return None if self.bare or not self.prefix else f"qemu-{self.machine}"
 
     @property

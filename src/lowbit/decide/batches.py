@@ -80,7 +80,7 @@ class Data:
         timed = parts.decide[0]
         rows = rows_together(graph, timed, macs)
         fit, decide, report = (Joined(part, rows) for part in (parts.fit, parts.decide, parts.report))
-        lacking = max(0, decided // rows_in(graph, timed) - len(parts.decide))
+        lacking = max(0, decided // max(1, rows_in(graph, timed)) - len(parts.decide))
         apart = [i for i, n in enumerate(parts.fit.numbers) if n not in set(parts.decide.numbers) | set(parts.report.numbers)]
         more = Joined(Picked(parts.fit.source, [parts.fit.numbers[i] for i in _spread(apart, lacking)]), rows)
         return Data(fit, (*decide, *more), (*decide.numbers, *more.numbers), len(more), report, timed, parts.said)

@@ -34,7 +34,7 @@ from lowbit.decide.effort import Effort, mac_counts, with_clamps
 from lowbit.decide.few_bits import few_bit_repairs
 from lowbit.decide.fewer import keep_to_limits
 from lowbit.decide.front import Tried
-from lowbit.decide.goal import CHEAP, FASTER, Goal, Step
+from lowbit.decide.goal import CHEAP, FASTER, Goal, Step, reaches
 from lowbit.decide.limits import Deadline, Limits, Needs, Over
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import EIGHTS, Repair, enough, few_weights, find_repairs, in_order, together, within
@@ -52,6 +52,9 @@ from lowbit.quantization.transform import QuantizationTransform
 
 ROUNDS = 3  # of looking where the noise comes from, and repairing: after the first, from what the repairs have left
 TINY = 0.02  # milliseconds of a float network: of such, no layer is kept float for speed
+SMALL = (
+    0.1  # milliseconds of a float network: one that takes less stays in integers even if they are slower here, for the chip it may be for
+)
 NOTICED = 0.95  # of the time before: a smaller gain is the clock's noise
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
@@ -136,6 +139,7 @@ class Engine:
                 self.costly_repairs()
                 self.take_back()
             self.float_for_speed()
+            self.all_float()
             keep_to_limits(self)
         except Over as e:
             stopped = str(e)
@@ -156,9 +160,9 @@ class Engine:
         quality = replace(quality, layers=layers)
         times = self.times(self.best)
         unmet = []
-        if self.least_score is not None and self.best.score is not None and self.best.score < self.least_score:
+        if self.least_score is not None and self.best.score is not None and not reaches(self.best.score, self.least_score):
             unmet.append(f"the score is {self.best.score:.6g}, {self.least_score:.6g} is the least")
-        if self.metric is None and (lacking := self.goal.lacks(quality)):
+        if self.metric is None and (lacking := self.goal.lacks(quality, margin=False)):
             unmet.append(lacking)
         unmet += self.limits.unmet(self.needs(self.best))
         self.measured[self.best.number] = replace(self.measured[self.best.number], chosen=True)
@@ -220,7 +224,7 @@ class Engine:
     def is_good(self, trial: Trial) -> bool:
         """Whether the score is not below what it may be; without a metric, whether the outputs are as the goal wants them."""
         if self.least_score is not None and trial.score is not None:
-            return trial.score >= self.least_score
+            return reaches(trial.score, self.least_score)
         return self.goal.good(trial.quality)
 
     @property
@@ -571,3 +575,20 @@ class Engine:
             if kept:
                 self.best, self.maker.best = trial, changed
                 return
+
+    def all_float(self) -> None:
+        """A network that is still slower than the float one stays float, but for the layers that the user's rules decide."""
+        times = self.times(self.best)
+        if times.reference < SMALL or not self.by_clock or self.goal.small or times.ratio <= 1.0:
+            return
+        candidate = self.best.candidate
+        floats = frozenset(n.output.name for n in candidate.graph.nodes if n.op in QUANTIZABLE and n.output.name not in self.maker.own)
+        changed = replace(candidate, widths=replace(candidate.widths, floats=floats, rows=frozenset()))
+        trial = self.tried(changed, "float", "the whole network: integers are slower", self.best.repairs)
+        if trial is None:
+            return
+        kept = self.times(trial).ratio < NOTICED * times.ratio
+        before = self.best.quality.worst_db
+        self.tell(Step("float", "the whole network", before, trial.quality.worst_db, kept, self.times(trial).ratio))
+        if kept:
+            self.best, self.maker.best = trial, changed

@@ -14,6 +14,7 @@ Prefer = Literal["balanced", "speed", "accuracy", "size"]
 LAYER = 10.0  # dB that every layer must have: one below it is broken, whatever the outputs show on a few samples
 FEWER = 7.0  # dB that are not asked of weights of few bits
 SURE, LESS = 0.2, 5.0  # where so little of the answers that may be other ones is expected to be, so many dB fewer do
+MARGIN = 0.8  # of the answers that may be other ones, where they are counted on a few batches
 CHEAP = 0.5  # of the float network's time
 FASTER = 0.9  # of the float network's time: the most that a balanced network takes, where the plain rules take less
 
@@ -58,21 +59,29 @@ class Goal:
         """Whether the outputs need no repair that costs time."""
         return not self.lacks(quality)
 
-    def lacks(self, quality: Quality) -> str:
-        """What the outputs lack; "" where they are good. Answers that change with so little noise as is `enough` are ties."""
+    def lacks(self, quality: Quality, margin: bool = True) -> str:
+        """What the outputs lack; "" where they are good. Answers that change with so little noise as is `enough` are ties.
+
+        `margin`: while candidates are compared, fewer counted answers may be other ones than in the end.
+        """
         if self.sure(quality):
             return ""
         if quality.worst_db < self.least(quality):
             return f"the outputs have {quality.worst_db:.1f} dB on the worst tenth, {self.least(quality):g} are wanted"
         other = quality.answers.other
-        if quality.worst_db < self.enough and other > self.other:
+        allowed = self.allowed(quality) if margin else self.other
+        if quality.worst_db < self.enough and other > allowed:
             how = "are" if quality.answers.counted else "are expected to be"
-            return f"{other:.2%} of the answers {how} other ones than the float network's, {self.other:.2%} may be"
+            return f"{other:.2%} of the answers {how} other ones than the float network's, {allowed:.2%} may be"
         return ""
+
+    def allowed(self, quality: Quality) -> float:
+        """The share of the answers that may be other ones. Counted ones are of these rows alone, and others may have more."""
+        return self.other * (MARGIN if quality.answers.counted else 1.0)
 
     def needed(self, quality: Quality) -> float:
         """The dB of the worst tenth that the outputs need: half the noise gives half as many other answers."""
-        turned = 20 * math.log10(max(quality.answers.other / self.other, 1.0))
+        turned = 20 * math.log10(max(quality.answers.other / self.allowed(quality), 1.0))
         return max(self.least(quality), min(quality.worst_db + turned, self.enough) if turned else 0.0)
 
     def sure(self, quality: Quality) -> bool:
@@ -82,6 +91,15 @@ class Goal:
     def least(self, quality: Quality) -> float:
         """The dB of the worst tenth below which repairs may cost time."""
         return self.answers if quality.classes else self.worst
+
+
+def reaches(score: float, least: float) -> bool:
+    """Whether a score is at least that. 0.8 - 0.1 is a little more than 0.7 in floating point, and 0.7 reaches it.
+
+    >>> 0.7 >= 0.8 - 0.1, reaches(0.7, 0.8 - 0.1)
+    (False, True)
+    """
+    return score >= least - 1e-12 * max(1.0, abs(least))
 
 
 @dataclass(frozen=True)

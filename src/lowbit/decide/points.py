@@ -6,7 +6,7 @@ the outputs are classes, the answer itself is compared as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -37,8 +37,14 @@ class Point:
 
 
 def find_points(graph: Graph) -> tuple[Point, ...]:
-    """A point for each output. Integer outputs count only if there are no others."""
+    """A point for each output. Integer outputs count only if there are no others.
+
+    The largest of a linear layer's numbers may be an answer, but not beside outputs that are classes for sure: there, other numbers are
+    boxes, positions or features.
+    """
     found = [_point(graph, name, v.name) for name, v in graph.outputs.items()]
+    if any(p.kind in ("classes", "yes or no") for p in found):
+        found = [replace(p, kind="numbers") if p.kind == "scores" else p for p in found]
     floats = tuple(p for p in found if p.kind != "integers")
     return floats or tuple(found)
 

@@ -219,15 +219,18 @@ def _replays(graph: Graph, samples: Sequence[Sample], keep: Sequence[str]) -> It
 def _summed(found: Mapping[str, Sequence[tuple[Array, Array]]]) -> Quality:
     """Sums signal and noise of the rows of each batch, by output. The noise of a row is that of its worst output.
 
-    An output without a row axis counts for all rows of its batch.
+    An output without a row axis counts for all rows of its batch. An output that is silent in all rows has no signal to compare with, and
+    counts only if all outputs are: then any noise is 0 dB.
     """
     pooled, batches = 0.0, dict[int, list[Array]]()
+    alone = all(sum(float(s.sum()) for s, _ in parts) == 0 for parts in found.values())
     for parts in found.values():
         total, count = float(sum(s.sum() for s, _ in parts)), sum(len(s) for s, _ in parts)
-        pooled = max(pooled, float(sum(n.sum() for _, n in parts)) / max(total, 1e-300))
-        least = max(QUIET * total / max(count, 1), 1e-300)
+        noise_sum = float(sum(n.sum() for _, n in parts))
+        pooled = max(pooled, noise_sum / total if total else float(alone and noise_sum > 0))
+        least = QUIET * total / max(count, 1)
         for i, (s, n) in enumerate(parts):
-            batches.setdefault(i, []).append(n / np.maximum(s, least))
+            batches.setdefault(i, []).append(n / np.maximum(s, least) if total else np.where(n > 0, float(alone), 0.0))
     rows: list[float] = []
     for noise in batches.values():
         most = max(len(r) for r in noise)

@@ -14,11 +14,20 @@ def verdict(graph: Graph, found: Decision) -> str:
     if found.times is not None:
         parts.append(f"{found.times.reference / found.times.made:.2f}× as fast as float ({found.times.made:.3g} ms, one thread)")
     if graph.parameter_bytes and found.graph.parameter_bytes:
-        parts.append(f"{graph.parameter_bytes / found.graph.parameter_bytes:.1f}× smaller")
+        parts.append(size_text(graph.parameter_bytes, found.graph.parameter_bytes))
     parts += [*kept_wide(graph, found)]
     parts.append(f"measured on {found.measured_on}")
     text = "; ".join(parts)
     return text if found.met else f"{text}; NOT MET: {found.unmet}"
+
+
+def size_text(before: int, after: int) -> str:
+    """How many times smaller, or larger.
+
+    >>> size_text(400, 100), size_text(100, 200)
+    ('4.0× smaller', '2.0× larger')
+    """
+    return f"{before / after:.1f}× smaller" if after <= before else f"{after / before:.1f}× larger"
 
 
 def quality_text(found: Decision) -> str:

@@ -41,7 +41,10 @@ class Widths:
         return frozenset().union(*(a - b for a, b in zip(self.sets, other.sets, strict=True)))
 
     def __or__(self, other: Widths) -> Widths:
-        return Widths(*(a | b for a, b in zip(self.sets, other.sets, strict=True)))
+        """Both. A layer that is float in either has no other width, and one by rows has no 16-bit inputs."""
+        both = Widths(*(a | b for a, b in zip(self.sets, other.sets, strict=True)))
+        rows = both.rows - both.floats
+        return replace(both, rows=rows, layers=both.layers - both.floats - rows)
 
     @property
     def sets(self) -> tuple[frozenset[str], ...]:

@@ -18,7 +18,7 @@ from lowbit.ir.work import operations, padded_bytes
 from lowbit.ops import get_op
 from lowbit.types import Array, TensorType
 
-KEPT = ("dims", "quantize_linear", "dequantize_linear")  # what is quantized stays so, however small
+KEPT = ("dims", "quantize_linear", "dequantize_linear")  # quantized constants stay quantized, however small
 FOLD_WORK = 1 << 24  # element operations, and bytes of a padded input
 FOLD_ELEMENTS = 1024  # larger results wait for the constant folding pass, which has its own limit
 
@@ -39,7 +39,7 @@ class FoldingBuilder(Builder):
         return super().add_node(op, *inputs, name=name, outputs=outputs, **attrs)
 
     def known(self, value: Value | None) -> Array | None:
-        """What is known of a value at load time: a constant's data, or an object array of dims."""
+        """The value if it is known at load time: a constant's data, or an object array of dims."""
         if value is None:
             return None
         data = self.constant_data(value)

@@ -1,4 +1,4 @@
-"""The GPUs that torch sees, and what their compute capability gives to integers."""
+"""The GPUs that torch sees, and the integer instructions of their compute capability."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Gpu:
 
 
 def find_gpus(ask: bool) -> tuple[tuple[Gpu, ...] | None, str]:
-    """The GPUs and how they were found; None if nobody was asked. torch is imported only if `ask`, and used if it is imported already."""
+    """The GPUs and how they were found; None without a query. torch is imported only if `ask`, and used if it is imported already."""
     if not ask and "torch" not in sys.modules:
         return None, NOT_ASKED
     if importlib.util.find_spec("torch") is None:

@@ -1,6 +1,6 @@
-"""What to prefer on a machine, each with the reason: from its facts, from a measurement, and from the arithmetic. No other source.
+"""Recommendations for a machine, each with its reason: from its facts, from a measurement, and from the arithmetic alone.
 
-Where a measurement tells two choices apart (by more than its own noise), it decides; where it does not, the instruction does.
+If a measurement separates two choices by more than its noise, it decides; otherwise the available instruction does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Hint(Generic[T]):
 
 @dataclass(frozen=True)
 class Hints:
-    """What a machine prefers."""
+    """The recommendations for a machine."""
 
     activation_dtype: Hint[str]
     weight_dtype: Hint[str]
@@ -188,7 +188,7 @@ def threads(hw: Hardware) -> Hint[int]:
 
 
 def weights_near(hw: Hardware, weight: Hint[str], m: Measurement | None) -> Hint[int | None]:
-    """How many weights L2 holds: what a layer may have and still be read at L2's speed at every call."""
+    """How many weights L2 holds: a layer up to this size is read at the speed of L2 at every call."""
     l2 = hw.cache(2)
     if l2 is None:
         return Hint(None, "the system does not say how large L2 is")

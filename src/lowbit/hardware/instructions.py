@@ -1,4 +1,4 @@
-"""The CPU instructions that multiply bytes, best first: what they take decides which dtypes are cheap."""
+"""The CPU instructions that multiply bytes, best first: their operand types decide which dtypes are cheap."""
 
 from __future__ import annotations
 

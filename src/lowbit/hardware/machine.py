@@ -1,4 +1,4 @@
-"""`Hardware`: this machine as a value. Facts only; what follows from them is `hints` and `problems`."""
+"""`Hardware`: this machine as a value. It holds facts only; `hints` and `problems` follow from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lowbit.kernels import native
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the CPU, the operating system and torch say; None where they do not say.
+    """Facts from the CPU, the operating system and torch; None if unknown.
 
     >>> hw = Hardware("x86_64", features=("avx2", "fma", "avxvnni"), isas=("ref", "avx2", "avxvnni"), cpus=8, usable_cpus=8)
     >>> hw.instruction.title, hw.hints().activation_dtype.value, hw.threads
@@ -28,7 +28,7 @@ class Hardware:
     """
 
     arch: str
-    features: tuple[str, ...]  # CPUID (or HWCAP) and what the operating system enables: code may use these
+    features: tuple[str, ...]  # from CPUID (or HWCAP), enabled by the operating system: code may use these
     isas: tuple[str, ...]  # instruction sets that this build has kernels for
     cpus: int  # logical CPUs of the machine
     usable_cpus: int  # of them, those that the process may run on
@@ -42,7 +42,7 @@ class Hardware:
     load: float | None = None  # processes that wanted to run in the last minute, on average
     governor: str | None = None
     governor_driver: str | None = None
-    gpus: tuple[Gpu, ...] | None = None  # None: nobody was asked
+    gpus: tuple[Gpu, ...] | None = None  # None: not queried
     gpu_note: str = NOT_ASKED
     isas_on_this_cpu: tuple[str, ...] = ("ref",)  # of `isas`, those that it runs
 
@@ -98,11 +98,11 @@ class Hardware:
         return measure(self.caches, seconds)
 
     def hints(self, measured: Measurement | None = None) -> Hints:
-        """What to prefer here, each with its reason. Without a measurement they follow from the facts alone, and say so."""
+        """Recommendations, each with its reason. Without a measurement they follow from the facts alone, and say so."""
         return derive_hints(self, measured)
 
     def problems(self) -> tuple[Problem, ...]:
-        """What makes this machine or this process slower than it could be, with what to try."""
+        """Causes that make this machine or process slower than it could be, with hints."""
         return find_problems(self, os.environ.get("LOWBIT_ISA") or None)
 
     def recommend(self, measured: Measurement | None = None) -> tuple[str, ...]:

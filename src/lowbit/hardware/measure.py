@@ -30,8 +30,8 @@ BLOCKS = (32, 64, 128)  # the block sizes of the recipes
 PAIRS = (("uint8", "int8"), ("uint8", "uint8"), ("int16", "int16"), ("int8", "int4"))
 FLOAT = "float32"
 
-SIDE_UNKNOWN = 512  # rows and columns of the weights if nobody says how large L2 is
-BEYOND_CACHES = 4  # a buffer of so many times the last cache is read from memory
+SIDE_UNKNOWN = 512  # rows and columns of the weights if the size of L2 is unknown
+BEYOND_CACHES = 4  # a buffer of this many times the last cache is read from memory
 LARGEST_BUFFER = 256 << 20  # filling more would take longer than the measurement
 LATEST = 4
 VISIT = 1e-3  # seconds: shorter cases are repeated, or the clock's own cost would show
@@ -52,7 +52,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Product:
-    """What a case reached. `threads` is CPU time over wall time: how many cores were at work.
+    """The result of a case. `threads` is CPU time over wall time: how many cores worked.
 
     `waited` is the time that threads of this process were ready and had no CPU, over wall time; 0 where the system does not say.
     """
@@ -79,7 +79,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class Measurement:
-    """The numbers, and what they were measured with. `isa_cap` is LOWBIT_ISA at that time, `not_reached` the products left out."""
+    """The results and their conditions. `isa_cap` is LOWBIT_ISA at that time, `not_reached` the products left out."""
 
     seconds: float
     backend: str
@@ -108,7 +108,7 @@ class Measurement:
 
 
 def measure(caches: Sequence[Cache], seconds: float = 0.3) -> Measurement:
-    """Takes about `seconds`, and up to LATEST times that where two visits to each case need it; what was not reached is left out."""
+    """Takes about `seconds`, and up to LATEST times that if two visits to each case need it; cases not reached are left out."""
     if not seconds > 0:
         raise InputError(f"a measurement of {seconds} seconds measures nothing", hint="seconds=0.3")
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What makes a machine, or a process on it, slower than it could be. Each problem says what to try."""
+"""Causes that make a machine or process slower than it could be. Each problem has a hint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Problem:
-    """What was found, and what to try."""
+    """A cause and a hint."""
 
     what: str
     remedy: str

@@ -1,6 +1,6 @@
-"""What the operating system says of the machine: caches, cores, quotas, memory. Read from Linux's file trees under a root.
+"""Facts from the operating system: caches, cores, quotas, memory. Read from Linux's file trees under a root.
 
-Nothing is guessed: what a tree does not say is None, and a machine without these trees (another system, a sandbox) has None everywhere.
+Nothing is guessed: facts missing in a tree are None, and a machine without these trees (another system, a sandbox) has None everywhere.
 """
 
 from __future__ import annotations

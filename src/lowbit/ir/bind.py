@@ -33,7 +33,7 @@ def bind(graph: Graph, binding: Mapping[str, Dim]) -> Graph:
 
 
 def _check_size(was: Value, now: Value, binding: Mapping[str, Dim], node: Node) -> None:
-    """What was computed from the symbolic shape (sizes as data, attributes of later nodes) is right only if the new one is its instance."""
+    """Checks that the new shape is an instance of the symbolic one, from which sizes and attributes of later nodes were computed."""
     for d, found in zip(was.shape, now.shape, strict=True):
         need = substitute(d, binding)
         if isinstance(need, int) and isinstance(found, int) and need != found:

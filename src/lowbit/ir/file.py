@@ -30,8 +30,9 @@ PACKED = "packed "  # how the names of tensors begin that are no constants of th
 
 def save(graph: Graph, path: str | PathLike[str]) -> None:
     """Writes the graph; the same graph gives the same bytes. The old file stays whole until the new one is."""
-    if needed(path).suffix != ".lowbit":  # what load would not read again
-        raise FormatError("a graph is written as .lowbit", where=str(path), hint=f"{Path(path).with_suffix('.lowbit').name or 'm.lowbit'}")
+    if needed(path).suffix != ".lowbit":  # load would not read it again
+        hint = Path(path).with_suffix(".lowbit").name if Path(path).name else "m.lowbit"
+        raise FormatError("a graph is written as .lowbit", where=str(path), hint=hint)
     tensors = {}
     views = {}
     packed = {}

@@ -112,7 +112,7 @@ class Graph:
     name: str = "graph"
     # What reports tell and no result depends on: why a node (by its first output's name) is what it is, or remarks on the whole.
     notes: Mapping[str, str] = field(default_factory=dict, compare=False)
-    assumed: tuple[Assumption, ...] = ()  # what the types take for granted about the symbols; checked when they are bound
+    assumed: tuple[Assumption, ...] = ()  # conditions on the symbols under which the types are right; checked when they are bound
     packed: PackedConstants | None = field(default=None, compare=False)  # found by content: an edited graph finds what is still true
 
     @cached_property

@@ -130,7 +130,7 @@ def run_node(node: Node, inputs: list[Array | None]) -> tuple[Array, ...]:
 
 
 def last_uses(graph: Graph) -> dict[int, list[str]]:
-    """For each node's position, the values that are dead after it (values nobody reads included)."""
+    """For each node's position, the values that are dead after it (unread values included)."""
     last: dict[str, int] = {}
     for i, node in enumerate(graph.nodes):
         for v in (*node.inputs, *node.outputs):

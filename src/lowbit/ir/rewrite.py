@@ -1,4 +1,4 @@
-"""Edits a copy of a graph: add nodes, redirect uses, and let what nobody needs any more fall away."""
+"""Edits a copy of a graph: adds nodes and redirects uses; nodes without readers are removed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Editor(Builder):
         self._producers: dict[str, str] = {}
         self._users: dict[str, dict[str, None]] = {}
         self._nodes = {}
-        for node in graph.nodes:  # what `_put` does, without its bookkeeping of order: passes make many editors
+        for node in graph.nodes:  # like `_put`, without its bookkeeping of order: passes make many editors
             key = node.outputs[0].name
             self._nodes[key] = node
             for o in node.outputs:

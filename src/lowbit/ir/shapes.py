@@ -21,7 +21,7 @@ from lowbit.types import shape_text
 
 Shapes = Mapping[str, Sequence[int | str] | int]
 Given = dict[str, int | tuple[int | str, ...]]
-LARGEST = 2**63 - 1  # what sizes are counted in, in ONNX and in NumPy
+LARGEST = 2**63 - 1  # the dtype of sizes in ONNX and in NumPy
 _HINT = 'shapes={"x": [1, 3, 224, 224]} by input, or shapes={"batch": 1} by dimension'
 
 
@@ -61,7 +61,7 @@ def _size(value: Any, where: str) -> int:
 
 
 def binding_of(given: Given, inputs: Mapping[str, Sequence[Dim]]) -> dict[str, Dim]:
-    """What `shapes=` says about the symbols of these inputs; a ShapeError when the model or another entry says otherwise."""
+    """The sizes that `shapes=` gives to the symbols of these inputs; a ShapeError if the model or another entry contradicts."""
     open_dims = {s for shape in inputs.values() for d in shape for s in symbols(d)}
     said: dict[str, tuple[Dim, str]] = {}
 

@@ -1,4 +1,4 @@
-"""What the interpreter spends on a node: element operations, and memory beside its results. Folding asks before it computes."""
+"""The interpreter's cost of a node: element operations, and memory beside its results. Folding asks before it computes."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _spans(length: int, pieces: int) -> list[Span]:
 
 
 def _run(make_jobs: Callable[[int], Iterator[Job]]) -> None:
-    """Runs the jobs for so many threads, some at a time: a long stack of matrices shall not hold all of its packed sides at once."""
+    """Runs the jobs on this many threads, some at a time, so that a long stack of matrices does not hold all packed operands at once."""
     workers = threads.count()
     jobs = make_jobs(workers)
     while some := list(islice(jobs, _AT_ONCE * workers)):
@@ -193,7 +193,7 @@ def _s8(a: Side8, b: Side8, segment: int, start: float | None, out: Ints, worker
 
 
 class Ready:
-    """s8_f32 of one pair of matrices in one segment, with all but the integers known: what is left is to say where these are."""
+    """s8_f32 of one pair of matrices in one segment, prepared except for the addresses of the integers."""
 
     def __init__(self, a: Side8, b: Side8, workers: int) -> None:
         assert a.scales is not None and b.scales is not None and len(a.ints) == 1
@@ -204,7 +204,7 @@ class Ready:
             parts = [g.part(*(piece.rows if i < 2 else piece.columns))[0] for i, g in enumerate(grids)]
             self.pieces.append((piece, parts[:2], parts[2:]))
         self.size = sum(workspace.room(piece.size) for piece, _, _ in self.pieces)
-        self.grids = grids  # keeps what the addresses point to
+        self.grids = grids  # keeps the memory of the addresses alive
 
     def __call__(self, a: Ints, b: Ints) -> NDArray[np.float32]:
         """For integers of the same shapes, strides and dtypes."""
@@ -221,7 +221,7 @@ class Ready:
 
 
 def ready(a: Side8, b: Side8) -> Ready | None:
-    """None where the integers do not stand as the kernels read them, or are more than shall be packed at once."""
+    """None if the integers are not in the layout of the kernels, or are too many to pack at once."""
     left, right = a.ints[0], b.ints[0]
     if len(a.ints) != 1 or right.size > _PACKED or left.itemsize != 1 or right.itemsize != 1:
         return None

@@ -40,7 +40,7 @@ class Arg:
 
 @dataclass(frozen=True)
 class Contract:
-    """What every implementation of an operation takes: params (a struct of `layout`), pointers, and (`ranged`) which items to do."""
+    """The signature of all kernels of an operation: params (a struct of `layout`), pointers, and (`ranged`) the items to compute."""
 
     name: str
     layout: np.dtype[np.void]
@@ -165,7 +165,7 @@ def forget() -> None:
 
 @cache
 def cpu_features() -> tuple[str, ...]:
-    """What CPU and operating system offer, of what lowbit has kernels for or will."""
+    """The CPU features that the operating system supports, among those that lowbit knows."""
     return _native.cpu_features()
 
 

@@ -1,4 +1,4 @@
-"""What one thread of this machine can multiply at most, measured in registers: the measure of a profile's speeds."""
+"""The highest multiplication rate of one thread, measured in registers: profiles compare with it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from lowbit.kernels import native
 from lowbit.types import Array
 
-LONG = 300_000  # nanoseconds beside which the call itself does not count
-REPEATS = 12  # of which one is undisturbed; time is the thread's own, others may run beside it
+LONG = 300_000  # nanoseconds: compared with this the call itself takes no time
+REPEATS = 12  # of which one is undisturbed; CPU time of the thread, so other threads may run
 _CHAINS = {  # kernels, how many products a round has, and of what
     "integer": (("peak_s16", 192, np.int16, np.int16, np.int32), ("peak_s8", 768, np.uint8, np.int8, np.int32)),
     "float": (("peak_f32", 96, np.float32, np.float32, np.float32),),

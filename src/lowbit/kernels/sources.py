@@ -1,4 +1,4 @@
-"""The kernels' C sources, which come with lowbit: what a plan for another machine can choose from, and generated C copies."""
+"""The C sources of the kernels, which come with lowbit: plans for other machines choose from them, and generated C copies them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def headers() -> dict[str, str]:
 
 @cache
 def digest() -> str:
-    """A name for the kernels: what is packed for these, or measured with them, is no use to others."""
+    """A name for this version of the kernels: packed weights and measurements are valid for it alone."""
     found = hashlib.sha256()
     for source in sorted([*folder().rglob("*.h"), *folder().rglob("*.c")]):
         found.update(source.read_bytes())

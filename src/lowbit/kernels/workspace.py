@@ -36,7 +36,7 @@ _lock = threading.Lock()
 
 
 def room(size: int) -> int:
-    """The size, rounded up so that what follows is aligned."""
+    """The size, rounded up so that the next block is aligned."""
     return -(-size // 64) * 64
 
 
@@ -52,7 +52,7 @@ def lend(size: int) -> Block:
 
 
 def give_back(blocks: Iterable[Block]) -> None:
-    """What was lent, for the next one who needs it."""
+    """Returns lent memory to the pool."""
     with _lock:
         kept = sum(block.size for block in _free)
         for block in blocks:

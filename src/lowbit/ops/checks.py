@@ -1,4 +1,4 @@
-"""What the `infer` of many ops asks of its inputs, with one wording for each misfit; and the type that sums are made in."""
+"""Checks that the `infer` of many ops shares, with one wording for each error; and the type of sums."""
 
 from __future__ import annotations
 

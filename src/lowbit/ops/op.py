@@ -30,7 +30,7 @@ REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class OpSignature:
-    """What a node of this op may look like, read off the parameters of `infer`."""
+    """The inputs and attributes of an op, read from the parameters of `infer`."""
 
     inputs: tuple[str, ...]
     required: int  # how many of the inputs must be there
@@ -99,7 +99,7 @@ class Op:
 
 
 OPS: dict[str, Op] = {}
-BY_FLAG: list[Callable[[Op], None]] = []  # what makes an op with quantizable=True one that rules can quantize (lowbit.ops.q_elementwise)
+BY_FLAG: list[Callable[[Op], None]] = []  # makes an op with quantizable=True one that rules can quantize (lowbit.ops.q_elementwise)
 
 
 def register(*ops: Op) -> None:

@@ -62,7 +62,7 @@ def add(x: Array, y: Array, *, x_zero: int, y_zero: int, z_zero: int, mx: float,
 
 
 def sum_offset(x_zero: int, y_zero: int, z_zero: int, mx: float, my: float) -> np.float32:
-    """What the zero points add to a sum: z - (mx × x_zero + my × y_zero), each operation rounded to float32.
+    """The offset of a sum by its zero points: z - (mx × x_zero + my × y_zero), each operation rounded to float32.
 
     Sums are rounded to integers with the zero point in them, as ONNX Runtime's QLinearAdd does: where the scales are alike, every other
     sum is a tie, and rounding before adding an odd zero point would send it the other way.

@@ -112,7 +112,7 @@ def row_sums(weights: Array) -> Array:
 
 
 def weighted(operands: Operands, result: Result, axis: int, sums: Callable[[Array], Array] = row_sums, groups: int = 1) -> dict[str, Any]:
-    """What linear and conv lower alike: weights without zero points, bias on the grid, multipliers, and the proof of range.
+    """The common lowering of linear and conv: weights without zero points, bias on the grid, multipliers, and the range proof.
 
     `sums` gives Σ |w| for each output channel. Scales that `groups` groups of channels share are repeated for each group.
     """

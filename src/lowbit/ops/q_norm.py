@@ -163,7 +163,7 @@ def batch_norm(x: Array, gain: Array, offset: Array, *, x_zero: int, y_zero: int
 
 
 def over(dims: tuple[Dim, ...], x: Operand) -> None:
-    """NotLowered unless n·s2 - s1² over so many elements is proved to fit int64."""
+    """Raises NotLowered unless n·s2 - s1² over this many elements is proved to fit int64."""
     n = product(dims)
     if not isinstance(n, int):
         raise NotLowered(f"the range of its sums cannot be proved while '{n}' is not bound")

@@ -94,7 +94,7 @@ def whole(weights: Array, fraction: int) -> Array:
 
 
 def nearest_attrs(params: QuantParams, *, extrapolation_value: float, **attrs: Any) -> dict[str, Any]:
-    """What lies outside a region of interest holds the integer of its value."""
+    """Elements outside a region of interest hold the integer of its value."""
     return {**attrs, "extrapolation_value": float(quantize(np.float32(extrapolation_value), params))}
 
 
@@ -133,5 +133,5 @@ def lower(
 
 
 register(Op("q_resize", infer, exact))
-# What is interpolated lies between its neighbours (nearly so with a cubic): the parameters of the input fit it.
+# Interpolated values lie between their neighbours (nearly so with a cubic): the parameters of the input fit them.
 quantizes("resize", QuantSpec((0,), output="same"), lower, integer_attrs=nearest_attrs)

@@ -35,7 +35,7 @@ Output = Literal["own", "same"] | Fixed
 
 @dataclass(frozen=True)
 class State:
-    """A state that a recurrence hands on: the initial one carries its parameters, made (of zeros) where it is left out.
+    """A state that a recurrence passes from step to step. The initial state has its parameters; zeros if it is absent.
 
     outputs  the outputs it is seen in, the last of them of its own shape
     """
@@ -115,7 +115,7 @@ class FloatOperand:
 
 @dataclass(frozen=True)
 class Result:
-    """What is wanted: integers by these parameters within lo … hi, or (params None) float32."""
+    """The requested result: integers by these parameters within lo … hi, or (params None) float32."""
 
     type: TensorType  # of the float result
     params: QuantParams | None
@@ -166,7 +166,7 @@ class OpCall:
 
 @dataclass(frozen=True)
 class Outputs:
-    """What `lower` gives for an op with several outputs: the call, and the parameters of each of its results (None: it is real)."""
+    """The result of `lower` for an op with several outputs: the call, and the parameters of each result (None: it is real)."""
 
     call: OpCall
     params: tuple[QuantParams | None, ...]

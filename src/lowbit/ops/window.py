@@ -1,4 +1,4 @@
-"""What every op with a sliding window shares: output sizes (symbolic dims flow through), the windows themselves, and their adjoint."""
+"""Shared parts of ops with a sliding window: output sizes (also symbolic), the windows themselves, and their adjoint."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from lowbit.ir.graph import Graph
 from lowbit.passes.cancel_transposes import cancel_transposes
 from lowbit.passes.common_subexpressions import common_subexpressions
+from lowbit.passes.crop_pads import crop_pads
 from lowbit.passes.drop_dead import drop_dead
 from lowbit.passes.drop_identities import drop_identities
 from lowbit.passes.even_pools import even_pools
@@ -24,6 +25,7 @@ from lowbit.passes.fuse_activations import fuse_activations
 from lowbit.passes.fuse_attention import fuse_attention
 from lowbit.passes.fuse_linear import fuse_linear
 from lowbit.passes.fuse_norms import fuse_norms
+from lowbit.passes.group_einsum import group_einsum
 from lowbit.passes.keep_axes import keep_axes
 from lowbit.passes.pass_linear import pass_linear
 from lowbit.passes.shorten_views import shorten_views
@@ -38,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     drop_identities,
     fuse_linear,
     fold_constants,
+    group_einsum,
     common_subexpressions,
     keep_axes,
     fuse_activations,
@@ -47,6 +50,7 @@ PASSES: tuple[Pass, ...] = (
     fold_batchnorm,
     fold_affine,
     even_pools,
+    crop_pads,
     fold_pads,
     fold_movement,
     pass_linear,

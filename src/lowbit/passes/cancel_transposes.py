@@ -22,7 +22,7 @@ _NAMES = """
     hardsigmoid gelu thresholded_relu shrink cast identity"""
 ELEMENTWISE = (frozenset(_NAMES.split()) | BROADCASTS) - {"matmul"}
 
-FOLLOWS = ELEMENTWISE | {"concat", "pad", "softmax", *REDUCTIONS}  # what can be done in any order of axes, said in that order
+FOLLOWS = ELEMENTWISE | {"concat", "pad", "softmax", *REDUCTIONS}  # ops that work in any order of axes, with attributes for that order
 
 Perm = tuple[int, ...]
 
@@ -106,7 +106,7 @@ def _moved(editor: Editor, value: Value, perm: Perm) -> Value:
 
 
 def _moved_options(node: Node, perm: Perm) -> dict[str, Any]:
-    """The node's attributes, said for axes in the new order."""
+    """The node's attributes for axes in the new order."""
     if node.op in ("concat", "softmax"):
         return options(node, axis=perm.index(axis(node)))
     if node.op in REDUCTIONS:

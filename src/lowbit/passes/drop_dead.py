@@ -1,4 +1,4 @@
-"""Takes away what no output needs: nodes, constants, and second results that nobody reads."""
+"""Removes nodes, constants and second results that no output depends on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from lowbit.passes.attrs import dims, options
 
 
 def drop_dead(graph: Graph) -> Graph:
-    """The graph with only what its outputs depend on."""
+    """The graph with only the nodes that its outputs depend on."""
     live = prune(graph)
     same = len(live.nodes) == len(graph.nodes) and len(live.constants) == len(graph.constants)
     return rewrite(graph if same else live, _unread_results, "max_pool_indices", "split")
 
 
 def _unread_results(editor: Editor, node: Node) -> None:
-    """A pool whose positions nobody reads is a plain pool; a split of which one part is read is a slice."""
+    """A pool whose positions no node reads becomes a plain pool; a split with one part that is read becomes a slice."""
     read = [i for i, o in enumerate(node.outputs) if editor.users(o) or editor.is_output(o)]
     if node.op == "max_pool_indices" and read == [0]:
         attrs = options(node)

@@ -1,4 +1,4 @@
-"""Takes away ops that give back what they were given: casts to the same type, reshapes to the same shape, x * 1, x + 0 …"""
+"""Removes identity ops: casts to the same type, reshapes to the same shape, x * 1, x + 0 …"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Computes what depends on constants alone, as long as the file does not grow by it."""
+"""Computes nodes that depend on constants alone, as long as the file does not grow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDENS = frozenset({"float16", "bfloat16"})  # weights stored in half: to cast t
 
 
 def fold_constants(graph: Graph, growth: int = GROWTH, cheap_growth: int = CHEAP_GROWTH) -> Graph:
-    """The graph with what depends on constants alone replaced by its value, where that grows the constants by no more than `growth`.
+    """The graph with constant nodes replaced by their values, if the constants grow by no more than `growth`.
 
     Whole regions are judged by their result: the steps of a table made by range → mul → sin may be larger than the limit, the
     sum over it that is used may not.
@@ -38,7 +38,7 @@ def fold_constants(graph: Graph, growth: int = GROWTH, cheap_growth: int = CHEAP
             continue  # only read inside a region that is folded as a whole
         limit = cheap_growth if node.op in CHEAP else growth
         if sum(o.type.nbytes for o in node.outputs) - _freed(editor, node, known) > limit and not _widens(editor, node):
-            known.discard(node.output.name)  # stays an op: what it reads is now read at run time
+            known.discard(node.output.name)  # stays an op: its inputs are read at run time
             continue
         for o in node.outputs:
             if editor.users(o) or editor.is_output(o):
@@ -69,7 +69,7 @@ def _symbolic(a: Attr) -> bool:
 
 
 def _freed(editor: Editor, node: Node, known: set[str]) -> int:
-    """Bytes of constants that nobody needs any more once the node is folded."""
+    """Bytes of constants that no node needs after folding the node."""
     inside = {node.output.name}
     stack, freed, seen = [node], 0, set()
     while stack:

@@ -12,7 +12,7 @@ from lowbit.passes.attrs import axes, axis, ints, options
 
 
 def fold_movement(graph: Graph) -> Graph:
-    """The graph with chains of movement ops as short as they can be told. What becomes an identity is taken away by `drop_identities`."""
+    """The graph with the shortest equal chains of movement ops. `drop_identities` removes those that become identities."""
     return rewrite(graph, lambda editor, node: RULES[node.op](editor, node), *RULES)
 
 
@@ -69,7 +69,7 @@ def _ranges(node: Node) -> list[tuple[int, int, int, int]]:
 def _concat(editor: Editor, node: Node) -> None:
     """Parts that are themselves joined along the same axis are parts; all parts of one split in their order are the whole.
 
-    What is joined to itself stays: a chain of doublings would become as long as its result.
+    A concat of a value with itself stays: a chain of doublings would become as long as its result.
     """
     along = axis(node)
     parts: list[Value | None] = []

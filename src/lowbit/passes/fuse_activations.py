@@ -26,7 +26,7 @@ ERF = op("erf", times(math.sqrt(0.5), X))
 
 
 def _cubic(by: float) -> Pattern:
-    """by · √(2/π) (x + 0.044715 x³), what the tanh of GELU is taken of."""
+    """by · √(2/π) (x + 0.044715 x³), the argument of GELU's tanh."""
     c = by * math.sqrt(2 / math.pi)
     return either(times(c, op("add", X, CUBE)), times(c, X, op("add", ONE, SQUARE)))
 

@@ -71,7 +71,7 @@ def _fuse(editor: Editor, node: Node) -> None:
     scale = inner.numbers["scale"] * inner.numbers["q_scale"] * inner.numbers["k_scale"]
     depth = q.shape[-1]
     if isinstance(depth, int) and close(scale, depth**-0.5):
-        scale = depth**-0.5  # what was meant, before it was rounded
+        scale = depth**-0.5  # the intended number, before rounding
     attrs: dict[str, Any] = {"scale": scale, "causal": len(soft) < len(masks)}
     if turn is None:
         editor.become(node, "attention", q, k, v, mask, name=name, **attrs)
@@ -82,7 +82,7 @@ def _fuse(editor: Editor, node: Node) -> None:
 
 @dataclass(frozen=True)
 class Mask:
-    """What hides scores: a condition (`where` it is `hides`, the score is hidden), or a number that is added.
+    """A mask of scores: a condition (`where` it is `hides`, the score is hidden), or a number that is added.
 
     `number` of a condition: what stands in the place of hidden scores, and decides how a row is treated that is hidden as a whole.
     """
@@ -115,7 +115,7 @@ def _peel_masks(editor: Editor, scores: Value) -> tuple[Value, list[Mask], list[
 
 
 def _condition(editor: Editor, node: Node) -> tuple[Value | None, Mask | None]:
-    """What a `where` leaves visible, and its condition with what it puts in the place of the rest; (None, None) if that hides nothing."""
+    """The visible input of a `where`, and its condition with the number for hidden scores; (None, None) if it hides nothing."""
     cond, a, b = node.inputs
     assert cond is not None
     for inner, other, hides in ((b, a, True), (a, b, False)):
@@ -158,7 +158,7 @@ def _is_product(editor: Editor, value: Value | None, added: Node) -> bool:
 
 
 def _combine(editor: Editor, masks: list[Mask], name: str, dtype: DType) -> Value | None:
-    """One mask that does what all of them do: a condition, or floats to add where one of them is not only a condition."""
+    """One mask equal to all of them: a condition, or floats to add if one of them is not only a condition."""
     seen: Value | None = None
     added: Value | None = None
     for mask in masks:
@@ -176,7 +176,7 @@ def _combine(editor: Editor, masks: list[Mask], name: str, dtype: DType) -> Valu
 
 
 def _numbers(editor: Editor, mask: Mask, name: str, dtype: DType) -> Value:
-    """A condition as numbers to add: a row that is hidden as a whole keeps what finite numbers do to it."""
+    """A condition as numbers to add: a wholly hidden row keeps the effect of finite numbers."""
     zero, low = (editor.constant(np.array(n, dtype.numpy), dtype=dtype) for n in (0.0, mask.number))
     return editor.add("where", mask.value, *((low, zero) if mask.hides else (zero, low)), name=name)
 

@@ -62,7 +62,7 @@ class Does:
 
 @dataclass(frozen=True)
 class Times:
-    """A product of factors and numbers; `number` is what the numbers multiply to, or the name to hold it under."""
+    """A product of factors and numbers; `number` is the product of the numbers, or the name to store it under."""
 
     number: float | str
     factors: tuple[Pattern, ...]
@@ -93,7 +93,7 @@ def either(*options: Pattern) -> Either:
 
 @dataclass(frozen=True)
 class Match:
-    """What a pattern's names stand for, and the nodes it covers, the root first."""
+    """The values of a pattern's names, and the nodes that it covers, the root first."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -163,7 +163,7 @@ def same_shape(a: tuple[Dim, ...], b: tuple[Dim, ...]) -> bool:
 
 
 def _value(editor: Editor, value: Value, pattern: Pattern, so_far: Match) -> Iterator[Match]:
-    """Every way in which the pattern fits the value, given what its names already stand for."""
+    """Every match of the pattern with the value, given the names that are bound already."""
     if isinstance(pattern, Var):
         known = so_far.values.get(pattern.name)
         if known is None:

@@ -1,4 +1,4 @@
-"""What NumPy does with a QArray: QUANTIZED is the one table of functions that stay quantized; all others get the dequantized array."""
+"""NumPy functions on a QArray: QUANTIZED is the one table of functions that stay quantized; all others get the dequantized array."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class QuantRule:
             activation if self.mode == "static" else None,
             weight if self.mode != "float" else None,
             self.granularity,
-            self.scheme if activation.name != "int16" else "symmetric",
+            self.scheme if activation.bits != 16 else "symmetric",
             "symmetric" if weight.bits < 8 and self.granularity == "tensor" else "symmetric_restricted",
             self.because or f"{type(self).__name__}({self.pattern!r})",
             self.get_quant_params(),

@@ -30,7 +30,7 @@ class Tap:
 
     @property
     def scheme(self) -> Scheme:
-        return "symmetric" if self.dtype.name == "int16" else self.decided.activation_scheme
+        return "symmetric" if self.dtype.bits == 16 else self.decided.activation_scheme
 
 
 @dataclass(frozen=True)

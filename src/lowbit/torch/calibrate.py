@@ -21,7 +21,7 @@ from lowbit.torch.modules.base import Quantized
 
 @dataclass
 class Pending:
-    """What quantize_ was told, until convert does it."""
+    """The arguments of quantize_, until convert uses them."""
 
     rules: tuple[QuantRule, ...]
     method: str
@@ -38,7 +38,7 @@ def pending(model: nn.Module) -> Pending:
 
 
 def prepared(model: nn.Module, method: str | None, recipe: str | None) -> Pending:
-    """What the model waits for; a model that waits for nothing is prepared by the recipe."""
+    """The pending arguments of the model; without any, the recipe prepares it."""
     from lowbit.torch.swap import quantize_
 
     waiting = need_module(model, hint="lowbit.calibrate takes graphs").__dict__.get("_lowbit_pending") is not None

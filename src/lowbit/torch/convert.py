@@ -56,7 +56,7 @@ def _convert(model: nn.Module, waiting: Pending, layers: Mapping[str, Quantized]
     try:
         graph = exported(model, args, options, waiting.dynamic)
     except InputError:
-        raise  # what was asked for cannot be: no other way would do it
+        raise  # the request is impossible: no other way would fulfil it
     except LowbitError as e:
         warnings.warn(f"{type(model).__name__} is converted layer by layer: {e.message}", LowbitWarning, stacklevel=4)
         for m in layers.values():

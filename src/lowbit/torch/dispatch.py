@@ -1,4 +1,4 @@
-"""What torch does with a QTensor: one table of operations that stay quantized. All others see the dequantized tensor.
+"""torch operations on a QTensor: one table of operations that stay quantized. All others get the dequantized tensor.
 
 FUNCTIONS are the operations that two quantized operands compute in integers, by the functions that people call (`F.linear`, `@`);
 VIEWS are those that only move numbers, by the ATen operation below them. What writes into a QTensor is refused.
@@ -239,7 +239,7 @@ def _to_copy(q: QTensor, *, dtype: Any = None, device: Any = None, non_blocking:
 
 
 def _copy(q: QTensor, source: Any, non_blocking: bool = False) -> QTensor:
-    """What load_state_dict does: the numbers of a QTensor of the same layout, as they are. Nothing else can be written into one."""
+    """For load_state_dict: copies the numbers of a QTensor of the same layout. Nothing else can be written into one."""
     if not isinstance(source, QTensor) or source._layout != q._layout or source.shape != q.shape or source._scale.shape != q._scale.shape:
         found = f"{source._layout} {tuple(source.shape)}" if isinstance(source, QTensor) else f"a float tensor {tuple(source.shape)}"
         raise QuantError(f"copy_ of {found} into a QTensor of {q._layout} {tuple(q.shape)}, which does not change", hint=_HINT)

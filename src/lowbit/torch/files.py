@@ -84,7 +84,7 @@ class _File:
 
 
 def place(t: Tensor) -> Any:
-    """What is equal for tensors that are the same numbers in the same memory."""
+    """A key that is equal for tensors with the same numbers in the same memory."""
     return (t.data_ptr(), t.dtype, tuple(t.shape), t.stride()) if t.numel() else object()
 
 

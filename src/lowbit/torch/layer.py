@@ -117,7 +117,7 @@ def mark(x: QTensor | Tensor) -> Any:
     """What is equal as long as a constant has the same numbers. Floats are biases, small enough to be compared by their bytes; on
     another device that would wait for it in every call, so there they are what was written last, if torch counts that."""
     if isinstance(x, QTensor):
-        data = x._data  # what writes into a QTensor (copy_) writes all of it
+        data = x._data  # copy_ into a QTensor writes all of it
         return id(data), version(data)
     if x.device.type != "cpu" and not x.is_inference():
         return id(x), version(x), x.data_ptr()
@@ -170,7 +170,7 @@ class Compiled:
 
     @opaque
     def lowered(self, graph: Any, constants: Iterable[Given]) -> Graph:
-        """What the session of `graph()` runs, for other devices; the same object while the constants stay what they are."""
+        """The graph that the session of `graph()` runs, for other devices; the same object while the constants do not change."""
         return self._get("graph", graph, constants).graph
 
     def _get(self, key: Any, graph: Any, constants: Iterable[Given]) -> Session:

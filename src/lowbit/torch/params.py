@@ -14,7 +14,7 @@ from lowbit.dtypes import dtype as dtype_of
 from lowbit.quant_params import Granularity, PerAxis, PerBlock, PerTensor, QuantParams, Scheme, code_range
 from lowbit.torch import kernels
 
-STORED = {  # what holds the integers; four-bit and binary ones are bytes of a flat tensor
+STORED = {  # the dtype that holds the integers; four-bit and binary ones are bytes of a flat tensor
     "int8": torch.int8, "uint8": torch.uint8, "int16": torch.int16, "uint16": torch.uint16, "int32": torch.int32,
     "int4": torch.uint8, "uint4": torch.uint8, "binary": torch.uint8,
 }  # fmt: skip
@@ -66,12 +66,12 @@ _WRITES = itertools.count(1)
 
 
 def version(t: Tensor) -> int:
-    """What changes when the tensor's memory is written; tensors made in inference mode do not count, but `wrote` does for them."""
+    """A number that changes when the tensor's memory is written. Tensors made in inference mode do not count writes; `wrote` does."""
     return -getattr(t.untyped_storage(), "_lowbit_write", 0) - 1 if t.is_inference() else t._version
 
 
 def wrote(t: Tensor) -> None:
-    """All that share the tensor's memory have another version: below autograd nobody counts, and others look at it."""
+    """Gives all tensors that share this memory another version: below autograd torch does not count writes, and other code reads it."""
     if t.is_inference():
         t.untyped_storage()._lowbit_write = next(_WRITES)  # type: ignore[attr-defined]
     else:

@@ -36,7 +36,7 @@ class QTensor(Tensor):
     _scale: Tensor
     _zero_point: Tensor
     _layout: Layout
-    _known: QuantParams | None  # what scale and zero point are as a value, and when: `_known_at`
+    _known: QuantParams | None  # scale and zero point as a value, and their version: `_known_at`
     _known_at: tuple[int, int]
     _original: torch.dtype
 
@@ -161,7 +161,7 @@ class QTensor(Tensor):
         return QTensor(inner["_data"], inner["_scale"], inner["_zero_point"], layout, shape, original)
 
     def _stable_hash_for_caching(self) -> str:
-        """What compiled code may depend on: not the numbers."""
+        """The properties that compiled code may depend on; not the numbers."""
         return repr((self._layout, tuple(self.shape), self._data.dtype))
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> QTensor:
@@ -208,7 +208,7 @@ def rebuild(
     shape: Sequence[int],
     original: str = "float32",
 ) -> QTensor:
-    """What a saved QTensor becomes again."""
+    """Restores a saved QTensor."""
     return QTensor(data, scale, zero_point, Layout(dtype, scheme, axis, block), shape, getattr(torch, original))
 
 

@@ -109,7 +109,7 @@ def need_float(module: nn.Module, path: str, static: bool) -> None:
 
 
 class Snapshot:
-    """What the modules of a model are and hold, to be so again. Their dicts stay the same objects: handles of hooks refer to them."""
+    """The classes and contents of a model's modules, to restore them. Their dicts stay the same objects: hook handles refer to them."""
 
     def __init__(self, model: nn.Module) -> None:
         self._modules = [(m, type(m), dict(m.__dict__)) for m in model.modules()]

@@ -17,7 +17,7 @@ SAMPLE = 1024  # numbers of a float tensor that are looked at in every call
 
 
 class Watch:
-    """What a model was when its graph was made. It is a value of classes, modes and checksums: copies and state dicts hold it."""
+    """The state of a model when its graph was made: classes, modes and checksums. Copies and state dicts hold it."""
 
     def __init__(self, seen: Mapping[str, str] | None = None) -> None:
         self.seen = seen
@@ -37,7 +37,7 @@ class Watch:
         self.seen, self._hooks, self._stamp, self._said, self._called = look(model), hooks(model), stamp(model), None, None
 
     def change(self, model: nn.Module) -> str | None:
-        """What has changed since, in words. The numbers are read again only where something was written or replaced."""
+        """The changes since then, in words. Numbers are read again only if something was written or replaced."""
         self._look_again(model)
         return self._said
 
@@ -68,7 +68,7 @@ def stamp(model: nn.Module) -> tuple[list[Any], list[Any]]:
         counts += (m.__dict__.get("quant_mode"), 0 if m is model else len(m._forward_hooks) + len(m._forward_pre_hooks))
         left.extend(m._modules.values())
         for t in (*m._parameters.values(), *m._buffers.values()):
-            if isinstance(t, QTensor):  # what writes into it (copy_) writes all of it, and nothing gives its tensors other memory
+            if isinstance(t, QTensor):  # copy_ writes all of it, and nothing gives its tensors other memory
                 objects.append(t._data)
                 counts.append(version(t._data))
             elif t is not None:

@@ -64,14 +64,14 @@ class Given:
         observed = QuantizationTransform(recipe("int8")).taps(graph).observed
         looked_at = [v.name for v in graph.inputs if v.name in observed]
         with given_as("data"):
-            samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), room)
+            samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), room, copy=not isinstance(data, list | tuple))
         if not len(samples):
             raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
         macs = sum(mac_counts(graph, samples[0]).values())
         effort = Effort.of(macs)
         if test is not None:
             with given_as("test"):
-                others = StoredSamples(finite_inputs(as_samples(graph, test), looked_at), room)
+                others = StoredSamples(finite_inputs(as_samples(graph, test), looked_at), room, copy=not isinstance(test, list | tuple))
             if not len(others):
                 raise CalibrationError("test= has no samples to measure with", hint="an iterable of {input name: array}, or no test=")
             watch = DataWatch(graph, samples)

@@ -109,7 +109,7 @@ def check_recurrences(graph: Graph, write: Callable[[Graph], bytes]) -> None:
 
 
 def fused_remark(data: bytes, inputs: Mapping[str, Array], ours: Mapping[str, Array], found: Agreement) -> str:
-    """What a user must know of ONNX Runtime's default session, which fuses layers and runs them by kernels of its own.
+    """The remark on ONNX Runtime's default session, which fuses layers and runs them by other kernels.
 
     On x86 without VNNI those add products of 8 bits in 16 and saturate: the file is right, its fast execution there is not.
     """

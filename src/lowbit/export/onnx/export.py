@@ -21,7 +21,7 @@ LIMIT = 2**31 - 2**20  # a protobuf file ends at 2 GiB; the graph itself needs s
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was written, and how far it was tried.
+    """The written file, and the checks that it passed.
 
     `agreement` is None where the file was not run (`ran` says why); else it compares it with lowbit's interpreter on random inputs.
     """

@@ -117,7 +117,7 @@ class Writer:
         return name
 
     def name(self, x: str | Value | None) -> str:
-        """What the file calls a value; left-out inputs have the empty name."""
+        """The file's name of a value; absent inputs have the empty name."""
         return "" if x is None else x if isinstance(x, str) else self._names[x.name]
 
     # -- what functions of ops use -------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ KINDS = {k.name: k for k in (Kind("Q4_0", "uint4", 8, False), Kind("Q4_1", "uint
 
 @dataclass(frozen=True, eq=False)
 class BlockTensor:
-    """What a file holds: codes of the tensor's shape, d (and m) of one number a block. `to_bytes` gives the very bytes it was read from."""
+    """Codes of the tensor's shape, d (and m) with one number a block. `to_bytes` gives the very bytes it was read from."""
 
     kind: Kind
     codes: Ints  # (…, K), uint8 or int8

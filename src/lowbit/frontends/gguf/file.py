@@ -1,33 +1,48 @@
-"""GGUF files: what they say about the network (fields) and its tensors, read and written by the `gguf` package, bit for bit."""
+"""GGUF files: what they say about the network (fields) and its tensors, read here and written by the `gguf` package, bit for bit."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.errors import FormatError, LowbitError, UnsupportedOp
+from lowbit.block_formats import dequantize
+from lowbit.errors import FormatError, LowbitError
 from lowbit.frontends.gguf.blocks import KINDS, BlockTensor, from_bytes
+from lowbit.frontends.gguf.header import Field as Field
+from lowbit.frontends.gguf.header import read_header
 from lowbit.numerics import F32
 
-if TYPE_CHECKING:
-    from gguf import GGUFReader
 
-Tensor = BlockTensor | NDArray[np.float16] | NDArray[np.float32]
+@dataclass(frozen=True, eq=False)
+class RawTensor:
+    """A tensor as the file's own bytes, mapped and not copied: rows of whole blocks."""
+
+    format: str
+    shape: tuple[int, ...]
+    data: NDArray[np.uint8]  # (…, bytes of a row)
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+    def rows(self, begin: int, end: int) -> RawTensor:
+        """Some rows of a matrix, still the file's bytes."""
+        return RawTensor(self.format, (end - begin, *self.shape[1:]), self.data[begin:end])
+
+    def dequantize(self) -> F32:
+        """The float32 tensor it stands for, as the `gguf` package gives it."""
+        rows = self.data.reshape(-1, self.data.shape[-1])
+        return dequantize(self.format, rows).reshape(self.shape)
 
 
-@dataclass(frozen=True)
-class Field:
-    """A value and its type in the file (for an array, that of its elements as well), by the names of the format: ("ARRAY", "STRING")."""
-
-    value: Any
-    types: tuple[str, ...]
+Tensor = BlockTensor | RawTensor | NDArray[np.float16] | NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -59,47 +74,42 @@ class GGUFFile:
     def real(self, tensor: str) -> F32:
         """A tensor as float32."""
         t = self.tensor(tensor)
-        return t.dequantize() if isinstance(t, BlockTensor) else t.astype(np.float32)
+        return t.dequantize() if isinstance(t, BlockTensor | RawTensor) else t.astype(np.float32)
 
 
-def read(path: str | PathLike[str]) -> GGUFFile:
-    """A file's fields and tensors: Q4_0, Q4_1, Q8_0, F16 and F32; other kinds of tensors are refused by name."""
+def mapped(path: str | PathLike[str]) -> GGUFFile:
+    """A file's fields and tensors, all of them raw: the file is mapped, only the header is read."""
     file = Path(path)
     if not file.is_file():
         raise FormatError("there is no such file", where=str(file), hint="the path of a .gguf file")
-    reader = _reader(file)
-    fields = {}
-    for name, field in reader.fields.items():
-        if not name.startswith("GGUF."):  # counts and the version, which the writer knows
-            try:
-                fields[name] = Field(field.contents(), tuple(t.name for t in field.types))
-            except (ValueError, IndexError) as e:  # bytes that are no UTF-8, an array that is cut off
-                raise FormatError(f"its field {name!r} cannot be read ({e})", where=file.name, hint="the file is damaged") from e
+    try:
+        data = np.memmap(file, np.uint8, "r") if file.stat().st_size else np.zeros(0, np.uint8)
+        header = read_header(np.asarray(data))
+    except OSError as e:
+        raise FormatError(f"the file cannot be read: {e.strerror or e}", where=file.name) from None
+    except LowbitError as e:
+        raise e.at(file.name) from None
     tensors: dict[str, Tensor] = {}
-    for t in reader.tensors:
-        kind, shape = t.tensor_type.name, tuple(int(d) for d in reversed(t.shape))
-        try:
-            if kind in KINDS:
-                tensors[t.name] = from_bytes(kind, np.asarray(t.data), shape)
-            elif kind in ("F32", "F16"):
-                tensors[t.name] = np.array(t.data).reshape(shape)
-            else:
-                hint = f"llama-quantize --allow-requantize to one of {', '.join(KINDS)}, or F16"
-                raise UnsupportedOp(f"tensors of kind {kind} are not read", hint=hint)
-        except LowbitError as e:
-            raise e.at(f"tensor '{t.name}' of {file.name}") from None
-    return GGUFFile(fields, tensors, file.name)
+    for t in header.tensors.values():
+        raw = np.asarray(data[t.offset : t.offset + t.nbytes])
+        tensors[t.name] = RawTensor(t.format.name, t.shape, raw.reshape(*t.shape[:-1], t.format.row_bytes(t.shape[-1])))
+    return GGUFFile(header.fields, tensors, file.name)
 
 
-def _reader(file: Path) -> GGUFReader:
-    try:
-        from gguf import GGUFReader
-    except ImportError as e:
-        raise FormatError("GGUF files are read by the package gguf, which is not installed", hint="pip install 'lowbit[gguf]'") from e
-    try:
-        return GGUFReader(file)
-    except (ValueError, IndexError, KeyError, OverflowError, MemoryError, UnicodeDecodeError) as e:
-        raise FormatError(f"not a GGUF file, or a damaged one ({type(e).__name__}: {e})", where=file.name) from e
+def read(path: str | PathLike[str]) -> GGUFFile:
+    """A file's fields and tensors, in memory: Q4_0, Q4_1, Q8_0 as integers, F16 and F32 as arrays, other formats raw."""
+    file = mapped(path)
+    return replace(file, tensors={name: _loaded(t) for name, t in file.tensors.items()})
+
+
+def _loaded(t: Tensor) -> Tensor:
+    if not isinstance(t, RawTensor):
+        return t
+    if t.format in KINDS:
+        return from_bytes(t.format, t.data, t.shape)
+    if t.format in ("F32", "F16"):
+        return np.array(t.data).view(np.float32 if t.format == "F32" else np.float16).reshape(t.shape)
+    return replace(t, data=np.array(t.data))
 
 
 def write(file: GGUFFile, path: str | PathLike[str]) -> None:
@@ -116,6 +126,8 @@ def write(file: GGUFFile, path: str | PathLike[str]) -> None:
     for name, t in file.tensors.items():
         if isinstance(t, BlockTensor):
             writer.add_tensor(name, t.to_bytes(), raw_dtype=GGMLQuantizationType[t.kind.name])
+        elif isinstance(t, RawTensor):
+            writer.add_tensor(name, t.data, raw_dtype=GGMLQuantizationType[t.format])
         else:
             writer.add_tensor(name, t)
     try:

@@ -23,7 +23,7 @@ from lowbit.types import shape_text
 for _module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")
 
-OPSETS = range(7, 26)  # what is supported, and tested by the node tests of onnx 1.20
+OPSETS = range(7, 26)  # supported, and tested by the node tests of onnx 1.20
 
 
 Proof = Callable[[OnnxModel, Graph, OwnGroup], bool]
@@ -42,7 +42,7 @@ def load_onnx(
 
 
 def onnx_model(source: str | Path | bytes) -> OnnxModel:
-    """What an .onnx file, or its bytes, holds. `own.intact` says whether lowbit wrote it and nobody changed its nodes."""
+    """The model of an .onnx file or its bytes. `own.intact` says whether lowbit wrote it and its nodes are unchanged."""
     return parse_model(source, "model") if isinstance(source, bytes) else read_model(source)
 
 
@@ -101,7 +101,7 @@ def keeps_rows(graph: Graph, anew: Mapping[str, Reopened]) -> None:
 
 
 def depends_on(model: OnnxModel, given: Given, e: LowbitError) -> ShapeError:
-    """What is said where a size that the file fixes cannot be another."""
+    """The error if a size that the file fixes cannot be changed."""
     v, shape = next(
         (v, wanted)
         for v in model.graph.inputs

@@ -157,7 +157,7 @@ class Importer(FoldingBuilder):
         return tuple("" if n in self._names else n for n in names) if names and names[0] not in self._names else ()
 
     def named(self, name: str) -> str:
-        """What the graph calls a value of the file."""
+        """The graph's name of a value of the file."""
         return name if self.model.own is None else self.model.own.names.get(name, name)
 
     # -- the walk ------------------------------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def _few_bits(c: Importer, y: Value, node: OnnxNode, i: int, like: Value) -> Val
 
 
 def _float_op(c: Importer, node: OnnxNode, op_type: str, *xs: Value) -> Value:
-    """What the standard op of that type gives for these values and the node's attributes."""
+    """The result of the standard op of that type for these values and the node's attributes."""
     names = tuple(f"{node.outputs[0]}/{i}" for i in range(len(xs)))
     c.scope.update(zip(names, xs, strict=True))
     result = HANDLERS["", op_type](c, replace(node, op_type=op_type, domain="", inputs=names))

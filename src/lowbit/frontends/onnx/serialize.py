@@ -74,7 +74,7 @@ class OnnxTensor:
 class OnnxModel:
     graph: OnnxGraph
     opsets: dict[str, int]  # domain -> version; the default domain is ""
-    source: str  # what errors call this model
+    source: str  # the name of this model in errors
     own: OwnNames | None = None  # of a file that lowbit wrote
 
 
@@ -83,7 +83,7 @@ class OwnGroup:
     """Nodes that spell one op of lowbit's, which ONNX lacks, with the op."""
 
     nodes: tuple[str, ...]  # by their first outputs
-    results: tuple[str, ...]  # what the op defines
+    results: tuple[str, ...]  # parameters that the op defines
     op: str
     inputs: tuple[str, ...]
     attrs: dict[str, Any]
@@ -103,7 +103,7 @@ class OwnBits:
 
 @dataclass(frozen=True)
 class OwnNames:
-    """What a file that lowbit wrote says about lowbit's names, where ONNX has others."""
+    """lowbit's own names in a file that lowbit wrote, where ONNX has others."""
 
     names: dict[str, str]  # value in the file -> value in the graph
     layers: dict[str, str]  # node -> layer
@@ -170,7 +170,7 @@ def parse_model(data: bytes, source: str, folder: Path | None = None) -> OnnxMod
         check_functions(proto, source)
         try:
             proto = inliner.inline_local_functions(proto)
-        except (RuntimeError, ValueError) as e:  # what ONNX's C++ throws, names that are not UTF-8 among it
+        except (RuntimeError, ValueError) as e:  # the errors of ONNX's C++, also for names that are not UTF-8
             raise FormatError(f"the functions in it cannot be inlined ({e})", where=source, hint="is the file complete?") from e
     opsets = {_domain(o): o.version for o in proto.opset_import}
     return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source, _own(proto))

@@ -127,7 +127,7 @@ def log_softmax(c: Importer, x: Value, dim: int, dtype: Any = None) -> Value:
     "lift_fresh_copy",
 )
 def same(c: Importer, x: Value, *_: Any) -> Value:
-    """What stays when there is no training and no memory layout: the tensor itself."""
+    """The tensor itself: the op matters only for training or memory layout."""
     return x
 
 

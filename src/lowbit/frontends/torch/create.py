@@ -27,7 +27,7 @@ def exactly(value: Any, dtype: DType) -> float | int | bool:
 
 @aten("zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_permuted")
 def zeros(c: Importer, *_: Any, **__: Any) -> Value:
-    """Zeros; also for `empty`, whose content nobody may read before it is written."""
+    """Zeros; also for `empty`, whose content must not be read before it is written."""
     return filled(c, 0)
 
 

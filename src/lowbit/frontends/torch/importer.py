@@ -106,7 +106,7 @@ class Importer(FoldingBuilder):
 
     @property
     def values(self) -> Mapping[FxNode, Any]:
-        """What each torch node became: a Value, several of them, a size or an option."""
+        """The result of each torch node: a Value, several of them, a size or an option."""
         return self._scope
 
     def _result(self, i: int) -> Any:

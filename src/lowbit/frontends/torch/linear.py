@@ -102,5 +102,5 @@ def flash_attention(
     attn_mask: Value | None = None,
     scale: float | None = None,
 ) -> tuple[Value, None]:
-    """What a fully decomposed program calls attention. Its second result is for training."""
+    """Attention in a fully decomposed program. Its second result is for training."""
     return attention(c, q, k, v, attn_mask, dropout, causal, scale=scale), None

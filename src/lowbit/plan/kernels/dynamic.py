@@ -70,11 +70,13 @@ def linear_rows(node: Node, ctx: Context) -> list[KernelCall] | None:
 
 @kernels_for("q_linear_rows", "q_linear_blocks")
 def linear_blocks(node: Node, ctx: Context) -> list[KernelCall] | None:
-    """Int8 weights with block scales, in generated C; sessions leave them to the interpreter, which multiplies faster than portable C."""
+    """Int8 weights with block scales, in generated C, and in sessions by AVX2; portable C is slower than the interpreter's products."""
     x, rest = node.inputs[0], list(node.inputs[1:])
     x_scale = rest.pop(0) if node.op == "q_linear_rows" else None
     w, scales, fields = rest[0], ctx.constant(rest[1]), ints(node, "block", "bound")
-    if not ctx.target.scratch_in_arena or x is None or w is None or ctx.constant(w) is None or scales is None or not is_int8(x, w):
+    kernel = ctx.kernel("linear_s8_blocks_f32")
+    portable = kernel.isa == "ref" and not ctx.target.scratch_in_arena
+    if portable or x is None or w is None or ctx.constant(w) is None or scales is None or not is_int8(x, w):
         return None
     (n, k), rows = (int(d) for d in w.shape), prod(int(d) for d in x.shape[:-1])
     bias = real_bias(rest[2] if len(rest) > 2 else None, ctx, n)
@@ -90,7 +92,7 @@ def linear_blocks(node: Node, ctx: Context) -> list[KernelCall] | None:
     to = node.output.type.dtype.name
     out = node.output if to == "float32" else Value(f"{node.output.name}:real", node.output.type.with_dtype("float32"))
     args = (ctx.argument(x), factor, ctx.argument(w), Data(np.ascontiguousarray(scales, np.float32)), bias, out)
-    calls = [KernelCall(ctx.kernel("linear_s8_blocks_f32"), params, args, rows, float(rows * n * k))]
+    calls = [KernelCall(kernel, params, args, rows, rows * n * k * (1.0 if kernel.isa == "ref" else 0.05))]
     if to == "float32":
         return calls
     narrow: dict[str, Param] = {"scale": float(node.attrs["y_scale"]), **ints(node, "lo", "hi")}  # type: ignore[arg-type]

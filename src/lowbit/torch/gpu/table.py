@@ -19,7 +19,7 @@ from lowbit.torch.params import STORED, layout_of
 from lowbit.torch.qtensor import QTensor
 from lowbit.types import Array
 
-QUANTIZED = ("int8", "uint8", "int4", "uint4", "int16")  # what the kernel rounds as it should: see launch.quantize
+QUANTIZED = ("int8", "uint8", "int4", "uint4", "int16")  # the dtypes that the kernel rounds exactly: see launch.quantize
 EIGHT = ("int8", "uint8", "int4", "uint4")
 SIZES = (32, 64, 128, 256)  # blocks of 4-bit weights that the kernel takes: a tile's depth
 

@@ -29,7 +29,7 @@ ROLES = ("input", "projected", "attended", "output")
 class MultiheadAttention(Quantized, nn.MultiheadAttention):
     """nn.MultiheadAttention that can be quantized. `params`: of its input, projections, attention and output (static)."""
 
-    op = "linear"  # what rules decide about: its projections are linear layers of its name
+    op = "linear"  # rules decide about its projections, which are linear layers of its name
     params: dict[str, QuantParams]
 
     def _begin(self) -> None:
@@ -50,7 +50,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
         return "weights" if self.plan.mode == "weights" else "static" if len(self.params) == len(ROLES) else "dynamic"
 
     def finish_calibration(self) -> Any:
-        """Dynamic: without the graph around it nobody has seen what its projections give."""
+        """Dynamic: without the surrounding graph the results of its projections are unknown."""
         return self.to_mode("dynamic")
 
     def _constants(self) -> tuple[Any, ...]:
@@ -202,7 +202,7 @@ class MultiheadAttention(Quantized, nn.MultiheadAttention):
 
 
 def mode_of(x: Any, w: Any) -> Mode:
-    """What a node of a quantized graph makes of its layer."""
+    """The mode of a layer by its node in the quantized graph."""
     if not isinstance(w, Operand):
         return "float"
     return "static" if isinstance(x, Operand) else "dynamic" if isinstance(x, RowsOperand) else "weights"

@@ -1,4 +1,4 @@
-"""What all quantized modules have in common: modes, observers, weights that become integers and floats again, and their state.
+"""The common part of all quantized modules: modes, observers, weights that become integers and floats again, and their state.
 
     mode         forward, in eval
     float        as the module it was made from; weights that are integers are dequantized
@@ -53,13 +53,13 @@ ADDED = (
     "output_params",
     "input_observer",
     "output_observer",
-)  # what a module has more than its float twin
+)  # attributes that a module has beyond its float twin
 Q = TypeVar("Q", bound="Quantized")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a rule decided for a layer, in plain words that a state dict can hold."""
+    """The decision of a rule for a layer, as plain values that a state dict can hold."""
 
     mode: Mode = "dynamic"
     activation: str | None = None
@@ -257,7 +257,7 @@ class Quantized(nn.Module, ABC):
         return q.dequantize()
 
     def _constants(self) -> tuple[Any, ...]:
-        """What its sessions are made from."""
+        """The constants of its sessions."""
         return tuple(self._parameters.values())
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
@@ -365,7 +365,7 @@ class Quantized(nn.Module, ABC):
     def _wide(self, *args: Any, **options: Any) -> Any:
         """The layer for activations of 16 bits: computed in float32, its results rounded to their dtype."""
         given = {id(t): t for t in tree_leaves((args, options)) if isinstance(t, Tensor) and t.dtype in HALF}
-        wide = {key: t.float() for key, t in given.items()}  # what was one tensor stays one
+        wide = {key: t.float() for key, t in given.items()}  # a shared tensor stays shared
         wide_args, wide_options = tree_map_only(Tensor, lambda t: wide.get(id(t), t), (args, options))
         y, kind = self.forward(*wide_args, **wide_options), next(iter(given.values())).dtype
         return tree_map_only(Tensor, lambda t: t.to(kind) if t.dtype == torch.float32 else t, y)

@@ -15,7 +15,7 @@ from lowbit.torch.qtensor import QTensor
 
 
 class _Conv(Quantized):
-    """What the convolutions share."""
+    """The common part of the convolutions."""
 
     op = "conv"
     weight: Tensor

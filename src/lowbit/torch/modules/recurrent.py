@@ -32,7 +32,7 @@ from lowbit.types import Array, TensorType
 
 
 class _Recurrent(Quantized):
-    """What LSTM and GRU share. `layers` holds, for each layer, the parameters of its input, state and output (static)."""
+    """The common part of LSTM and GRU. `layers` holds, for each layer, the parameters of its input, state and output (static)."""
 
     kind: Kind
     layers: list[dict[str, QuantParams]]
@@ -77,7 +77,7 @@ class _Recurrent(Quantized):
         return params_from_data(array(weight), plan.decided().weight or "int8", plan.weight_scheme, granularity)
 
     def finish_calibration(self) -> Any:
-        """Dynamic: without the graph around it nobody has seen its states at every step."""
+        """Dynamic: without the surrounding graph its states at every step are unknown."""
         return self.to_mode("dynamic")
 
     def _decided_mode(self) -> Mode:

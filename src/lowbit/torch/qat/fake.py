@@ -18,7 +18,7 @@ from lowbit.torch.qat.function import fake_quantize, scale_of, spread, step_fact
 
 
 class FakeQuant(nn.Module):
-    """What all have: a scale (or several), a zero point, the range of the codes, and whether the scale learns.
+    """The common part: a scale (or several), a zero point, the range of the codes, and whether the scale learns.
 
     scale = step · unit: the unit is the scale it began with, the step (1 at first) is what learns.
     """

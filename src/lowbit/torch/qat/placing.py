@@ -33,7 +33,7 @@ RECURRENT = ("lowbit::lstm", "lowbit::gru")
 
 @dataclass
 class Placing:
-    """What stands where. Fakes of one group of taps are one module."""
+    """The places of the fakes. Fakes of one group of taps are one module."""
 
     taps: dict[str, ActivationFake] = field(default_factory=dict)  # tap -> its fake
     weights: dict[tuple[str, str], WeightFake] = field(default_factory=dict)  # constant and dtype -> its fake

@@ -42,7 +42,7 @@ def trace(model: nn.Module, inputs: Any, dynamic: Mapping[str, Any] | None) -> T
     values = {node: value for node, value in importer.values.items() if isinstance(value, Value)}
     places: dict[str, FxNode] = {}
     for node, value in values.items():
-        places.setdefault(value.name, node)  # what hands its input on (dropout in eval mode) has the name of that
+        places.setdefault(value.name, node)  # an op that returns its input (dropout in eval mode) has the name of that
     return Traced(program, simplify(graph, STRUCTURAL), places, values)
 
 
