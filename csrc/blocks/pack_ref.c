@@ -2,7 +2,7 @@
 #include "blocks/block_panel.h"
 
 /* Puts the codes of output j into a block's planes, which were zeros. */
-static void put_codes(int bits, const uint8_t *code, uint8_t *to, int j) {
+static inline void put_codes(int bits, const uint8_t *code, uint8_t *to, int j) {
     for (int i = 0; i < 32; i++) {
         const int quad = i / 4, at = 4 * j + i % 4;
         uint8_t *plane = to;
@@ -24,12 +24,12 @@ static void put_codes(int bits, const uint8_t *code, uint8_t *to, int j) {
     }
 }
 
-static void put_u16(uint8_t *to, int j, uint16_t v) {
+static inline void put_u16(uint8_t *to, int j, uint16_t v) {
     to[2 * j] = (uint8_t)v, to[2 * j + 1] = (uint8_t)(v >> 8);
 }
 
 /* Value v of the 6-bit scales of output j (block_panel.h); all were zeros. */
-static void put_scale(uint8_t *words, int v, int j, uint32_t value) {
+static inline void put_scale(uint8_t *words, int v, int j, uint32_t value) {
     uint32_t word[3];
     for (int i = 0; i < 3; i++)
         memcpy(&word[i], words + 64 * i + 4 * j, 4);
@@ -43,7 +43,7 @@ static void put_scale(uint8_t *words, int v, int j, uint32_t value) {
 }
 
 /* Scales of block b of 32 of output j into the header. */
-static void put_scales(int32_t format, const lb_block_parts *s, uint8_t *header, int b, int j) {
+static inline void put_scales(int32_t format, const lb_block_parts *s, uint8_t *header, int b, int j) {
     const lb_block_format f = lb_block_format_of(format);
     uint8_t *to = header + lb_header_bytes(format) * (f.block == 256 ? b / 8 : b);
     b %= 8;
@@ -86,6 +86,8 @@ void lb_block_pack__ref(const lb_block_pack_params *p, const uint8_t *w, uint8_t
     }
 }
 
+lb_block_gather_fn lb_block_gather__ref;
+
 /* Blocks of floats: `count` elements. */
 static void gather_floats(int32_t format, const uint8_t *row, float *out, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
@@ -110,8 +112,6 @@ static void gather_block(int32_t format, const lb_block_parts *s, float *out) {
             out[i] = out[i] + lb_f32_of_f16(s->m);
     }
 }
-
-lb_block_gather_fn lb_block_gather__ref;
 
 void lb_block_gather__ref(const lb_block_gather_params *p, const uint8_t *w, const int32_t *ids, float *out, int32_t begin, int32_t end) {
     const lb_block_format f = lb_block_format_of(p->format);

@@ -2,17 +2,6 @@
 #include "blocks/block_panel.h"
 #include "blocks/block_quantize.h"
 
-lb_block_quantize_fn lb_block_quantize__ref;
-
-void lb_block_quantize__ref(const lb_block_quantize_params *p, const float *x, uint8_t *out, int32_t begin, int32_t end) {
-    const ptrdiff_t blocks = p->size / LB_BLOCK;
-    for (ptrdiff_t i = begin * blocks; i < end * blocks; i++) {
-        lb_block_record r;
-        lb_quantize_block(x + LB_BLOCK * i, &r);
-        memcpy(out + LB_BLOCK_RECORD * i, &r, sizeof r);
-    }
-}
-
 enum { AT_ONCE = 8 }; /* rows for which a block of weights is taken apart once */
 
 /* A block of 16 outputs. */
@@ -21,7 +10,7 @@ typedef struct {
     lb_block_scales s[LB_BLOCK_PANEL];
 } block_of_outputs;
 
-static void take_apart(int32_t format, const uint8_t *panel, const uint8_t *codes, int b, block_of_outputs *out) {
+static inline void take_apart(int32_t format, const uint8_t *panel, const uint8_t *codes, int b, block_of_outputs *out) {
     const int bits = lb_block_format_of(format).bits;
     for (int j = 0; j < LB_BLOCK_PANEL; j++) {
         out->s[j] = lb_scales_at(format, panel, b, j);
@@ -33,14 +22,25 @@ static void take_apart(int32_t format, const uint8_t *panel, const uint8_t *code
 }
 
 /* What bias and residual make of a sum, written to its place. */
-static void put(const lb_block_linear_s8_params *p, float y, const float *bias, const float *residual, float *out, int32_t row,
-                int32_t column) {
+static inline void put(const lb_block_linear_s8_params *p, float y, const float *bias, const float *residual, float *out, int32_t row,
+                       int32_t column) {
     const ptrdiff_t at = (ptrdiff_t)row * p->out_stride + column;
     if (p->has_bias)
         y = y + bias[column];
     if (p->has_residual)
         y = y + residual[at];
     out[at] = y;
+}
+
+lb_block_quantize_fn lb_block_quantize__ref;
+
+void lb_block_quantize__ref(const lb_block_quantize_params *p, const float *x, uint8_t *out, int32_t begin, int32_t end) {
+    const ptrdiff_t blocks = p->size / LB_BLOCK;
+    for (ptrdiff_t i = begin * blocks; i < end * blocks; i++) {
+        lb_block_record r;
+        lb_quantize_block(x + LB_BLOCK * i, &r);
+        memcpy(out + LB_BLOCK_RECORD * i, &r, sizeof r);
+    }
 }
 
 lb_block_linear_s8_fn lb_block_linear_s8__ref;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* 1 / the root of the mean of squares. */
-static float inverse_rms(const lb_rms_norm_rows_params *p, const float *x) {
+static inline float inverse_rms(const lb_rms_norm_rows_params *p, const float *x) {
     float lane[16] = {0};
     for (int32_t i = 0; i < p->n; i++)
         lane[i % 16] = lane[i % 16] + x[i] * x[i];
@@ -16,7 +16,7 @@ static float inverse_rms(const lb_rms_norm_rows_params *p, const float *x) {
     return 1.0f / lb_sqrt(lane[0] / (float)p->n + p->eps);
 }
 
-static float gated(int32_t function, float g, float up) {
+static inline float gated(int32_t function, float g, float up) {
     if (function == 0)
         return g * lb_sigmoid(g) * up;
     const float inner = 0.7978845608f * (g + ((0.044715f * g) * g) * g);
