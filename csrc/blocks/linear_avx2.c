@@ -3,7 +3,7 @@
 #include "blocks/block_record.h"
 
 enum {
-    AHEAD = 4096, /* bytes of weights that are asked for before they are read */
+    AHEAD = 8192, /* bytes of weights that are asked for before they are read */
     TILE = 16,    /* rows for which codes are taken apart once; their totals stay in memory */
 };
 
