@@ -110,8 +110,9 @@ def lowered(graph: Graph) -> Graph:
 
 
 def ops_of(graph: Graph) -> list[str]:
-    """Its ops in order, but for the shifts of bytes that are given or taken unsigned."""
-    return [n.op for n in graph.nodes if not (n.op == "requantize" and "uint8" in {v.type.dtype.name for v in (*n.inputs, n.output) if v})]
+    """Its ops in order, but for the shifts of integers that are given or taken unsigned."""
+    unsigned = {"uint8", "uint16"}
+    return [n.op for n in graph.nodes if not (n.op == "requantize" and unsigned & {v.type.dtype.name for v in (*n.inputs, n.output) if v})]
 
 
 def inputs(sides: Sequence[Side | Array | None]) -> dict[str, Array]:

@@ -99,7 +99,8 @@ class QuantRule:
 
     def __post_init__(self) -> None:
         where = f"{type(self).__name__}({self.pattern!r})"
-        object.__setattr__(self, "dtype", FLOAT if self.dtype == FLOAT else quant_dtype(self.dtype).name)
+        named_float = isinstance(self.dtype, str) and self.dtype == FLOAT  # anything may be given, arrays too
+        object.__setattr__(self, "dtype", FLOAT if named_float else quant_dtype(self.dtype).name)
         if self.dtype == FLOAT and self.weights is not None:
             hint = f'dtype="int8", or WeightOnlyRule({self.pattern!r}, {self.weights!r})'
             raise QuantError(f'weights={self.weights!r} beside dtype="float32", which keeps the layer float', where=where, hint=hint)
