@@ -49,7 +49,7 @@ static inline void put_scales(int32_t format, const lb_block_parts *s, uint8_t *
     b %= 8;
     if (f.factors) {
         for (int i = 0; i < 2; i++)
-            to[16 * (2 * b + i) + j] = f.offset_factors ? (uint8_t)(s->factor[i] | s->offset_factor[i] << 4) : (uint8_t)s->factor[i];
+            to[16 * (2 * b + i) + j] = (uint8_t)(f.offset_factors ? s->factor[i] | s->offset_factor[i] << 4 : s->factor[i]);
         to += 256;
     }
     put_u16(to, j, s->d);

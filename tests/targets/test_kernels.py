@@ -19,7 +19,7 @@ from lowbit.kernels.kernel_table import (
     kernels_of,
     parse_isas,
     table,
-    test_table,
+    table_of_tests,
 )
 
 CSRC = ROOT / "csrc"
@@ -75,12 +75,12 @@ def test_kernels_give_the_bytes_of_ref(target: str, tmp_path: Path) -> None:
     made = tmp_path / "lb_table.c"
     made.write_text(table(contracts, parse_isas((CSRC / "isas.txt").read_text()), list(kernels)))
     (tmp_path / "others.c").write_text(OTHERS)
-    (tmp_path / "test_table.c").write_text(test_table((CSRC / "tests" / t).read_text() for t in TESTS))
+    (tmp_path / "table_of_tests.c").write_text(table_of_tests((CSRC / "tests" / t).read_text() for t in TESTS))
     sources = [
         *(CSRC / "tests" / t for t in TESTS),
         CSRC / "base" / "cpu.c",
         tmp_path / "others.c",
-        tmp_path / "test_table.c",
+        tmp_path / "table_of_tests.c",
         made,
         *files,
     ]

@@ -1,7 +1,7 @@
 """Writes what a build derives from the C sources: the kernel table, contracts.h and the list of tests.
 
     python src/lowbit/kernels/kernel_table.py csrc build linear/avx2.c …     build/contracts.h, build/lb_table.c
-    python src/lowbit/kernels/kernel_table.py tests build csrc/tests/test_layers.c …     build/test_table.c
+    python src/lowbit/kernels/kernel_table.py tests build csrc/tests/test_layers.c …     build/table_of_tests.c
 
 The build runs this file by itself, before there is a lowbit to import; `own_kernels.py` uses it for kernels from elsewhere.
 
@@ -193,7 +193,7 @@ def contracts_of(folder: Path) -> dict[str, Contract]:
     return parse_contracts("\n".join([(folder / FIELDS).read_text(), *contract_headers(folder).values()]))
 
 
-def test_table(texts: Iterable[str]) -> str:
+def table_of_tests(texts: Iterable[str]) -> str:
     """The C source that lists the tests: of each contract that a line KERNEL_TEST(contract) or TESTED_BY(contract, function) names."""
     names = sorted(name for text in texts for name in TEST.findall(text))
     if twice := {n for n in names if names.count(n) > 1}:
@@ -214,7 +214,7 @@ def write(path: Path, text: str) -> None:
 
 def main(folder: str, out: str, *files: str) -> None:
     if folder == "tests":
-        write(Path(out) / "test_table.c", test_table(Path(path).read_text() for path in files))
+        write(Path(out) / "table_of_tests.c", table_of_tests(Path(path).read_text() for path in files))
         return
     root, isas = Path(folder), parse_isas((Path(folder) / "isas.txt").read_text())
     pairs = [kernel for path in files for kernel in kernels_of(root / path)]
