@@ -15,7 +15,7 @@ from lowbit.ir.graph import Graph
 if TYPE_CHECKING:
     from lowbit.decide.engine import Engine
 
-MOST = 0.75  # of the weights that may have more than few bits, whatever the answers: with more, the network would be one of 8 bits
+MOST = 0.75  # of the weights that have more than few bits before all of them may, which takes more than a single other answer
 
 
 def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
@@ -42,14 +42,16 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
     repaired = replace(engine.best.candidate, widths=replace(wide, eights=eights), rounding=True, clip=True, biases=True)
     engine.best, engine.maker.best = plain, plain.candidate
     engine.attempt("weights of few bits, clipped and rounded so that their errors cancel", "all layers", repaired)
-    _until_good(engine, (EIGHTS, MOST, MOST))
+    _until_good(engine, (EIGHTS, MOST, 1.0))
 
 
 def _until_good(engine: Engine, shares: tuple[float, ...]) -> None:
     """Gives more bits to at most these shares of the weights, one share after the other, until the goal is met; not with prefer="size"."""
     for engine.wide_share in (s for s in shares if s <= EIGHTS or not engine.goal.small):
-        if engine.good:
-            break
+        quality = engine.best.quality
+        tied = quality.answers.count - quality.answers.same <= 1 and quality.worst_db >= engine.goal.worst
+        if engine.good or (engine.wide_share > MOST and tied and not engine.goal.slower):
+            break  # a single answer may be a tie: unless accuracy is preferred, it is no reason to give up few bits altogether
         engine.repair(engine.goal.needed(engine.best.quality), engine.cap, wanted=False)
     engine.wide_share = EIGHTS
 
