@@ -208,7 +208,8 @@ def quantize(
     recipe   a named list of rules (int8 if neither it nor rules are given)
     rules    the first that matches a layer decides; beside recipe= they match before its own
     strict   rules that decide nothing are an error, not a warning
-    prefer   what a network that cannot have everything shall have: "balanced" is never slower than the float network, "accuracy" may be,
+    prefer   what a network that cannot have everything shall have: "balanced" is never slower than a float network of 0.1 ms or more,
+             "accuracy" may be,
              "speed" and "size" are content with a little less accuracy
     labels   the class of each row of the data, in its order: top-1 decides in the place of the outputs' noise. Half of the rows that are
              held back decide; the score that is told is of the other half, which nothing was fitted to or chosen by

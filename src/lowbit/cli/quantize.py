@@ -35,7 +35,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         "--prefer",
         choices=get_args(Prefer),
         default="balanced",
-        help="balanced is never slower than float, accuracy may be (default: balanced)",
+        help="balanced is never slower than float (of 0.1 ms or more), accuracy may be (default: balanced)",
     )
     add_score_arguments(p, "--data")
     max_drop_argument(p)
