@@ -151,6 +151,30 @@ def test_quantize_decides_by_labels_and_its_verdict_has_the_score(folder: Path, 
     assert "score" not in json.loads(ran(capsys, folder, line + "--no-guard --json"))  # nothing is measured there
 
 
+def test_one_of_several_outputs_is_chosen_by_its_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = Builder("two heads")
+    x = b.input("x", TensorType((symbol("batch"), 6), "float32"))
+    rng = np.random.default_rng(0)
+    heads = {n: b.add("linear", x, b.constant(rng.standard_normal((k, 6)).astype(np.float32)), name=n) for n, k in (("a", 4), ("b", 10))}
+    graph = b.finish(heads)
+    graph.save(tmp_path / "m.lowbit")
+    y = lowbit.compile(graph).run({"x": np.load(folder / "seen.npy")})["b"].argmax(1)
+    np.save(tmp_path / "y.npy", y)
+    data = f"--data {folder}/seen.npy --labels {tmp_path}/y.npy"
+    for verb in ("eval", f"quantize -o {tmp_path}/q.lowbit"):
+        assert main(f"{verb} {tmp_path}/m.lowbit {data}".split()) == 1
+        said = capsys.readouterr().err
+        assert "any of these outputs may have their classes: a float32[batch, 4], b float32[batch, 10]" in said
+        assert "Try: --output a or --output b" in said
+    assert ran(capsys, tmp_path, f"eval {{0}}/m.lowbit {data} --output b").startswith(f"{tmp_path}/m.lowbit: top-1 of output 'b' 100.00%, ")
+    assert main(f"quantize {tmp_path}/m.lowbit {data} --output b -o {tmp_path}/q.lowbit".split()) == 0
+    assert "on output 'b' of 40 labelled rows, " in capsys.readouterr().out
+    assert main(f"compare {tmp_path}/m.lowbit {tmp_path}/q.lowbit {data} --output b".split()) == 0
+    assert "top-1 of output 'b' " in capsys.readouterr().out
+    assert main(f"eval {tmp_path}/m.lowbit --metric {folder}/score.py:right --output b".split()) == 2
+    assert "usage: --output is for --labels" in capsys.readouterr().err
+
+
 def test_search_takes_a_metric_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = f"search {{0}}/model.onnx --data {{0}}/seen.npz -o {tmp_path}/b.lowbit --cost bytes --trials 3 --json --max-drop 0.2"
     told = json.loads(ran(capsys, folder, line + " --metric {0}/score.py:right"))

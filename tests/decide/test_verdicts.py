@@ -95,7 +95,13 @@ def test_warnings_point_at_the_caller() -> None:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         lowbit.quantize(two_layers(), batches(1))
-    assert found and all(w.filename == __file__ for w in found), [w.filename for w in found]
+        rules = [lowbit.FloatRule("no such layer")]
+        lowbit.quantize(two_layers(), batches(3), rules=rules, recipe="int8")
+        lowbit.quantize(two_layers(), batches(3), rules=rules, recipe="int8", guard=False)
+        record = lowbit.calibrate(two_layers(), [{"x": np.zeros((4, 16), np.float32)}])
+        lowbit.quantize(two_layers(), record)
+        lowbit.search(two_layers(), batches(1), trials=1, cost="bytes", least_db=200)
+    assert len(found) > 5 and all(w.filename == __file__ for w in found), [(w.filename, str(w.message)) for w in found]
 
 
 def test_numbers_beside_classes_are_no_answers() -> None:

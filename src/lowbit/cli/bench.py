@@ -27,12 +27,11 @@ from lowbit.lower.integer import quantized_nodes
 from lowbit.pipeline import compile
 from lowbit.runtime.profile import Profile, Row
 from lowbit.runtime.session import Session
-from lowbit.runtime.timing import NOTICEABLE, Timing, in_turns, pinned
+from lowbit.runtime.timing import BUSY, NOTICEABLE, Timing, in_turns, pinned
 from lowbit.types import Array
 
 HELP = "measure how long networks take here, one or several in turns; layer by layer, and beside ONNX Runtime"
 ROUNDS = 10
-BUSY = 1.5  # times the least: a larger median was disturbed
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:

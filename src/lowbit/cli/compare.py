@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> None:
     quantized = load_beside(argparse.Namespace(**vars(args) | {"no_simplify": False}), args.quantized)
     data = data_from(args, graph)
     labels = labels_from(args, data) if args.labels else None
-    report = compare(graph, quantized, data, labels=labels, metric=metric)
+    report = compare(graph, quantized, data, labels=labels, output=args.output, metric=metric)
     for out in args.out:
         report.save(out)
     if args.json:

@@ -79,6 +79,7 @@ def main(args: argparse.Namespace) -> None:
             wide=not args.no_wide,
             prefer=args.prefer,
             labels=labels,
+            output=args.output,
             metric=metric,
             max_drop=args.max_drop,
             max_ms=args.max_ms,

@@ -11,7 +11,6 @@ The quantized network runs as its integer graph. Only one sample's values are in
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.arguments import path as needed
-from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, LowbitWarning
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, warn
 from lowbit.files import write_whole
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, need_graph, need_outputs
@@ -31,6 +30,7 @@ from lowbit.progress import progress
 from lowbit.report.coverage import Coverage, Kind, Seen, coverage, proofs, summary
 from lowbit.report.foreign import DataWatch
 from lowbit.report.inspection import node_macs
+from lowbit.report.scored_output import scored_output
 from lowbit.report.scores import LabelQueue, ScorePair, TopCount, as_labels, need_metric, scored
 from lowbit.report.tally import Tally
 from lowbit.report.text import counted, decibels, plain
@@ -174,11 +174,18 @@ def said_types(r: LayerRow) -> str:
 
 
 def compare(
-    graph: Graph, quantized: Graph, data: Iterable[Any], *, labels: Any = None, metric: Callable[[Session], Any] | None = None
+    graph: Graph,
+    quantized: Graph,
+    data: Iterable[Any],
+    *,
+    labels: Any = None,
+    output: str | None = None,
+    metric: Callable[[Session], Any] | None = None,
 ) -> Report:
     """The report on `quantized`, made from `graph`, over `data`: an iterable of {input name: array}, tuples or arrays.
 
     labels  the class of each row of data, in its order: the report has top-1 of both networks (see `lowbit.evaluate`)
+    output  the output whose classes they are, where the network has several and it is not plain which
     metric  metric(session) gives a number, higher is better, on data of its own: the report has that of both networks
     """
     need_graph(graph, "compare")
@@ -195,11 +202,14 @@ def compare(
     found = coverage(graph, quantized)
     if graph.nodes and not any(o.name in found.seen for n in graph.nodes for o in n.outputs):
         text = f"no layer of {graph.name!r} is found in {quantized.name!r}: it was hardly made from it, only outputs can be compared"
-        warnings.warn(text, LowbitWarning, stacklevel=2)
+        warn(text)
     need_metric(metric)
     if labels is not None and metric is not None:
         raise InputError("labels= and metric= are both given", hint="one of them: a metric brings its own data and labels")
-    walk = _Walk(graph, found, None if labels is None else LabelQueue(as_labels(labels)))
+    if output is not None and labels is None:
+        raise InputError("output= is for labels=, and there are none", hint="labels=y")
+    of = scored_output(graph, output) if labels is not None else ""
+    walk = _Walk(graph, found, None if labels is None else LabelQueue(as_labels(labels)), of)
     for i, sample in enumerate(progress(as_samples(graph, data), "comparing", count(data))):
         try:
             walk.add(sample)
@@ -219,9 +229,9 @@ def _culprit(arrays: Mapping[str, Array]) -> str | None:
 class _Walk:
     """Runs samples through both graphs and adds up."""
 
-    def __init__(self, graph: Graph, found: Coverage, labels: LabelQueue | None = None) -> None:
+    def __init__(self, graph: Graph, found: Coverage, labels: LabelQueue | None = None, scored: str = "") -> None:
         self.graph, self.found, self.labels = graph, found, labels
-        self.tops = TopCount(), TopCount()  # of the float network, and of the quantized one
+        self.tops = TopCount(scored), TopCount(scored)  # of the float network, and of the quantized one
         self.watch = DataWatch(found.lowered.graph)
         measured = [s.value for s in found.layers if s.value]
         self.local = {v: Tally() for v in measured}
@@ -285,7 +295,7 @@ class _Walk:
 
     def score(self, metric: Callable[[Session], Any] | None) -> ScorePair | None:
         """The score by labels or metric; warns about unsuitable data."""
-        self.watch.warn(3)
+        self.watch.warn()
         if metric is not None:
             in_float, made = (scored(metric, Session(g)) for g in (self.graph, self.found.lowered.graph))
             return ScorePair("score", in_float, made)
@@ -293,8 +303,9 @@ class _Walk:
             return None
         self.labels.done()
         first, second = self.tops
-        first.warn_of_guessing(3)
-        return ScorePair("top-1", first.top1, second.top1, first.rows, first.top5, second.top5)
+        first.warn_of_guessing()
+        several = first.output if len(self.graph.outputs) > 1 else ""
+        return ScorePair("top-1", first.top1, second.top1, first.rows, first.top5, second.top5, several)
 
     def _quantized(self, name: str, kept: Mapping[str, Array], otherwise: Array) -> Array:
         place: Seen | None = self.found.seen.get(name)
