@@ -229,6 +229,8 @@ def quantize(
     minutes  after so long, looked at between candidates, the best so far is returned
     on_step  is told each thing that was tried; on_decision what was decided: quality, times, what stayed float, whether the goal is met,
              and every network that was measured with the front of them
+
+    What was decided is in `verdict` of the result, one line that its repr shows, too; `reasons` has the reason of each layer.
     """
     need_float(graph, "quantize")
     graph = widen_halves(graph)
@@ -244,6 +246,9 @@ def quantize(
         raise InputError("output= is for labels=, and there are none", hint=f'labels=y, output="{next(iter(graph.outputs))}"')
     if labels is not None:
         output = scored_output(graph, output)
+        if is_real(max_drop) and max_drop is not None and max_drop > 1:
+            hint = f"max_drop={max_drop / 100:g}" + (f" for {max_drop:g} points" if max_drop <= 100 else "")
+            raise InputError(f"max_drop={shown(max_drop)}, and top-1 goes from 0 to 1: anything would do", hint=hint)
     if max_drop is not None and ((metric is None and labels is None) or not is_real(max_drop) or max_drop < 0):
         raise InputError(f"max_drop={shown(max_drop)}, 0 or more beside labels= or metric= is needed", hint="labels=y, max_drop=0.005")
     goal = Goal.of(prefer, bits16=wide)
@@ -358,7 +363,7 @@ def decided(
     from lowbit.decide.labelled import MAX_DROP, decide_and_report
     from lowbit.decide.samples import SMALL, StoredSamples
     from lowbit.decide.scores import scored
-    from lowbit.decide.verdict import notes_of
+    from lowbit.decide.verdict import notes_of, verdict
 
     first = as_rules(rules)
     classes = None if labels is None else as_labels(labels)
@@ -402,7 +407,8 @@ def decided(
         warn("nothing is quantized: no layer is better off in integers")
     if not found.met:
         warn(f"the goal is not met: {found.unmet}")
-    return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **notes_of(graph, found)}))
+    notes = {**found.graph.notes, **notes_of(graph, found)}
+    return replace(found, graph=replace(found.graph, notes=notes, verdict=verdict(graph, found)))
 
 
 def _on_other_rows(graph: Graph, found: Decision, told: Labelled, max_drop: float | None) -> Decision:

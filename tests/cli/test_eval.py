@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 import lowbit
 from lowbit.cli import main
 from lowbit.dims import symbol
+from lowbit.errors import InputError
 from lowbit.ir.build import Builder
 from lowbit.runtime import timing
 from lowbit.types import TensorType
@@ -173,6 +174,25 @@ def test_one_of_several_outputs_is_chosen_by_its_name(folder: Path, tmp_path: Pa
     assert "top-1 of output 'b' " in capsys.readouterr().out
     assert main(f"eval {tmp_path}/m.lowbit --metric {folder}/score.py:right --output b".split()) == 2
     assert "usage: --output is for --labels" in capsys.readouterr().err
+
+
+def test_a_score_below_the_limit_that_is_given_is_an_exit_code(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "low.py").write_text("def low(session):\n    return -float(any(n.op.startswith('q_') for n in session.graph.nodes))\n")
+    line = f"quantize {folder}/model.onnx --data {folder}/seen.npy --metric {tmp_path}/low.py:low --prefer size -o {tmp_path}/q.lowbit"
+    rule = tmp_path / "rules.toml"
+    rule.write_text('[[rule]]\nkind = "calibrated"\npattern = "fc1"\ndtype = "int8"\n')
+    line += f" --rules {rule} --recipe int8"  # which the score cannot turn to float
+    assert main([*line.split(), "--max-drop", "0.1"]) == 1
+    assert f"QuantError: {tmp_path}/q.lowbit: --max-drop cannot be kept" in capsys.readouterr().err
+    assert main(line.split()) == 0  # the default is a goal, and no limit of the user's
+    assert "warning: the goal is not met: the score is -1, -0.005 is the least" in capsys.readouterr().err
+    by_labels = line.replace(f"--metric {tmp_path}/low.py:low", f"--labels {folder}/seen_y.npy")
+    assert main(f"{by_labels} --max-drop 5".split()) == 2
+    said = capsys.readouterr().err
+    assert "usage: --max-drop 5, and top-1 goes from 0 to 1: anything would do.\n  Try: --max-drop 0.05 for 5 points" in said
+    x, y = np.load(folder / "seen.npy"), np.load(folder / "seen_y.npy")
+    with pytest.raises(InputError, match=r"max_drop=5, and top-1 goes from 0 to 1: anything would do.\n  Try: max_drop=0.05 for 5 points"):
+        lowbit.quantize(lowbit.load(folder / "model.onnx"), x, labels=y, max_drop=5)
 
 
 def test_search_takes_a_metric_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

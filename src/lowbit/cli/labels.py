@@ -57,6 +57,9 @@ def need_max_drop(args: argparse.Namespace, otherwise: str = "") -> None:
     if args.max_drop is not None and not (args.labels or args.metric):
         hint = f"--labels y.npy{otherwise}"
         raise UsageError("--max-drop is for a score, and there are neither --labels nor --metric", hint=hint)
+    if args.max_drop is not None and args.labels and args.max_drop > 1:
+        points = f"--max-drop {args.max_drop / 100:g}" + (f" for {args.max_drop:g} points" if args.max_drop <= 100 else "")
+        raise UsageError(f"--max-drop {args.max_drop:g}, and top-1 goes from 0 to 1: anything would do", hint=points)
     if args.max_drop is not None and args.max_drop < 0:
         raise UsageError(f"--max-drop {args.max_drop:g}, 0 or more is needed", hint=f"--max-drop {MAX_DROP}")
 

@@ -28,6 +28,7 @@ from lowbit.ir.samples import as_samples, count
 from lowbit.lower.integer import quantized_nodes
 from lowbit.progress import progress
 from lowbit.report.coverage import Coverage, Kind, Seen, coverage, proofs, summary
+from lowbit.report.ends import LastFunction, last_function
 from lowbit.report.foreign import DataWatch
 from lowbit.report.inspection import node_macs
 from lowbit.report.scored_output import scored_output
@@ -67,7 +68,11 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class OutputRow:
-    """One output. For integer outputs (indices) only the share of equal elements is given."""
+    """One output. For integer outputs (indices) only the share of equal elements is given.
+
+    before, before_db: the final function of the output (softmax, sigmoid, argmax) and the dB of its input; None if there is none. Of a
+    softmax and an argmax, a constant that all classes have in common does not count. `lowbit.quantize` tells dB before that function, too.
+    """
 
     name: str
     sqnr_db: float | None
@@ -75,6 +80,17 @@ class OutputRow:
     cosine: float | None
     same_argmax: float | None  # how often the largest element of the last axis is the same
     equal: float  # share of elements that are the same number
+    before: str | None = None
+    before_db: float | None = None
+
+    @property
+    def said_db(self) -> str:
+        """64.9 dB after the softmax, 38.1 dB before it; "" if there is no dB."""
+        own = "" if self.sqnr_db is None else decibels(self.sqnr_db)
+        if self.before is None or self.before_db is None:
+            return own
+        after = f"{own} after the {self.before}, " if own else ""
+        return f"{after}{decibels(self.before_db)} before {'it' if own else 'the ' + self.before}"
 
 
 @dataclass(frozen=True)
@@ -156,8 +172,8 @@ class Report:
         lines.append(f"{self.bytes_before:,} → {self.bytes_after:,} bytes; {self.integer_macs:.1%} of {self.macs:,} MACs on integers")
         lines += [self.proof] if self.proof else []
         for o in self.outputs:
-            said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
-            lines.append(said + f"{o.equal:.1%} of elements equal, over {counted(self.batches, 'batch')}")
+            said = f"{o.said_db}, " if o.said_db else ""
+            lines.append(f"output {o.name}: {said}{o.equal:.1%} of elements equal, over {counted(self.batches, 'batch')}")
         lines += [str(self.score)] if self.score is not None else []
         lines.append(self.times)
         for r in self.layers:
@@ -220,6 +236,11 @@ def compare(
     return replace(walk.report(), score=walk.score(metric))
 
 
+def _comparable(last: LastFunction, x: Array) -> Array:
+    """The input of a final function, without the constant that the function ignores."""
+    return x if last.axis is None or not np.isfinite(x).all() else x - x.mean(axis=last.axis, keepdims=True)
+
+
 def _culprit(arrays: Mapping[str, Array]) -> str | None:
     """The hint if an input holds infinities, which a layer turns into NaN."""
     name = next((k for k, x in arrays.items() if x.dtype.kind == "f" and np.isinf(x).any()), None)
@@ -237,6 +258,9 @@ class _Walk:
         self.local = {v: Tally() for v in measured}
         self.accumulated = {v: Tally() for v in measured}
         self.outputs = {name: Tally() for name in graph.outputs}
+        ends = {name: last_function(graph, name) for name in graph.outputs}
+        self.ends = {name: last for name, last in ends.items() if last is not None and last.value in found.seen}
+        self.before = {name: Tally() for name in self.ends}
         self.equal = {name: [0, 0] for name in graph.outputs}
         self.batches = 0
         self.macs: dict[str, int] = {}
@@ -258,7 +282,7 @@ class _Walk:
 
     def _walk(self, graph: Graph, arrays: Mapping[str, Array], kept: Mapping[str, Array]) -> None:
         """Runs the float network, and its layers on the inputs of the quantized one."""
-        last, forever = last_uses(graph), {v.name for v in graph.outputs.values()}
+        last, forever = last_uses(graph), {v.name for v in graph.outputs.values()} | {e.value for e in self.ends.values()}
         floats: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
         fed = dict(floats)  # as the quantized network has it; where it has nothing of the kind, as the layer before makes it
         for v in graph.inputs:
@@ -287,6 +311,9 @@ class _Walk:
                     hint=_culprit(arrays) or "data without NaN, or a network that is sound on it: lowbit run tells",
                 )
             self._output(name, y, kept[name])
+            if name in self.ends:
+                last_op = self.ends[name]
+                self.before[name].add(*(_comparable(last_op, x[last_op.value]) for x in (floats, fed)))
         if self.labels is not None:
             reference = {name: floats[value.name] for name, value in graph.outputs.items()}
             labels = self.labels.take(self.tops[0].rows_of(reference))
@@ -336,6 +363,8 @@ class _Walk:
                     t.cosine if real else None,
                     t.same_argmax if real else None,
                     same / total if total else 1.0,
+                    self.ends[name].op if name in self.ends else None,
+                    self.before[name].sqnr_db if name in self.ends else None,
                 )
             )
         in_float, made = time_networks((self.graph, self.found.lowered.graph), self.first or {})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lowbit.errors import InputError
 from lowbit.ir.graph import Graph, Value
+from lowbit.report.ends import last_function
 
-PASSED = ("reshape", "identity", "transpose", "cast", "quantize_linear", "dequantize_linear", "requantize")  # after the classes
-CLASSES = ("softmax", "log_softmax", "q_softmax", "q_log_softmax", "argmax")
+CLASSES = ("softmax", "log_softmax", "argmax")
 
 
 def scored_output(graph: Graph, name: str | None = None) -> str:
@@ -22,7 +22,7 @@ def scored_output(graph: Graph, name: str | None = None) -> str:
         return name
     if len(names) == 1:
         return names[0]
-    found = [n for n, v in graph.outputs.items() if _ends_in_classes(graph, v)]
+    found = [n for n in names if _ends_in_classes(graph, n)]
     found = found or [n for n, v in graph.outputs.items() if _may_be_classes(v)]
     if len(found) != 1:
         listed = ", ".join(f"{n} {graph.outputs[n].type}" for n in found or names)
@@ -31,13 +31,9 @@ def scored_output(graph: Graph, name: str | None = None) -> str:
     return found[0]
 
 
-def _ends_in_classes(graph: Graph, value: Value) -> bool:
-    if not _may_be_classes(value):
-        return False
-    node = graph.producers.get(value.name)
-    while node is not None and node.op in PASSED and node.inputs[0] is not None:
-        node = graph.producers.get(node.inputs[0].name)
-    return node is not None and node.op in CLASSES
+def _ends_in_classes(graph: Graph, output: str) -> bool:
+    last = last_function(graph, output)
+    return last is not None and last.op in CLASSES and _may_be_classes(graph.outputs[output])
 
 
 def _may_be_classes(value: Value) -> bool:
