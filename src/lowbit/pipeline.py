@@ -105,6 +105,8 @@ def _read(
         place: bytes | Path = bytes(source)
         is_lowbit = is_lowbit_file(bytes(source))
     elif isinstance(source, str | PathLike):
+        if not str(source).strip():
+            raise FormatError("the path is empty", hint="the path of an .onnx, .gguf or .lowbit file")
         place = path = Path(source)
         if "\0" not in str(path) and path.is_dir():
             raise FormatError("it is a folder, a file is needed", where=str(path), hint=_inside(path))

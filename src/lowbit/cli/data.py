@@ -94,6 +94,9 @@ def files(paths: list[str]) -> list[Path]:
     found = []
     for text in paths:
         path = Path(text)
+        if not text.strip() or not path.exists():
+            what = "there is no such file or folder" if text.strip() else "the path is empty"
+            raise FormatError(what, where=text or "--data", hint="the path of a .npy or .npz file, or of a folder of them")
         inside = sorted(p for p in path.iterdir() if p.suffix in (".npy", ".npz")) if path.is_dir() else [path]
         if not inside:
             raise CalibrationError("there is no .npy or .npz file in this folder", where=text, hint=_HINT)

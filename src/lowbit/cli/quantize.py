@@ -11,7 +11,19 @@ from typing import Any, get_args
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
-from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, memory, positive, print_json, say, size, table
+from lowbit.cli.common import (
+    UsageError,
+    add_model_arguments,
+    check_out,
+    example_shapes,
+    load_model,
+    memory,
+    positive,
+    print_json,
+    say,
+    size,
+    table,
+)
 from lowbit.cli.data import FileData, add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.decide.decision import Decision
@@ -114,7 +126,7 @@ def main(args: argparse.Namespace) -> None:
     than = " as" if times_smaller(before, after) == "as large" else " than"
     say(f"written: {args.out}, {size(after)}, {times_smaller(before, after)}{than} {Path(args.model).name}; {parameters}")
     data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
-    bound = "".join(f" --shapes {s}=1" for s in q.symbols)
+    bound = f" {example_shapes(v.type for v in q.inputs)}" if q.symbols else ""
     say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
     say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
     need_limits(args, decisions)
