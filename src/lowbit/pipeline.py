@@ -362,7 +362,7 @@ def decided(
     from lowbit.calibration.own_method import register_method
     from lowbit.calibration.run import finite_inputs
     from lowbit.decide.engine import decide
-    from lowbit.decide.labelled import MAX_DROP, decide_and_report
+    from lowbit.decide.labelled import MAX_DROP, decide_and_report, warn_of_guessing
     from lowbit.decide.samples import SMALL, StoredSamples
     from lowbit.decide.scores import scored
     from lowbit.decide.verdict import notes_of, verdict
@@ -384,7 +384,8 @@ def decided(
     measure = None if metric is None else (lambda made: scored(metric, compile(made)))
     drop, told = MAX_DROP, None
     if classes is not None:
-        deciding, told = decide_and_report(graph, samples, classes, scored_output(graph, output))
+        deciding, told, every = decide_and_report(graph, samples, classes, scored_output(graph, output))
+        warn_of_guessing(graph, told, every)
         measure, drop = deciding.score, deciding.max_drop
     named_method = register_method(method) if callable(method) else method
     found = decide(
@@ -416,7 +417,6 @@ def decided(
 def _on_other_rows(graph: Graph, found: Decision, told: Labelled, max_drop: float | None) -> Decision:
     """The decision with its score on rows that had no part in it; whether the goal is met is judged by that."""
     in_float, made = told.count(graph), told.count(found.graph)
-    in_float.warn_of_guessing()
     on = f"output {told.output!r} of {told.said}" if len(graph.outputs) > 1 else told.said
     least = in_float.top1 - (told.max_drop if max_drop is None else max_drop)
     unmet = [part for part in found.unmet.split("; ") if part and not part.startswith("the score is ")]  # that of the rows that decided
