@@ -1,4 +1,4 @@
-/* gru_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_vnni.h. */
+/* gru_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
 #ifndef LB_GRU_ROWS_S8_LANES_H
 #define LB_GRU_ROWS_S8_LANES_H
 
