@@ -187,19 +187,12 @@ LB_INLINE void lb_write_bytes(const lb_lanes *u, int8_t *to, __m512i v) {
         _mm512_mask_storeu_epi8(to + u->first, u->mask, _mm512_castsi128_si512(bytes));
 }
 
-#define lb_reals_all(v) _mm512_set1_ps(v)
-#define lb_reals_add(a, b) _mm512_add_ps(a, b)
-#define lb_reals_sub(a, b) _mm512_sub_ps(a, b)
-#define lb_reals_mul(a, b) _mm512_mul_ps(a, b)
-#define lb_reals_div(a, b) _mm512_div_ps(a, b)
-#define lb_reals_max(a, b) _mm512_max_ps(a, b) /* b where one is NaN */
+#define LB_RNN_OP(name) _mm512_##name
 #define lb_reals_size(v) _mm512_abs_ps(v)
-#define lb_reals_of(ints) _mm512_cvtepi32_ps(ints)
 #define lb_reals_as_ints(v) _mm512_castps_si512(v) /* the same bits */
 #define lb_ints_as_reals(v) _mm512_castsi512_ps(v)
-#define lb_ints_all(v) _mm512_set1_epi32(v)
-#define lb_ints_sub(a, b) _mm512_sub_epi32(a, b)
-#define lb_ints_mul(a, b) _mm512_mullo_epi32(a, b)
+
+#include "rnn/rnn_words.h"
 
 /* fl32(sum) * scale for one of the `gates` of panels. */
 LB_INLINE __m512 lb_scaled(const lb_lanes *u, const int32_t *sums, int gates, int gate, __m512 scale) {
@@ -221,53 +214,13 @@ LB_INLINE __m512i lb_tanh16_lanes(__m512i g, const int16_t *table) {
     return _mm512_srai_epi32(_mm512_add_epi32(_mm512_madd_epi16(nodes, weights), _mm512_set1_epi32(64)), 7);
 }
 
-/* sigmoid in Q0.15 from the tanh of half its argument. */
-LB_INLINE __m512i lb_sigmoid_of(__m512i tanh) {
-    return _mm512_srai_epi32(_mm512_add_epi32(tanh, _mm512_set1_epi32(32768)), 1);
-}
-
-/* lb_tanh_real and lb_sigmoid_real, from what the table says. */
-LB_INLINE __m512 lb_tanh_reals(__m512i tanh) {
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(tanh), _mm512_set1_ps(0x1p-15f));
-}
-
+/* lb_sigmoid_real, from the entry of the table. */
 LB_INLINE __m512 lb_sigmoid_reals(__m512i tanh) {
     const __mmask16 open = _mm512_cmpeq_epi32_mask(tanh, _mm512_set1_epi32(32767));
     const __m512i above = _mm512_add_epi32(tanh, _mm512_mask_blend_epi32(open, _mm512_set1_epi32(32768), _mm512_set1_epi32(32769)));
     return _mm512_mul_ps(_mm512_cvtepi32_ps(above), _mm512_set1_ps(0x1p-16f));
 }
 
-LB_INLINE __m512i lb_q12_lanes(__m512 v, float factor) {
-    return lb_round_lanes(_mm512_mul_ps(v, _mm512_set1_ps(factor)), _mm512_set1_ps(-32768.0f), _mm512_set1_ps(32767.0f));
-}
-
-LB_INLINE __m512i lb_tanh_gate_lanes(__m512 v, const int16_t *table) {
-    return lb_tanh16_lanes(lb_q12_lanes(v, 4096.0f), table);
-}
-
-LB_INLINE __m512i lb_sigmoid_gate_lanes(__m512 v, const int16_t *table) {
-    return lb_sigmoid_of(lb_tanh16_lanes(lb_q12_lanes(v, 2048.0f), table));
-}
-
-LB_INLINE __m512i lb_clamp16_lanes(__m512i v) {
-    return _mm512_min_epi32(_mm512_max_epi32(v, _mm512_set1_epi32(-32768)), _mm512_set1_epi32(32767));
-}
-
-LB_INLINE __m512i lb_mix_lanes(__m512i keep, __m512i old, __m512i take, __m512i fresh, int32_t bits) {
-    const __m512i taken = _mm512_sra_epi32(_mm512_mullo_epi32(take, fresh), _mm_cvtsi32_si128(15 - bits));
-    const __m512i sum = _mm512_add_epi32(_mm512_add_epi32(_mm512_mullo_epi32(keep, old), taken), _mm512_set1_epi32(1 << 14));
-    return lb_clamp16_lanes(_mm512_srai_epi32(sum, 15));
-}
-
-/* clamp(rne(v * multiplier) + h_zero), and that of integers. */
-LB_INLINE __m512i lb_reals_to_hidden(const lb_lstm_s8_params *p, __m512 v, float multiplier) {
-    const __m512 lo = _mm512_set1_ps((float)(p->lo - p->h_zero)), hi = _mm512_set1_ps((float)(p->hi - p->h_zero));
-    const __m512i q = lb_round_lanes(_mm512_mul_ps(v, _mm512_set1_ps(multiplier)), lo, hi);
-    return _mm512_add_epi32(q, _mm512_set1_epi32(p->h_zero));
-}
-
-LB_INLINE __m512i lb_to_hidden_lanes(const lb_lstm_s8_params *p, __m512i v, float multiplier) {
-    return lb_reals_to_hidden(p, _mm512_cvtepi32_ps(v), multiplier);
-}
+#include "rnn/rnn_gates.h"
 
 #endif

@@ -8,10 +8,7 @@
 #define lb_pairs_add(c, x, v) lb_dpwssd512(c, x, v)
 #define lb_pairs_upper(x) _mm512_srai_epi16(x, 8)
 #define lb_pairs_lower(x) _mm512_and_si512(x, _mm512_set1_epi16(255))
-#define lb_ints_add(a, b) _mm512_add_epi32(a, b)
 #define lb_ints_store(to, v) _mm512_store_si512(to, v)
-#define lb_reals_load(from) _mm512_load_ps(from)
-#define lb_reals_store(to, v) _mm512_store_ps(to, v)
 
 #include "rnn/rnn_s16_lanes.h"
 
