@@ -1,7 +1,7 @@
-/* ISA: avxvnni avx512vnni, each kernel alone */
-#include "linear/dot4/dot4_ISA.h"
+/* ISA: avx2 avxvnni avx512vnni, each kernel alone */
+#include "int4/w4_ISA.h"
 
-#include "int4/w4_conv_avx2.h"
+#include "int4/w4_conv_x86.h"
 #include "base/product_kernel.h"
 
 lb_conv_w4_s8_fn lb_conv_w4_s8__ISA;

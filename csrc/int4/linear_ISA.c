@@ -1,7 +1,7 @@
-/* ISA: avxvnni avx512vnni, each kernel alone */
-#include "linear/dot4/dot4_ISA.h"
+/* ISA: avx2 avxvnni avx512vnni, each kernel alone */
+#include "int4/w4_ISA.h"
 
-#include "int4/w4_product_avx2.h"
+#include "int4/w4_linear_x86.h"
 #include "base/product_kernel.h"
 
 lb_linear_w4_s8_fn lb_linear_w4_s8__ISA;
@@ -18,24 +18,15 @@ LB_PRODUCT_KERNEL(linear_w4_s8_f32, ISA, float, lb_w4_linear_channels(p, LB_TO_F
 
 lb_linear_w4_blocks_s8_fn lb_linear_w4_blocks_s8__ISA;
 
-void lb_linear_w4_blocks_s8__ISA(const lb_linear_w4_blocks_s8_params *p, const int8_t *x, const void *w, const float *scales,
-                                 const float *bias, int8_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_w4_linear_blocks(p, LB_TO_S8, x, NULL, w, scales, bias, out, scratch, begin, end);
-}
+LB_W4_BLOCKS_KERNEL(linear_w4_blocks_s8, ISA, int8_t, LB_TO_S8)
 
 lb_linear_w4_blocks_s8_s16_fn lb_linear_w4_blocks_s8_s16__ISA;
 
-void lb_linear_w4_blocks_s8_s16__ISA(const lb_linear_w4_blocks_s8_s16_params *p, const int8_t *x, const void *w, const float *scales,
-                                     const float *bias, int16_t *out, void *scratch, int32_t begin, int32_t end) {
-    lb_w4_linear_blocks(p, LB_TO_S16, x, NULL, w, scales, bias, out, scratch, begin, end);
-}
+LB_W4_BLOCKS_KERNEL(linear_w4_blocks_s8_s16, ISA, int16_t, LB_TO_S16)
 
 lb_linear_w4_blocks_s8_f32_fn lb_linear_w4_blocks_s8_f32__ISA;
 
-void lb_linear_w4_blocks_s8_f32__ISA(const lb_linear_w4_blocks_s8_f32_params *p, const int8_t *x, const void *w, const float *scales,
-                                     const float *bias, float *out, void *scratch, int32_t begin, int32_t end) {
-    lb_w4_linear_blocks(p, LB_TO_F32, x, NULL, w, scales, bias, out, scratch, begin, end);
-}
+LB_W4_BLOCKS_KERNEL(linear_w4_blocks_s8_f32, ISA, float, LB_TO_F32)
 
 lb_linear_w4_rows_f32_fn lb_linear_w4_rows_f32__ISA;
 

@@ -1,12 +1,6 @@
-/* Packed rows times panels of 4-bit weights, and what becomes of the sums: shared by linear_w4_* and conv_w4_*. */
-#ifndef LB_W4_PRODUCT_AVX2_H
-#define LB_W4_PRODUCT_AVX2_H
-
-#ifdef LB_DOT4_AVX512VNNI_H
-#include "int4/w4_avx512vnni.h"
-#else
-#include "int4/w4_multiply_avx2.h"
-#endif
+/* linear_w4_*: the items of a layer. lb_w4_multiply stands before this (w4_avx2.h, w4_avxvnni.h or w4_avx512vnni.h). */
+#ifndef LB_W4_LINEAR_X86_H
+#define LB_W4_LINEAR_X86_H
 
 /* The items of a linear layer. */
 LB_INLINE void lb_w4_linear(const lb_w4_product *p, const lb_result to, const int blocks, const int8_t *x, int32_t rows, int32_t block_rows,
@@ -24,18 +18,7 @@ LB_INLINE void lb_w4_linear(const lb_w4_product *p, const lb_result to, const in
 
 LB_INLINE void lb_w4_linear_channels(const lb_linear_w4_s8_params *p, const lb_result to, const int8_t *x, const void *w,
                                      const int32_t *bias, const float *multiplier, void *out, void *scratch, int32_t begin, int32_t end) {
-    const lb_w4_product product = {.cut = lb_w4_cut_of(p->k, p->k ? p->k : 1),
-                                   .chunk = p->chunk,
-                                   .packed = w,
-                                   .n = p->n,
-                                   .bias = bias,
-                                   .scales = multiplier,
-                                   .out = out,
-                                   .out_stride = p->out_stride,
-                                   .clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi),
-                                   .y_zero = p->y_zero,
-                                   .lo = p->lo,
-                                   .hi = p->hi};
+    const lb_w4_product product = LB_W4_CHANNELS(p, p->k, p->n, w, bias, multiplier, out);
     lb_w4_linear(&product, to, 0, x, p->rows, p->block_rows, p->block_columns, scratch, begin, end);
 }
 
@@ -44,7 +27,6 @@ LB_INLINE void lb_w4_linear_blocks(const lb_linear_w4_blocks_s8_params *p, const
                                    int32_t end) {
     const lb_w4_product product = {.cut = lb_w4_cut_of(p->k, p->segment),
                                    .to = to,
-                                   .chunk = p->chunk,
                                    .x_zero = p->x_zero,
                                    .packed = w,
                                    .n = p->n,
@@ -54,12 +36,15 @@ LB_INLINE void lb_w4_linear_blocks(const lb_linear_w4_blocks_s8_params *p, const
                                    .y_scale = p->y_scale,
                                    .by = lb_divisor_of(p->y_scale),
                                    .out = out,
-                                   .out_stride = p->out_stride,
-                                   .clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi),
-                                   .y_zero = p->y_zero,
-                                   .lo = p->lo,
-                                   .hi = p->hi};
+                                   LB_W4_OUTPUT(p)};
     lb_w4_linear(&product, to, 1, x, p->rows, p->block_rows, p->block_columns, scratch, begin, end);
 }
+
+/* The definition of a kernel whose weights have scales for blocks. */
+#define LB_W4_BLOCKS_KERNEL(contract, isa, out_type, to)                                                                                   \
+    void lb_##contract##__##isa(const lb_##contract##_params *p, const int8_t *x, const void *w, const float *scales, const float *bias,   \
+                                out_type *out, void *scratch, int32_t begin, int32_t end) {                                                \
+        lb_w4_linear_blocks(p, to, x, NULL, w, scales, bias, out, scratch, begin, end);                                                    \
+    }
 
 #endif

@@ -1,9 +1,8 @@
-/* conv_w4_s8 on AVX2: the window of each pixel is a row, and rows are multiplied as in linear_w4_s8. */
-#ifndef LB_W4_CONV_AVX2_H
-#define LB_W4_CONV_AVX2_H
+/* conv_w4_*: the window of each pixel is a row, and rows are multiplied as in linear_w4_*. lb_w4_multiply stands before this. */
+#ifndef LB_W4_CONV_X86_H
+#define LB_W4_CONV_X86_H
 
 #include "int4/w4_conv.h"
-#include "int4/w4_product_avx2.h"
 
 /* The window of a pixel: in the image, where it lies there in one piece, else in `bytes`. */
 static inline const int8_t *lb_w4_window(const lb_conv_w4_s8_params *p, const int8_t *x, int32_t pixel, int8_t *bytes) {
@@ -39,18 +38,7 @@ static inline const int8_t *lb_w4_window(const lb_conv_w4_s8_params *p, const in
 LB_INLINE void lb_w4_conv(const lb_conv_w4_s8_params *p, const lb_result to, const int8_t *x, const void *w, const int32_t *bias,
                           const float *multiplier, void *out, void *scratch, int32_t begin, int32_t end) {
     const int32_t k = p->kernel_h * p->kernel_w * p->in_c;
-    const lb_w4_product product = {.cut = lb_w4_cut_of(k, k ? k : 1),
-                                   .chunk = p->chunk,
-                                   .packed = w,
-                                   .n = p->out_c,
-                                   .bias = bias,
-                                   .scales = multiplier,
-                                   .out = out,
-                                   .out_stride = p->out_stride,
-                                   .clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi),
-                                   .y_zero = p->y_zero,
-                                   .lo = p->lo,
-                                   .hi = p->hi};
+    const lb_w4_product product = LB_W4_CHANNELS(p, k, p->out_c, w, bias, multiplier, out);
     int8_t *bytes = scratch; /* k, rounded up to 64 */
     const lb_w4_scratch s = lb_w4_scratch_at((char *)scratch + lb_w4_round_up(k, 64), p->block, &product.cut);
     const int32_t last = lb_w4_pixel(p, end);
