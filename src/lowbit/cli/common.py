@@ -7,7 +7,9 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
@@ -209,6 +211,16 @@ def print_json(value: Any) -> None:
 def say(text: object, *, file: TextIO | None = None) -> None:
     """Prints for a person."""
     print(printable(str(text)), file=file)
+
+
+def tell(text: object) -> None:
+    """Prints sentences for a person: on a terminal, lines end between words."""
+    if not sys.stdout.isatty():
+        say(text)
+        return
+    width = max(40, shutil.get_terminal_size().columns)
+    for line in str(text).splitlines():
+        say("\n".join(textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")))
 
 
 def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:

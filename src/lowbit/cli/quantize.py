@@ -23,6 +23,7 @@ from lowbit.cli.common import (
     say,
     size,
     table,
+    tell,
 )
 from lowbit.cli.data import FileData, add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
@@ -110,13 +111,13 @@ def main(args: argparse.Namespace) -> None:
         need_limits(args, decisions)
         return
     if decisions:
-        say(verdict(graph, decisions[0]))
+        tell(verdict(graph, decisions[0]))
     if args.verbose or not decisions:
         say(f"{found}")
     for remark in found.remarks:
-        step = re.match(r"decided", remark)  # the verdict says it in short
+        step = re.match(r"decided|not met", remark)  # the verdict says it in short
         if not re.match(r"rule \d+: |scale of ", remark) and (args.verbose or not step):  # of these there was a warning
-            say(f"note: {remark}")
+            tell(f"note: {remark}")
     if args.verbose and decisions:
         show_front(decisions[0])
     before, after = (Path(p).stat().st_size for p in (args.model, args.out))
@@ -124,11 +125,14 @@ def main(args: argparse.Namespace) -> None:
     if found.bytes_before and found.bytes_after:
         parameters += f", {times_smaller(found.bytes_before, found.bytes_after)}"
     than = " as" if times_smaller(before, after) == "as large" else " than"
-    say(f"written: {args.out}, {size(after)}, {times_smaller(before, after)}{than} {Path(args.model).name}; {parameters}")
+    tell(f"written: {args.out}, {size(after)}, {times_smaller(before, after)}{than} {Path(args.model).name}; {parameters}")
     data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
     bound = f" {example_shapes(v.type for v in q.inputs)}" if q.symbols else ""
-    say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
-    say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
+    say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz")
+    say(f"       lowbit verify {args.out} --data {data}")
+    say(f"       lowbit run {args.out}{bound}")
+    say(f"       lowbit emit-c {args.out} -o c{bound}")
+    say(f"       lowbit export {args.out} -o small.onnx")
     need_limits(args, decisions)
 
 
