@@ -41,6 +41,7 @@ def whole(least: int) -> Callable[[str], int]:
     return read
 
 
+WIDE = 120  # columns of a terminal from which on tables have all details
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -213,6 +214,11 @@ def say(text: object, *, file: TextIO | None = None) -> None:
     print(printable(str(text)), file=file)
 
 
+def narrow() -> bool:
+    """Whether the output goes to a terminal without room for wide tables."""
+    return sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
+
+
 def tell(text: object) -> None:
     """Prints sentences for a person: on a terminal, lines end between words."""
     if not sys.stdout.isatty():
@@ -232,7 +238,8 @@ def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:
 
     t = Table(title=Text(printable(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading, justify in columns.items():
-        t.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
+        right = justify == "right"  # numbers, which are not cut in two
+        t.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for row in rows:
         t.add_row(*(Text(printable(cell)) for cell in row))  # Text: names from a file are never read as markup
     console = Console()
