@@ -39,6 +39,7 @@ LAYERS = [
         "plan",
         "codegen",
         "frames",
+        "data",
     },
     {"decide"},  # tries the stages in turn and keeps what helps
     {"pipeline", "llm"},  # llm: token models, with a road of their own
