@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lowbit.decide.labelled import Labelled
 
 DEFAULT = "int8"
+PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
 
 
@@ -54,7 +55,7 @@ def load(
     simplify: bool | None = None,
     limits: LoadLimits | None = None,
 ) -> Graph:
-    """The network as a Graph: from an .onnx, .gguf or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
+    """The network as a Graph: from an .onnx, .gguf, .pt2 or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
 
     shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol. A name in a shape
               calls an open dimension so. A number must be equal to a size that the model fixes; in an ONNX file it may be another, or a
@@ -115,8 +116,20 @@ def _read(
             from lowbit.frontends.gguf import load_gguf
 
             return bind_shapes(load_gguf(path), given), True
+        if path.suffix == ".pt2":
+            from lowbit.frontends.torch import load_torch
+            from lowbit.frontends.torch.archive import load_archive
+
+            return bind_shapes(load_torch(load_archive(path)), given), False
+        if path.suffix in PICKLES:
+            hint = (
+                f"torch.export.save(torch.export.export(model.eval(), (example,)), {path.stem + '.pt2'!r}), or lowbit.load(model, inputs=…)"
+            )
+            raise FormatError(
+                f"'{path.suffix}' files hold Python objects, which run code when they are read: lowbit does not", where=path.name, hint=hint
+            )
         if path.suffix not in (".lowbit", ".onnx"):
-            hint = ".onnx, .gguf, .lowbit, or a torch module in memory"
+            hint = ".onnx, .gguf, .lowbit, .pt2, or a torch module in memory"
             raise FormatError(f"files of kind '{path.suffix}' are not read", where=path.name, hint=hint)
     else:
         hint = "the path of an .onnx or .lowbit file, or a torch.nn.Module with inputs="
