@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -15,7 +14,7 @@ from lowbit.calibration.record import CalibrationRecord
 from lowbit.decide.checks import need_executor, need_float
 from lowbit.decide.goal import Goal, reaches
 from lowbit.decide.limits import Limits
-from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning, QuantError
+from lowbit.errors import CalibrationError, FormatError, InputError, QuantError, warn
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
@@ -31,6 +30,7 @@ from lowbit.quant_params import quant_dtype
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
 from lowbit.quantization.transform import QuantizationTransform
+from lowbit.report.scored_output import scored_output
 from lowbit.report.scores import as_labels
 from lowbit.runtime.session import Session
 
@@ -190,7 +190,7 @@ def calibrate(
     flag("ignore_nonfinite", ignore_nonfinite)
     transform = QuantizationTransform(chosen_rules(recipe, rules))
     for name, text in transform.matcher.remarks(graph).items():
-        warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
+        warn(f"{name}: {text}")
     return run_calibration(graph, data, transform.taps(graph).observed, method=method, executor=executor, ignore_nonfinite=ignore_nonfinite)
 
 
@@ -205,6 +205,7 @@ def quantize(
     strict: bool = False,
     prefer: Prefer = "balanced",
     labels: Any = None,
+    output: str | None = None,
     metric: Callable[[Session], Any] | None = None,
     max_drop: float | None = None,
     guard: bool = True,
@@ -225,7 +226,9 @@ def quantize(
              "accuracy" may be,
              "speed" and "size" are content with a little less accuracy
     labels   the class of each row of the data, in its order: top-1 decides in the place of the outputs' noise. Half of the rows that are
-             held back decide; the score that is told is of the other half, which nothing was fitted to or chosen by
+             held back decide; the score that is told is of the other half, which nothing was fitted to or chosen by. With fewer than six
+             batches it is of rows that were used for more, and the verdict says so
+    output   the output whose classes the labels are, where the network has several and it is not plain which
     metric   metric(session) gives a number, higher is better: it decides in the place of the outputs' noise. It brings its own data, which
              should be other than the calibration data; the score that is told is of that data, too
     max_drop with labels or a metric: how far the score may be below the float network's (0.005; with labels at least one row)
@@ -239,6 +242,8 @@ def quantize(
     minutes  after so long, looked at between candidates, the best so far is returned
     on_step  is told each thing that was tried; on_decision what was decided: quality, times, what stayed float, whether the goal is met,
              and every network that was measured with the front of them
+
+    What was decided is in `verdict` of the result, one line that its repr shows, too; `reasons` has the reason of each layer.
     """
     need_float(graph, "quantize")
     graph = widen_halves(graph)
@@ -250,6 +255,13 @@ def quantize(
             raise InputError(f"{name}={shown(given)} cannot be called", hint=f"{name}=print" if name != "metric" else "metric=accuracy")
     if labels is not None and metric is not None:
         raise InputError("labels= and metric= are both given", hint="one of them: a metric brings its own data and labels")
+    if output is not None and labels is None:
+        raise InputError("output= is for labels=, and there are none", hint=f'labels=y, output="{next(iter(graph.outputs))}"')
+    if labels is not None:
+        output = scored_output(graph, output)
+        if is_real(max_drop) and max_drop is not None and max_drop > 1:
+            hint = f"max_drop={max_drop / 100:g}" + (f" for {max_drop:g} points" if max_drop <= 100 else "")
+            raise InputError(f"max_drop={shown(max_drop)}, and top-1 goes from 0 to 1: anything would do", hint=hint)
     if max_drop is not None and ((metric is None and labels is None) or not is_real(max_drop) or max_drop < 0):
         raise InputError(f"max_drop={shown(max_drop)}, 0 or more beside labels= or metric= is needed", hint="labels=y, max_drop=0.005")
     goal = Goal.of(prefer, bits16=wide)
@@ -261,7 +273,7 @@ def quantize(
     if guard and named is not None and calibration is not None and not isinstance(calibration, CalibrationRecord):
         first = chosen[: -len(rules_of(named))]
         found = decided(
-            graph, calibration, recipe=named, rules=first, method=method, goal=goal, labels=labels,
+            graph, calibration, recipe=named, rules=first, method=method, goal=goal, labels=labels, output=output,
             metric=metric, max_drop=max_drop, on_step=on_step, executor=executor, strict=strict, limits=limits,
         )  # fmt: skip
         if on_decision is not None:
@@ -291,7 +303,7 @@ def quantize(
     made = transform.apply(graph, record, strict=strict)
     if recipe is None and rules is not None and not quantized_nodes(made):
         text = 'nothing is quantized: your rules give no layer integers; with recipe="int8" (--recipe int8) they match before its rules'
-        warnings.warn(text, LowbitWarning, stacklevel=2)
+        warn(text)
         return replace(made, notes={**made.notes, "guard": "off (no recipe comes after your rules)"})
     if not transform.taps(graph).observed:
         return made  # no range was learned: there is nothing that it would have looked at
@@ -329,7 +341,7 @@ def need_narrow(graph: Graph, recipe: str | None, chosen: Sequence[QuantRule]) -
         text = (
             f"rule {i}: {type(rule).__name__} {rule.pattern!r} gives {rule.dtype}: wide=False (--no-wide) binds the recipe, not your rules"
         )
-        warnings.warn(text, LowbitWarning, stacklevel=3)
+        warn(text)
 
 
 def guarded_recipe(rules: Sequence[QuantRule]) -> str | None:
@@ -346,6 +358,7 @@ def decided(
     method: str | Callable[[Any], Any] = "minmax",
     goal: Goal | None = None,
     labels: Any = None,
+    output: str | None = None,
     metric: Callable[[Session], Any] | None = None,
     max_drop: float | None = None,
     on_step: Callable[[Step], None] | None = None,
@@ -363,7 +376,7 @@ def decided(
     from lowbit.decide.labelled import MAX_DROP, decide_and_report
     from lowbit.decide.samples import SMALL, StoredSamples
     from lowbit.decide.scores import scored
-    from lowbit.decide.verdict import notes_of
+    from lowbit.decide.verdict import notes_of, verdict
 
     first = as_rules(rules)
     classes = None if labels is None else as_labels(labels)
@@ -371,7 +384,7 @@ def decided(
     if strict:
         transform.check(graph)
     for name, text in transform.matcher.remarks(graph).items():
-        warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=3)
+        warn(f"{name}: {text}")
     observed = transform.taps(graph).observed
     looked_at = [v.name for v in graph.inputs if v.name in observed]
     room = max(SMALL, graph.parameter_bytes // 4)
@@ -382,7 +395,7 @@ def decided(
     measure = None if metric is None else (lambda made: scored(metric, compile(made)))
     drop, told = MAX_DROP, None
     if classes is not None:
-        deciding, told = decide_and_report(graph, samples, classes)
+        deciding, told = decide_and_report(graph, samples, classes, scored_output(graph, output))
         measure, drop = deciding.score, deciding.max_drop
     named_method = register_method(method) if callable(method) else method
     found = decide(
@@ -394,31 +407,33 @@ def decided(
     if told is not None:
         found = _on_other_rows(graph, found, told, max_drop)
     if not any(says_something(graph, sample) for sample in samples):
-        warn_of_zeros(3)
+        warn_of_zeros()
         found = replace(found, unmet="; ".join(filter(None, [found.unmet, "every batch is zero, which tells nothing of other data"])))
     elif all_alike(samples):
         text = "all batches are the same, those to calibrate and those to measure with: what other data would lose cannot be seen"
-        warnings.warn(text, LowbitWarning, stacklevel=3)
+        warn(text)
         found = replace(found, measured_on="batches that are all the same")
     if len(samples) == 1:
         text = "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen; data in several helps"
-        warnings.warn(text, LowbitWarning, stacklevel=3)
+        warn(text)
     if not quantized_nodes(found.graph):
-        warnings.warn("nothing is quantized: no layer is better off in integers", LowbitWarning, stacklevel=3)
+        warn("nothing is quantized: no layer is better off in integers")
     if not found.met:
-        warnings.warn(f"the goal is not met: {found.unmet}", LowbitWarning, stacklevel=3)
-    return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **notes_of(graph, found)}))
+        warn(f"the goal is not met: {found.unmet}")
+    notes = {**found.graph.notes, **notes_of(graph, found)}
+    return replace(found, graph=replace(found.graph, notes=notes, verdict=verdict(graph, found)))
 
 
 def _on_other_rows(graph: Graph, found: Decision, told: Labelled, max_drop: float | None) -> Decision:
     """The decision with its score on rows that had no part in it; whether the goal is met is judged by that."""
     in_float, made = told.count(graph), told.count(found.graph)
-    in_float.warn_of_guessing(4)
+    in_float.warn_of_guessing()
+    on = f"output {told.output!r} of {told.said}" if len(graph.outputs) > 1 else told.said
     least = in_float.top1 - (told.max_drop if max_drop is None else max_drop)
     unmet = [part for part in found.unmet.split("; ") if part and not part.startswith("the score is ")]  # that of the rows that decided
     if not reaches(made.top1, least):
-        unmet.append(f"top-1 is {made.top1:.6g} on {told.said}, {least:.6g} is the least")
-    return replace(found, score=made.top1, float_score=in_float.top1, score_name="top-1", scored=told.said, unmet="; ".join(unmet))
+        unmet.append(f"top-1 is {made.top1:.6g} on {on}, {least:.6g} is the least")
+    return replace(found, score=made.top1, float_score=in_float.top1, score_name="top-1", scored=on, unmet="; ".join(unmet))
 
 
 def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None, trust_packed: bool = False) -> Session:

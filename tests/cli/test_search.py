@@ -101,7 +101,7 @@ def test_an_interrupt_writes_what_was_found_and_says_so(
 ) -> None:
     calls = [0]
 
-    def stopping(samples: Any, labels: Any) -> Any:
+    def stopping(samples: Any, labels: Any, output: str) -> Any:
         def metric(_: lowbit.Session) -> float:
             calls[0] += 1
             if calls[0] == 3:
@@ -129,7 +129,7 @@ def test_an_interrupt_writes_what_was_found_and_says_so(
         ("--labels {0}/none.npy", 1, "FormatError: {0}/none.npy: not a readable .npy file (there is no such file)"),
         ("--labels {0}/seen.npz", 1, "InputError: {0}/seen.npz: float32[64, 6] given, one whole number for each row is needed"),
         ("--labels {0}/seen_y.npy --batch 64", 1, "InputError: {0}/seen.npz: there is one batch: none can be held back to measure with"),
-        ("--labels {0}/shifted_y.npy", 1, "BadScore: label 4, and the first output has the classes 0 … 3.\n  Try: classes counted from 0"),
+        ("--labels {0}/shifted_y.npy", 1, "BadScore: label 4, and output 'y' has the classes 0 … 3.\n  Try: classes counted from 0"),
         ("--rules-out {0}/rules.txt", 2, "usage: {0}/rules.txt: rules is written as .toml"),
     ],
 )

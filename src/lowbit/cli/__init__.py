@@ -105,6 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for call, option in OPTIONS.items():
             e.hint = e.hint and e.hint.replace(call, option)
         e.hint = e.hint and re.sub(r'constants=\{"([^"]+)": …\}', r"--constant \1=…", e.hint)
+        e.hint = e.hint and re.sub(r'\boutput="([^"]+)"', r"--output \1", e.hint)
         kind = "usage" if isinstance(e, UsageError) else type(e).__name__
         say(f"{kind}: {e}", file=sys.stderr)
         return 2 if isinstance(e, UsageError) else 1

@@ -22,10 +22,10 @@ from lowbit.cli.common import whole
 from lowbit.errors import CalibrationError, FormatError, InputError, ShapeError
 from lowbit.files import unreadable
 from lowbit.ir.graph import Graph
+from lowbit.ir.samples import BATCH
 from lowbit.report.text import counted
 from lowbit.types import Array, TensorType
 
-BATCH = 8
 _HINT = "what np.save or np.savez wrote, whole, without Python objects"
 # what zipfile, zlib and NumPy raise for damaged, encrypted or too large files
 UNREADABLE = (OSError, ValueError, EOFError, KeyError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)

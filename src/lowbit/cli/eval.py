@@ -29,7 +29,7 @@ def main(args: argparse.Namespace) -> None:
     graph = load_model(args)
     data = data_from(args, graph) if args.data else None
     labels = labels_from(args, data) if args.labels and data is not None else None
-    found = evaluate(graph, data, labels, metric=metric, threads=args.threads)
+    found = evaluate(graph, data, labels, output=args.output, metric=metric, threads=args.threads)
     if args.json:
         print_json({"model": args.model, **found.to_dict()})
         return

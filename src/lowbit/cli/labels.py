@@ -36,6 +36,7 @@ def add_score_arguments(p: argparse.ArgumentParser, what: str) -> None:
     p.add_argument(
         "--labels", metavar="Y.npy|Y.npz:NAME|Y.csv|NAME", help=f"the class of each row of {what}, from 0 on: top-1 is the score"
     )
+    p.add_argument("--output", metavar="NAME", help="the output whose classes the labels are, where the network has several")
     p.add_argument(
         "--metric", metavar="FILE.py:FUNCTION", help="function(session) gives the score, higher is better; it brings its own data"
     )
@@ -44,6 +45,8 @@ def add_score_arguments(p: argparse.ArgumentParser, what: str) -> None:
 def need_one(args: argparse.Namespace) -> None:
     if args.labels and args.metric:
         raise UsageError("--labels and --metric are both given", hint="one of them: a metric brings its own data and labels")
+    if args.output is not None and not args.labels:
+        raise UsageError("--output is for --labels, and there are none", hint="--labels y.npy; files are written to -o")
 
 
 def max_drop_argument(p: argparse.ArgumentParser) -> None:
@@ -54,6 +57,9 @@ def need_max_drop(args: argparse.Namespace, otherwise: str = "") -> None:
     if args.max_drop is not None and not (args.labels or args.metric):
         hint = f"--labels y.npy{otherwise}"
         raise UsageError("--max-drop is for a score, and there are neither --labels nor --metric", hint=hint)
+    if args.max_drop is not None and args.labels and args.max_drop > 1:
+        points = f"--max-drop {args.max_drop / 100:g}" + (f" for {args.max_drop:g} points" if args.max_drop <= 100 else "")
+        raise UsageError(f"--max-drop {args.max_drop:g}, and top-1 goes from 0 to 1: anything would do", hint=points)
     if args.max_drop is not None and args.max_drop < 0:
         raise UsageError(f"--max-drop {args.max_drop:g}, 0 or more is needed", hint=f"--max-drop {MAX_DROP}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,10 +16,13 @@ from lowbit.cli.data import FileData, add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Prefer
+from lowbit.decide.limits import limits_in
 from lowbit.decide.verdict import verdict
+from lowbit.errors import QuantError
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import quantize
 from lowbit.report.coverage import Coverage, coverage
+from lowbit.report.text import times_smaller
 
 HELP = "quantize a network by a recipe or by rules of your own"
 
@@ -79,6 +82,7 @@ def main(args: argparse.Namespace) -> None:
             wide=not args.no_wide,
             prefer=args.prefer,
             labels=labels,
+            output=args.output,
             metric=metric,
             max_drop=args.max_drop,
             max_ms=args.max_ms,
@@ -91,6 +95,7 @@ def main(args: argparse.Namespace) -> None:
     q.save(args.out)
     if args.json:
         print_json({"written": args.out, **(decided(graph, decisions[0]) if decisions else {}), **facts(found)})
+        need_limits(args, decisions)
         return
     if decisions:
         say(verdict(graph, decisions[0]))
@@ -102,13 +107,26 @@ def main(args: argparse.Namespace) -> None:
             say(f"note: {remark}")
     if args.verbose and decisions:
         show_front(decisions[0])
-    smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
-    parameters = f"parameters {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}"
-    say(f"written: {args.out}, {size(Path(args.out).stat().st_size)}; {parameters}")
+    before, after = (Path(p).stat().st_size for p in (args.model, args.out))
+    parameters = f"parameters {size(found.bytes_before)} → {size(found.bytes_after)}"
+    if found.bytes_before and found.bytes_after:
+        parameters += f", {times_smaller(found.bytes_before, found.bytes_after)}"
+    than = " as" if times_smaller(before, after) == "as large" else " than"
+    say(f"written: {args.out}, {size(after)}, {times_smaller(before, after)}{than} {Path(args.model).name}; {parameters}")
     data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
     bound = "".join(f" --shapes {s}=1" for s in q.symbols)
     say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
     say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
+    need_limits(args, decisions)
+
+
+def need_limits(args: argparse.Namespace, decisions: list[Decision]) -> None:
+    """Raises, after the network is written, if a limit of the command line is not kept: a script shall see it."""
+    unmet = decisions[0].unmet if decisions else ""
+    broken = [f"--{name.replace('_', '-')}" for name in limits_in(unmet)]
+    broken += ["--max-drop"] if args.max_drop is not None and any(part.endswith("is the least") for part in unmet.split("; ")) else []
+    if broken:
+        raise QuantError(f"{' and '.join(broken)} cannot be kept: the best network that was found is written", where=args.out)
 
 
 def decided(graph: Graph, found: Decision) -> dict[str, Any]:
@@ -136,9 +154,14 @@ def show_front(found: Decision) -> None:
     table("", {"front": "left", "dB of the worst tenth": "right", **score, "ms": "right", "bytes": "right", "": "left"}, rows)
 
 
+def _plain(value: object) -> object:
+    """Numbers of an open size as a text: 128*batch."""
+    return value if value is None or isinstance(value, int | str) else str(value)
+
+
 def facts(found: Coverage) -> dict[str, Any]:
     """The facts that need no data, as JSON."""
-    layers = [{k: v if isinstance(v, int | str) else str(v) for k, v in asdict(s).items() if k != "value"} for s in found.layers]
+    layers = [{f.name: _plain(getattr(s, f.name)) for f in fields(s) if f.name != "value"} for s in found.layers]
     return {
         "coverage": str(found),
         "bytes_before": found.bytes_before,

@@ -20,6 +20,7 @@ from lowbit.decide.search.units import FLOAT, WIDTHS
 from lowbit.decide.search.walk import COSTS, MINUTES, TRIALS, search
 from lowbit.errors import InputError
 from lowbit.ir.graph import Graph
+from lowbit.report.scored_output import scored_output
 from lowbit.report.scores import labels_by_batch
 from lowbit.runtime.session import Session
 from lowbit.types import Array
@@ -120,7 +121,9 @@ def samples(args: argparse.Namespace, graph: Graph, metric: Callable[[Session], 
         return Given(data, test, metric)
     labels = labels_from(args, data) if test is None else labels_from(of_test, test, "--test")
     arrays = list(data if test is None else test)
-    parts = list(zip(arrays, labels_by_batch(graph, arrays, labels), strict=True))
+    output = scored_output(graph, args.output)
+    parts = list(zip(arrays, labels_by_batch(graph, arrays, labels, output), strict=True))
+    top = "top-1" if len(graph.outputs) == 1 else f"top-1 of output {output!r}"
     if test is None:
         if len(parts) < 2:
             raise InputError(
@@ -128,11 +131,11 @@ def samples(args: argparse.Namespace, graph: Graph, metric: Callable[[Session], 
             )
         cut = split([x for x, _ in parts], len(parts), len(parts))
         kept = [parts[i] for i in cut.held.numbers]
-        said = f"top-1 on {sum(len(y) for _, y in kept):,} rows held back from calibration"
-        return _labelled([parts[i][0] for i in cut.fit.numbers], kept, said)
-    return _labelled(data, parts, f"top-1 on {test.rows:,} rows of --test")
+        said = f"{top} on {sum(len(y) for _, y in kept):,} rows held back from calibration"
+        return _labelled([parts[i][0] for i in cut.fit.numbers], kept, output, said)
+    return _labelled(data, parts, output, f"{top} on {test.rows:,} rows of --test")
 
 
-def _labelled(data: Iterable[Any], parts: list[tuple[dict[str, Array], Array]], said: str) -> Given:
+def _labelled(data: Iterable[Any], parts: list[tuple[dict[str, Array], Array]], output: str, said: str) -> Given:
     arrays = [x for x, _ in parts]
-    return Given(data, arrays, top1(arrays, [y for _, y in parts]), said)
+    return Given(data, arrays, top1(arrays, [y for _, y in parts], output), said)

@@ -125,6 +125,8 @@ class Graph:
     notes: Mapping[str, str] = field(default_factory=dict, compare=False)
     assumed: tuple[Assumption, ...] = ()  # conditions on the symbols under which the types are right; checked when they are bound
     packed: PackedConstants | None = field(default=None, compare=False)  # found by content: an edited graph finds what is still true
+    # What `quantize` decided, as one line with the times of this machine; a file has the line without times in its notes.
+    verdict: str = field(default="", compare=False)
 
     @cached_property
     def values(self) -> Mapping[str, Value]:
@@ -195,13 +197,20 @@ class Graph:
 
     def __repr__(self) -> str:
         inputs = ", ".join(str(v.type) for v in self.inputs)
-        return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {self.parameter_count:,} parameters, {inputs}>"
+        verdict = f"; {self.verdict}" if self.verdict else ""
+        return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {self.parameter_count:,} parameters, {inputs}{verdict}>"
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes a .lowbit file, whole or not at all."""
         from lowbit.ir.file import save
 
         save(self, path)
+
+
+def stored_verdict(notes: Mapping[str, str]) -> str:
+    """The verdict as notes have it, which hold no times; "" if `quantize` did not decide by measuring."""
+    unmet = f"; NOT MET: {notes['not met']}" if "not met" in notes else ""
+    return f"{notes['decided']}{unmet}" if "decided" in notes else ""
 
 
 def need_outputs(graph: Graph) -> Graph:
