@@ -23,6 +23,7 @@ LAYERS = [
     {"kernels"},  # the compiled kernels by name: plan, runtime, codegen and hardware stand on it
     {"ops"},
     {"ir"},
+    {"data"},
     {
         "frontends",
         "passes",
@@ -39,7 +40,6 @@ LAYERS = [
         "plan",
         "codegen",
         "frames",
-        "data",
     },
     {"decide"},  # tries the stages in turn and keeps what helps
     {"pipeline", "llm"},  # llm: token models, with a road of their own

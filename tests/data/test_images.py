@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from lowbit import data
-from lowbit.data.given import given
 from lowbit.data.image_preprocessing import ImagePreprocessing
 from lowbit.dims import symbol
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, ShapeError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
+from lowbit.ir.samples import as_samples
 from lowbit.types import Array, TensorType
 
 Image = pytest.importorskip("PIL.Image", reason="pictures need Pillow (the extra images)")
@@ -151,7 +151,7 @@ def test_labels_go_with_their_batches(tmp_path: Path) -> None:
     for c, name in enumerate("ab"):
         for i in range(3):
             save(tmp_path / name / f"{i}.png", np.full((8, 8, 3), 10 * c + i, np.uint8))
-    found = given(network(), data.images(tmp_path, scale=1, batch=4))
-    for batch in found:
-        assert found.last_labels is not None and np.array_equal(batch["x"][:, 0, 0, 0] // 10, found.last_labels)
-    assert len(found) == 2 and "mean" in found.preprocessing["x"]  # type: ignore[arg-type]
+    labels: list[Array | None] = []
+    for batch in as_samples(network(), data.images(tmp_path, scale=1, batch=4), labels):
+        assert labels[-1] is not None and np.array_equal(batch["x"][:, 0, 0, 0] // 10, labels[-1])
+    assert len(labels) == 2

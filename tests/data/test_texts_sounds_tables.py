@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from lowbit import data
-from lowbit.data.sounds import SoundPreprocessing
+from lowbit.data.sound_files import SoundPreprocessing
 from lowbit.data.tables import read_csv
-from lowbit.data.texts import TextPreprocessing
+from lowbit.data.text_files import TextPreprocessing
 from lowbit.dims import symbol
 from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, ShapeError
 from lowbit.ir.build import Builder

@@ -8,7 +8,7 @@ lowbit.quantize(graph, loader)                               # a torch DataLoade
 from __future__ import annotations
 
 from lowbit.data.bake import bake as bake
-from lowbit.data.images import images as images
+from lowbit.data.image_files import images as images
 from lowbit.data.rows import Rows as Rows
-from lowbit.data.sounds import sounds as sounds
-from lowbit.data.texts import texts as texts
+from lowbit.data.sound_files import sounds as sounds
+from lowbit.data.text_files import texts as texts

@@ -15,7 +15,7 @@ SEED = 0  # of the order: files lie sorted by class, and few batches shall hold 
 
 @dataclass(frozen=True)
 class Files:
-    """Files in a fixed random order, with their classes where folders give them."""
+    """Files in the order of their names; where folders give classes, in a fixed random order with them."""
 
     paths: tuple[Path, ...]
     where: str
@@ -39,11 +39,11 @@ def found_files(folder: Path, suffixes: tuple[str, ...], kind: str) -> Files:
     if not found:
         hint = f"files that end in {', '.join(suffixes[:4])}"
         raise CalibrationError(f"there are no {kind} in this folder", where=str(folder), hint=hint)
-    order = np.random.default_rng(SEED).permutation(len(found))
-    paths = tuple(found[i][0] for i in order)
     if not by_class:
-        return Files(paths, str(folder))
-    return Files(paths, str(folder), np.array([found[i][1] for i in order], np.int64), tuple(by_class))
+        return Files(tuple(direct), str(folder))
+    order = np.random.default_rng(SEED).permutation(len(found))
+    labels = np.array([found[i][1] for i in order], np.int64)
+    return Files(tuple(found[i][0] for i in order), str(folder), labels, tuple(by_class))
 
 
 def inside(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from lowbit.errors import CalibrationError, ShapeError
+from lowbit.ir.beside import BATCH, KEYS
 from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
-
-BATCH = 8
-
-
-@runtime_checkable
-class ForGraph(Protocol):
-    """Data that are read once the network that they are for is known."""
-
-    def for_graph(self, graph: Graph) -> Rows: ...
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Batches of a network's inputs, each read when it is asked for; may be iterated repeatedly.
+    """Batches of a network's inputs, each read when it is asked for, with its labels; may be iterated repeatedly.
 
     read            the arrays of a row, without the axis of rows
     count           how many rows there are
@@ -82,7 +74,8 @@ class Rows:
     def __iter__(self) -> Iterator[dict[str, Array]]:
         for start in range(0, self.rows, self.step):
             rows = [self.read(i) for i in range(start, min(start + self.step, self.rows))]
-            yield {name: self._batch(name, [row[name] for row in rows]) for name in rows[0]}
+            found = {name: self._batch(name, [row[name] for row in rows]) for name in rows[0]}
+            yield found if self.labels is None else {**found, KEYS[0]: self.labels[start : start + len(rows)]}
 
     def _batch(self, name: str, arrays: Sequence[Array]) -> Array:
         if self.types[name].rank == arrays[0].ndim:
@@ -94,11 +87,20 @@ class Rows:
         return np.stack(arrays)
 
     def __str__(self) -> str:
-        batches = "1 batch" if len(self) == 1 else f"{len(self):,} batches"
-        return f"{batches} ({self.rows:,} {'row' if self.rows == 1 else 'rows'})"
+        return said_rows(len(self), self.rows)
+
+    whole_rows = True  # their number is known before they are read
 
     def for_graph(self, graph: Graph) -> Rows:
         return self
+
+
+def said_rows(batches: int, rows: int) -> str:
+    """
+    >>> said_rows(1, 8)
+    '1 batch (8 rows)'
+    """
+    return f"{batches:,} {'batch' if batches == 1 else 'batches'} ({rows:,} {'row' if rows == 1 else 'rows'})"
 
 
 def only_input(graph: Graph, where: str, kind: str) -> tuple[str, TensorType]:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lowbit.data.rows import BATCH, Rows, only_input
+from lowbit.data.rows import Rows, only_input
 from lowbit.errors import FormatError, ShapeError
 from lowbit.files import unreadable
+from lowbit.ir.beside import BATCH
 from lowbit.ir.graph import Graph
 from lowbit.types import Array
 

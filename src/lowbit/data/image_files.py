@@ -11,9 +11,10 @@ import numpy as np
 
 from lowbit.data.folders import Files, found_files
 from lowbit.data.image_preprocessing import ImagePreprocessing
-from lowbit.data.rows import BATCH, Rows, need_library, only_input
+from lowbit.data.rows import Rows, need_library, only_input
 from lowbit.errors import CalibrationError, FormatError
 from lowbit.files import unreadable
+from lowbit.ir.beside import BATCH
 from lowbit.ir.graph import Graph
 from lowbit.types import Array
 

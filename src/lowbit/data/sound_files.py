@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from lowbit.data.folders import Files, found_files
-from lowbit.data.rows import BATCH, Rows, need_library, only_input
+from lowbit.data.rows import Rows, need_library, only_input
 from lowbit.errors import FormatError, InputError, ShapeError
 from lowbit.files import unreadable
+from lowbit.ir.beside import BATCH
 from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from lowbit.data.folders import found_files
-from lowbit.data.rows import BATCH, Rows, need_library
+from lowbit.data.rows import Rows, need_library
 from lowbit.errors import CalibrationError, FormatError, InputError, ShapeError
 from lowbit.files import unreadable
+from lowbit.ir.beside import BATCH
 from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
 
