@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
+import sys
 import warnings
 from collections import OrderedDict
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from repository import ROOT
 
 import lowbit
+from lowbit.quantization.recipes import RECIPES
 
 
 def test_ops_page_is_what_the_code_says() -> None:
@@ -24,6 +27,36 @@ def test_ops_page_is_what_the_code_says() -> None:
 def test_the_results_of_the_readme_are_those_of_the_pages() -> None:
     page = runpy.run_path(str(ROOT / "tools" / "gen_results.py"))["page"]()
     assert (ROOT / "README.md").read_text() == page, "run: make docs"
+
+
+def test_the_recipes_of_the_page_are_those_of_the_code() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "gen_recipes_doc.py"))
+    assert (ROOT / "docs" / "quantize.md").read_text() == tool["page"](), "run: make docs"
+    assert all(f"| `{name}` |" in tool["table"]() for name in RECIPES)
+
+
+def test_the_page_of_defaults_is_that_of_the_measurements() -> None:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        from default_page import page
+    finally:
+        sys.path.pop(0)
+    found = json.loads((ROOT / "benchmarks" / "results" / "default.json").read_text())
+    assert (ROOT / "docs" / "defaults.md").read_text() == page(found["rows"], found["machine"])
+
+
+def test_the_readme_claims_what_its_measurements_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "gen_results.py"))
+    rows = tool["defaults"]()
+    of_float = [r["ways"]["lowbit"]["ms"] / r["ways"]["ort fp32"]["ms"] for r in rows]
+    assert f"takes {min(of_float):.2f} to {max(of_float):.2f} " in tool["claim"]() in (ROOT / "README.md").read_text()
+    table = tool["table"]()
+    for r in rows:  # a setting that loses too much is said to
+        best = tool["best_setting"](r)
+        title = tool["DEFAULTS"].get(r["model"])
+        if title is not None and best is not None:
+            line = next(text for text in table.splitlines() if text.startswith(f"| {title}: "))
+            assert (": too low)" in line) == (not best[2])
 
 
 def test_the_kernels_of_csrc_s_page_are_those_that_are_declared() -> None:

@@ -110,6 +110,8 @@ def _read(
         place: bytes | Path = bytes(source)
         is_lowbit = is_lowbit_file(bytes(source))
     elif isinstance(source, str | PathLike):
+        if not str(source).strip():
+            raise FormatError("the path is empty", hint="the path of an .onnx, .gguf or .lowbit file")
         place = path = Path(source)
         if "\0" not in str(path) and path.is_dir():
             raise FormatError("it is a folder, a file is needed", where=str(path), hint=_inside(path))
@@ -385,7 +387,7 @@ def decided(
     from lowbit.calibration.own_method import register_method
     from lowbit.calibration.run import finite_inputs
     from lowbit.decide.engine import decide
-    from lowbit.decide.labelled import MAX_DROP, decide_and_report
+    from lowbit.decide.labelled import MAX_DROP, decide_and_report, warn_of_guessing
     from lowbit.decide.samples import SMALL, StoredSamples
     from lowbit.decide.scores import scored
     from lowbit.decide.verdict import notes_of, verdict
@@ -407,14 +409,15 @@ def decided(
     (rule,) = rules_of(recipe)
     measure = None if metric is None else (lambda made: scored(metric, compile(made)))
     drop, told = MAX_DROP, None
-    if classes is not None:
-        deciding, told = decide_and_report(graph, samples, classes, scored_output(graph, output))
-        measure, drop = deciding.score, deciding.max_drop
-    elif metric is None and (own := together(beside)) is not None:
+    own = together(beside) if classes is None and metric is None else None
+    if classes is not None or own is not None:
         try:
-            deciding, told = decide_and_report(graph, samples, own, scored_output(graph, output))
+            deciding, told, every = decide_and_report(graph, samples, own if classes is None else classes, scored_output(graph, output))
+            warn_of_guessing(graph, told, every)
             measure, drop = deciding.score, deciding.max_drop
         except LowbitError as e:
+            if classes is not None:
+                raise
             warn(f"the labels in the data are not used: {e.message}")
     if max_drop is not None and measure is None:
         raise InputError(NEEDS_SCORE.format(shown(max_drop)), hint="labels=y, max_drop=0.005")
@@ -448,7 +451,6 @@ def decided(
 def _on_other_rows(graph: Graph, found: Decision, told: Labelled, max_drop: float | None) -> Decision:
     """The decision with its score on rows that had no part in it; whether the goal is met is judged by that."""
     in_float, made = told.count(graph), told.count(found.graph)
-    in_float.warn_of_guessing()
     on = f"output {told.output!r} of {told.said}" if len(graph.outputs) > 1 else told.said
     least = in_float.top1 - (told.max_drop if max_drop is None else max_drop)
     unmet = [part for part in found.unmet.split("; ") if part and not part.startswith("the score is ")]  # that of the rows that decided

@@ -220,7 +220,7 @@ def test_search_takes_a_metric_too(folder: Path, tmp_path: Path, capsys: pytest.
         ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/test.npz", 1,
          "InputError: {0}/test.npz: which array holds the labels? it has x, y.\n  Try: --labels {0}/test.npz:x"),
         ("eval {0}/model.onnx --data {0}/test.npz --labels x", 1, "InputError: {0}/test.npz: x: float32[100, 6] given, one whole number"),
-        ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/none.npy", 1, "FormatError: {0}/none.npy: not a readable .npy file (there"),
+        ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/none.npy", 1, "FormatError: {0}/none.npy: there is no such file."),
         ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/score.py", 1, "FormatError: {0}/score.py: labels are not read from files"),
         ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/test_y.npy:y", 1, "InputError: {0}/test_y.npy: a .npy has no names"),
         ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/y.csv", 1,

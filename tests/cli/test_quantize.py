@@ -164,7 +164,7 @@ def test_rules_that_match_nothing_are_warned_of_on_stderr_and_refused_with_stric
     ("line", "text"),
     [
         ("quantize {0}/model.lowbit -o {1}/old.lowbit", "values need data to know their range"),
-        ("quantize {0}/model.lowbit --data {0}/none.npy -o {1}/old.lowbit", "not a readable .npy or .npz file"),
+        ("quantize {0}/model.lowbit --data {0}/none.npy -o {1}/old.lowbit", "there is no such file or folder"),
         ("quantize {0}/model.lowbit --data {0}/rules.toml -o {1}/old.lowbit", "data are not read from files of kind '.toml'"),
         ("quantize {0}/model.lowbit --data {1} -o {1}/old.lowbit", "there is no data in this folder"),
         ("quantize {0}/model.lowbit --data {0}/x.npy -o {1}/none/q.lowbit", "cannot be written (its folder does not exist)"),

@@ -134,7 +134,7 @@ MISTAKES = {
     "--data {photos} --random 4": "--data and --random are both given",
     "--data nowhere/": "there is no such file or folder",
     "--data net.pt": "data are not read from files of kind '.pt'",
-    "--data ''": "--data is an empty text",
+    "--data ''": "--data: the path is empty",
     "": "neither --labels nor --metric is given",
     "--data {photos}/0-red": "neither --labels nor --metric is given, and the data bring no labels",
     "--data {photos} --image colours": "'colours' is neither NAME=VALUE nor one of imagenet",

@@ -18,7 +18,7 @@ from lowbit.data.sound_files import SoundPreprocessing
 from lowbit.data.text_files import EXAMPLE as TEXT
 from lowbit.data.text_files import TextPreprocessing
 from lowbit.dims import Sym
-from lowbit.errors import InputError, warn
+from lowbit.errors import FormatError, InputError, warn
 from lowbit.ir.beside import BATCH
 from lowbit.ir.bind import bind
 from lowbit.ir.graph import Graph
@@ -74,7 +74,7 @@ def data_from(args: argparse.Namespace, graph: Graph) -> Any:
         args.limit,
     )
     if "" in args.data:
-        raise UsageError("--data is an empty text", hint="--data photos/ or --data samples.npz")
+        raise FormatError("the path is empty", where="--data", hint="--data photos/ or --data samples.npz")
     return open_data(args.data, graph, how)
 
 

@@ -87,6 +87,8 @@ def read_labels(text: str, paths: list[str]) -> Array:
     if not file or Path(file).suffix not in KINDS:
         file, name = text, ""
     kind = Path(file).suffix
+    if kind in KINDS and not Path(file).exists():
+        raise FormatError("there is no such file", where=file, hint=_HINT)
     if kind in (".csv", ".txt"):
         return as_labels(read_table(file, name), where=text)
     if kind in KINDS:

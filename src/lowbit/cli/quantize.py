@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
-from lowbit.cli.common import UsageError, add_model_arguments, load_model, memory, positive, print_json, say, size, table
+from lowbit.cli.common import UsageError, add_model_arguments, example_shapes, load_model, memory, positive, print_json, say, size, table
 from lowbit.cli.data import add_data_arguments, data_from, has_data
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.cli.written import check_kind, write
@@ -124,7 +124,7 @@ def main(args: argparse.Namespace) -> None:
         say(said)
     if kind == ".lowbit":
         data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
-        bound = "".join(f" --shapes {s}=1" for s in q.symbols)
+        bound = f" {example_shapes(v.type for v in q.inputs)}" if q.symbols else ""
         say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
         say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
     need_limits(args, decisions)

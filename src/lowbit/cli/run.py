@@ -12,14 +12,15 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, table, whole
+from lowbit.cli.common import UsageError, add_model_arguments, example_shapes, load_model, print_json, say, table, whole
 from lowbit.data.bake import preprocessing_of
 from lowbit.data.image_files import SUFFIXES as PICTURES
 from lowbit.data.image_files import read_image
 from lowbit.data.image_preprocessing import ImagePreprocessing
-from lowbit.errors import FormatError, InputError, ShapeError
+from lowbit.errors import FormatError, InputError, ShapeError, warn
 from lowbit.files import check_target, write_whole
 from lowbit.ir.graph import Graph
+from lowbit.lower.integer import quantized_nodes
 from lowbit.pipeline import compile
 from lowbit.types import Array, TensorType
 
@@ -50,6 +51,7 @@ def main(args: argparse.Namespace) -> None:
     need_given(graph, arrays)
     rng = np.random.default_rng(args.seed)
     arrays |= {v.name: random_array(v.name, v.type, rng) for v in graph.inputs if v.name in random}
+    warn_of_nonfinite(graph, arrays)
     session = compile(graph)
     start = time.perf_counter()
     outputs = session.run(arrays)
@@ -133,6 +135,13 @@ def picture(graph: Graph, name: str, path: Path) -> Array:
     return x[None] if t.rank == 4 else x
 
 
+def warn_of_nonfinite(graph: Graph, arrays: dict[str, Array]) -> None:
+    """Warns if a quantized network is given NaN or infinities: integers have neither, so the answer looks like any other."""
+    for name, x in arrays.items() if quantized_nodes(graph) else ():
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
+            warn(f"input {name!r} holds NaN or infinities, which a quantized network takes as numbers: its outputs mean nothing there")
+
+
 def need_given(graph: Graph, arrays: dict[str, Array]) -> None:
     """An error where some inputs are given and one with open dimensions is not: it was forgotten, more likely than not."""
     sizes = {str(d): n for v in graph.inputs if v.name in arrays for d, n in zip(v.shape, arrays[v.name].shape, strict=False)}
@@ -163,7 +172,7 @@ def random_array(name: str, t: TensorType, rng: np.random.Generator) -> Array:
         raise ShapeError(
             f"{t} has open dimensions",
             where=f"input {name!r}",
-            hint=" ".join(f"--shapes {s}=1" for s in sorted(t.symbols)) + ", or arrays from a file",
+            hint=f"{example_shapes([t])}, or arrays from a file",
         )
     shape = tuple(int(d) for d in t.shape)
     try:

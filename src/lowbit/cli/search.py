@@ -9,7 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowbit.cli.calibrate import add_calibration_arguments, workers
-from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, number, print_json, say, size, table, whole
+from lowbit.cli.common import (
+    UsageError,
+    add_model_arguments,
+    check_out,
+    example_shapes,
+    load_model,
+    number,
+    print_json,
+    say,
+    size,
+    table,
+    whole,
+)
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.decide.labelled import MAX_DROP
@@ -99,7 +111,7 @@ def show(args: argparse.Namespace, best: SearchResult, said: str) -> None:
         wide = "--max-drop" if args.labels or args.metric else "--least-db"
         say(f"next   another {wide}, or data in more batches")
     else:
-        bound = "".join(f" --shapes {s}=1" for s in best.graph.symbols)
+        bound = f" {example_shapes(v.type for v in best.graph.inputs)}" if best.graph.symbols else ""
         say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit run {args.out}{bound}")
 
 

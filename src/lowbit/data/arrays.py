@@ -81,6 +81,10 @@ def array_files(paths: list[Path], graph: Graph, batch: int, limit: int | None =
 def files(paths: list[Path]) -> list[Path]:
     found = []
     for path in paths:
+        if not path.exists():
+            raise FormatError(
+                "there is no such file or folder", where=str(path), hint="the path of a .npy or .npz file, or of a folder of them"
+            )
         inside = sorted(p for p in path.iterdir() if p.suffix in (".npy", ".npz")) if path.is_dir() else [path]
         if not inside:
             raise CalibrationError("there is no .npy or .npz file in this folder", where=str(path), hint=_HINT)

@@ -15,7 +15,7 @@ from lowbit.data.rows import Rows
 from lowbit.data.sound_files import SoundPreprocessing
 from lowbit.data.tables import read_csv
 from lowbit.data.text_files import TextPreprocessing, found_texts
-from lowbit.errors import CalibrationError
+from lowbit.errors import CalibrationError, FormatError
 from lowbit.ir.beside import BATCH
 from lowbit.ir.graph import Graph
 
@@ -89,8 +89,8 @@ def kind_of(path: Path) -> str:
         if not found:
             raise CalibrationError("there is no data in this folder", where=str(path), hint=HINT)
         return found.pop()
-    if not path.exists() and path.suffix.lower() not in (s for suffixes in KINDS.values() for s in suffixes):
-        raise CalibrationError("there is no such file or folder", where=str(path), hint=HINT)
+    if not path.exists():
+        raise FormatError("there is no such file or folder", where=str(path), hint=HINT)
     kind = next((kind for kind, suffixes in KINDS.items() if path.suffix.lower() in suffixes), None)
     if kind is None:
         raise CalibrationError(f"data are not read from files of kind '{path.suffix}'", where=str(path), hint=HINT)

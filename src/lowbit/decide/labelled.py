@@ -9,7 +9,7 @@ from lowbit.decide.quality import FEW
 from lowbit.decide.samples import Picked, Sample, Split, split
 from lowbit.ir.graph import Graph
 from lowbit.lower import lower
-from lowbit.report.scores import TopCount, counted_top, labels_by_batch
+from lowbit.report.scores import GUESSED_ROWS, TopCount, counted_top, labels_by_batch
 from lowbit.report.text import counted
 from lowbit.runtime.session import Session
 from lowbit.types import Array
@@ -49,15 +49,20 @@ class Labelled:
         return counted(self.rows, "labelled row") + (f" ({'; '.join(notes)})" if notes else "")
 
 
-def decide_and_report(graph: Graph, samples: Sequence[Sample], labels: Array, output: str) -> tuple[Labelled, Labelled]:
-    """The held-back batches, as `split` has them: those that candidates are scored on, and those of the reported figure.
+def decide_and_report(graph: Graph, samples: Sequence[Sample], labels: Array, output: str) -> tuple[Labelled, Labelled, Labelled]:
+    """The held-back batches, as `split` has them: those that candidates are scored on, and those of the reported figure; and all batches.
 
-    All of them are used, more than for the noise of the outputs, because a score needs more rows.
+    All that are held back are used, more than for the noise of the outputs, because a score needs more rows.
     """
     parts, by_batch = split(samples, len(samples), len(samples)), labels_by_batch(graph, samples, labels, output)
     where = _where(parts)
     decide, report = (Labelled(p, [by_batch[i] for i in p.numbers], output, where) for p in (parts.decide, parts.report))
-    return decide, report
+    return decide, report, Labelled(Picked(samples, range(len(samples))), by_batch, output)
+
+
+def warn_of_guessing(graph: Graph, report: Labelled, every: Labelled) -> None:
+    """Warns if the float network is right no more often than by chance; of few reported rows, all rows are looked at."""
+    (report if report.rows >= GUESSED_ROWS else every).count(graph).warn_of_guessing()
 
 
 def _where(parts: Split) -> str:
