@@ -409,10 +409,10 @@ def decided(
     (rule,) = rules_of(recipe)
     measure = None if metric is None else (lambda made: scored(metric, compile(made)))
     drop, told = MAX_DROP, None
-    own = together(beside) if classes is None and metric is None else None
-    if classes is not None or own is not None:
+    found_labels = together(beside) if classes is None and metric is None else classes
+    if found_labels is not None:
         try:
-            deciding, told, every = decide_and_report(graph, samples, own if classes is None else classes, scored_output(graph, output))
+            deciding, told, every = decide_and_report(graph, samples, found_labels, scored_output(graph, output))
             warn_of_guessing(graph, told, every)
             measure, drop = deciding.score, deciding.max_drop
         except LowbitError as e:
