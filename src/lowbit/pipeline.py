@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from lowbit.arguments import flag, is_real, shown
 from lowbit.calibration.record import CalibrationRecord
-from lowbit.data.bake import NOTE as PREPROCESSING
 from lowbit.decide.checks import need_executor, need_float
 from lowbit.decide.goal import Goal, reaches
 from lowbit.decide.limits import Limits
@@ -20,7 +19,7 @@ from lowbit.ir.beside import together
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
-from lowbit.ir.graph import Graph, need_graph
+from lowbit.ir.graph import PREPROCESSING, Graph, need_graph
 from lowbit.ir.samples import all_alike, as_samples, for_graph, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.limits import Limits as LoadLimits

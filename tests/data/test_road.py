@@ -85,11 +85,12 @@ def test_the_whole_road_by_commands(folder: Path, tmp_path: Path, capsys: pytest
     net, photos = str(folder / "net.lowbit"), str(folder / "photos")
     out = said(capsys, "quantize", net, "--data", photos, "--image", SETTINGS, "-o", f"{tmp_path}/small.lowbit")
     assert "top-1 100" in out
-    out = said(capsys, "eval", f"{tmp_path}/small.lowbit", "--data", photos, "--image", SETTINGS)
+    out = said(capsys, "eval", f"{tmp_path}/small.lowbit", "--data", photos)  # the settings are stored with the network
     assert "top-1 100.00%" in out and "48 rows" in out
     said(capsys, "compare", net, f"{tmp_path}/small.lowbit", "--data", photos, "--image", SETTINGS)
     out = said(capsys, "quantize", net, "--data", photos, "--image", SETTINGS, "-o", f"{tmp_path}/small.onnx")
-    assert "checked:" in out and (tmp_path / "small.onnx").is_file()
+    assert "checked:" in out and "preprocessing" not in out
+    assert "top-1 100.00%" in said(capsys, "eval", f"{tmp_path}/small.onnx", "--data", photos)
     out = said(capsys, "quantize", net, "--data", photos, "--image", SETTINGS, "-o", f"{tmp_path}/c", "--bake")
     assert "bytes of RAM" in out and "uint8_t" in (tmp_path / "c" / "model.h").read_text()
     assert said(capsys, "quantize", net, "--data", photos, "--image", SETTINGS, "-o", f"{tmp_path}/quiet.lowbit", "--quiet") == ""

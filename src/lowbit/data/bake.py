@@ -15,17 +15,15 @@ from lowbit.arguments import shown
 from lowbit.data.image_preprocessing import EXAMPLE, ImagePreprocessing
 from lowbit.errors import InputError
 from lowbit.ir.build import Builder
-from lowbit.ir.graph import Graph, Value
+from lowbit.ir.graph import PREPROCESSING, Graph, Value
 from lowbit.ir.rewrite import renamed
 from lowbit.ir.verify import verify
 from lowbit.types import TensorType
 
-NOTE = "preprocessing: "  # the note under this and an input's name: how a picture becomes its array, as JSON
-
 
 def preprocessing_of(graph: Graph, name: str) -> str | None:
     """The preprocessing that is stored with the network for an input, as JSON."""
-    return graph.notes.get(f"{NOTE}{name}")
+    return graph.notes.get(f"{PREPROCESSING}{name}")
 
 
 def bake(graph: Graph, preprocessing: ImagePreprocessing | str | None = None, *, input: str | None = None, layout: str = "nhwc") -> Graph:
@@ -58,7 +56,7 @@ def bake(graph: Graph, preprocessing: ImagePreprocessing | str | None = None, *,
     axis = old.type.rank - 3 + own[1:].index("c")
     front = made.finish({"x": made.add("channel_table", x, table, name=f"{name}:pixels", out=real.name, axis=axis)})
     after = renamed(graph, {name: real.name})
-    notes = {**graph.notes, f"{NOTE}{name}": replace(how, layout=layout).to_json()}
+    notes = {**graph.notes, f"{PREPROCESSING}{name}": replace(how, layout=layout).to_json()}
     return verify(
         replace(
             after,

@@ -9,6 +9,7 @@ from typing import Union
 from lowbit.data import image_files, sound_files, text_files
 from lowbit.data.arrays import SUFFIXES as ARRAYS
 from lowbit.data.arrays import FileData, array_files
+from lowbit.data.bake import preprocessing_of
 from lowbit.data.folders import every, found_files
 from lowbit.data.image_preprocessing import ImagePreprocessing
 from lowbit.data.rows import Rows
@@ -65,12 +66,14 @@ def open_data(paths: list[str], graph: Graph, how: How) -> Data:
 
 
 def rows_of(kind: str, place: Path, graph: Graph, how: How) -> Rows:
+    """Rows of one kind. What is not stated is taken from the network, which may know how its calibration data were prepared."""
+    stored = next((text for v in graph.inputs if (text := preprocessing_of(graph, v.name)) is not None), None)
     if kind == "pictures":
-        found = image_files.Images(found_files(place, image_files.SUFFIXES, kind), how.image or ImagePreprocessing(), how.batch)
-        return found.for_graph(graph)
+        image = how.image or (ImagePreprocessing.from_json(stored) if stored is not None else ImagePreprocessing())
+        return image_files.Images(found_files(place, image_files.SUFFIXES, kind), image, how.batch).for_graph(graph)
     if kind == "sounds":
-        heard = sound_files.Sounds(found_files(place, sound_files.SUFFIXES, kind), how.audio or SoundPreprocessing(), how.batch)
-        return heard.for_graph(graph)
+        audio = how.audio or (SoundPreprocessing.from_json(stored) if stored is not None else SoundPreprocessing())
+        return sound_files.Sounds(found_files(place, sound_files.SUFFIXES, kind), audio, how.batch).for_graph(graph)
     if kind == "texts":
         if how.text is None:
             raise CalibrationError("texts need a tokenizer", where=str(place), hint=f"--text {text_files.EXAMPLE}")

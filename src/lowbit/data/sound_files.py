@@ -48,6 +48,16 @@ class SoundPreprocessing:
             found[name] = int(value)
         return SoundPreprocessing(**found)
 
+    @staticmethod
+    def from_json(text: str) -> SoundPreprocessing:
+        try:
+            values = json.loads(text)
+            if values["kind"] != "sound":
+                raise ValueError
+            return SoundPreprocessing(int(values["rate"]), None if values["length"] is None else int(values["length"]))
+        except (ValueError, KeyError, TypeError) as e:
+            raise FormatError("the stored preprocessing is not for sounds", hint=f"state it anew: --audio {EXAMPLE}") from e
+
     def to_json(self) -> str:
         return json.dumps({"kind": "sound", **asdict(self)})
 
