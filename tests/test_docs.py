@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import io
 import json
 import re
 import runpy
+import shlex
 import sys
+import textwrap
 import warnings
 from collections import OrderedDict
 from pathlib import Path
@@ -16,6 +21,7 @@ import pytest
 from repository import ROOT
 
 import lowbit
+from lowbit.cli import parser
 from lowbit.quantization.recipes import RECIPES
 
 
@@ -158,3 +164,47 @@ def test_the_example_of_search_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     exec(block, names := {"lowbit": lowbit, "g": graph, "data": data, "accuracy": lambda session: 1.0})
     assert names["best"].score == 1.0 and {p.name for p in tmp_path.iterdir()} == {"mixed.toml"}
+
+
+def test_every_option_of_the_command_line_is_on_its_page() -> None:
+    page = runpy.run_path(str(ROOT / "tools" / "gen_cli_doc.py"))["page"]()
+    assert (ROOT / "docs" / "cli-reference.md").read_text() == page, "run: make docs"
+
+
+def test_the_pictures_of_the_concepts_are_drawn() -> None:
+    for name, made in runpy.run_path(str(ROOT / "tools" / "draw_concepts.py"))["pictures"]().items():
+        assert (ROOT / "docs" / "pictures" / name).read_text() == made, "run: make docs"
+
+
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
+
+
+def code_blocks(page: Path) -> list[tuple[str, str]]:
+    """The code blocks of a page: their language, and their text."""
+    return [(m[1], textwrap.dedent(m[2])) for m in re.finditer(r"(?ms)^ *```(\w*)[^\n]*\n(.*?)^ *```", page.read_text())]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_on_the_pages_are_commands(page: Path) -> None:
+    """Every line that begins with lowbit has the words and options of a verb."""
+    lines = (line.partition("   #")[0] for _, text in code_blocks(page) for line in text.replace("\\\n", " ").splitlines())
+    commands = [line.removeprefix("$ ").removeprefix(".venv/bin/") for line in lines]
+    for command in commands:
+        if not command.startswith("lowbit "):
+            continue
+        plain = command.replace("…", "x").replace("$IMAGE", "imagenet").replace("[", "").replace("]", "")  # [--may-be-left-out]
+        words = shlex.split(plain, comments=True)
+        if words[:1] != ["lowbit"] or len(words) < 2 or not words[1].replace("-", "").isalpha():
+            continue
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            try:
+                parser().parse_args(words[1:])
+            except SystemExit as e:
+                assert e.code == 0, f"{page.name}: {command}\n{said.getvalue()}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_on_the_pages_is_python(page: Path) -> None:
+    for language, text in code_blocks(page):
+        if language == "python":
+            ast.parse(text)

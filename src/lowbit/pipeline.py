@@ -14,12 +14,13 @@ from lowbit.calibration.record import CalibrationRecord
 from lowbit.decide.checks import need_executor, need_float
 from lowbit.decide.goal import Goal, reaches
 from lowbit.decide.limits import Limits
-from lowbit.errors import CalibrationError, FormatError, InputError, QuantError, warn
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, QuantError, warn
+from lowbit.ir.beside import together
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
-from lowbit.ir.graph import Graph, need_graph
-from lowbit.ir.samples import all_alike, as_samples, says_something, warn_of_zeros
+from lowbit.ir.graph import PREPROCESSING, Graph, need_graph
+from lowbit.ir.samples import all_alike, as_samples, for_graph, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.limits import Limits as LoadLimits
 from lowbit.limits import within
@@ -33,6 +34,7 @@ from lowbit.quantization.transform import QuantizationTransform
 from lowbit.report.scored_output import scored_output
 from lowbit.report.scores import as_labels
 from lowbit.runtime.session import Session
+from lowbit.types import Array
 
 if TYPE_CHECKING:
     from lowbit.codegen import EmittedC
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from lowbit.decide.labelled import Labelled
 
 DEFAULT = "int8"
+NEEDS_SCORE = "max_drop={}, 0 or more beside labels= or metric= is needed"
+PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
 
 
@@ -54,7 +58,7 @@ def load(
     simplify: bool | None = None,
     limits: LoadLimits | None = None,
 ) -> Graph:
-    """The network as a Graph: from an .onnx, .gguf or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
+    """The network as a Graph: from an .onnx, .gguf, .pt2 or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
 
     shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol. A name in a shape
               calls an open dimension so. A number must be equal to a size that the model fixes; in an ONNX file it may be another, or a
@@ -117,8 +121,20 @@ def _read(
             from lowbit.frontends.gguf import load_gguf
 
             return bind_shapes(load_gguf(path), given), True
+        if path.suffix == ".pt2":
+            from lowbit.frontends.torch import load_torch
+            from lowbit.frontends.torch.archive import load_archive
+
+            return bind_shapes(load_torch(load_archive(path)), given), False
+        if path.suffix in PICKLES:
+            hint = (
+                f"torch.export.save(torch.export.export(model.eval(), (example,)), {path.stem + '.pt2'!r}), or lowbit.load(model, inputs=…)"
+            )
+            raise FormatError(
+                f"'{path.suffix}' files hold Python objects, which run code when they are read: lowbit does not", where=path.name, hint=hint
+            )
         if path.suffix not in (".lowbit", ".onnx"):
-            hint = ".onnx, .gguf, .lowbit, or a torch module in memory"
+            hint = ".onnx, .gguf, .lowbit, .pt2, or a torch module in memory"
             raise FormatError(f"files of kind '{path.suffix}' are not read", where=path.name, hint=hint)
     else:
         hint = "the path of an .onnx or .lowbit file, or a torch.nn.Module with inputs="
@@ -214,9 +230,9 @@ def quantize(
     prefer   what a network that cannot have everything shall have: "balanced" is never slower than a float network of 0.1 ms or more,
              "accuracy" may be,
              "speed" and "size" are content with a little less accuracy
-    labels   the class of each row of the data, in its order: top-1 decides in the place of the outputs' noise. Half of the rows that are
-             held back decide; the score that is told is of the other half, which nothing was fitted to or chosen by. With fewer than six
-             batches it is of rows that were used for more, and the verdict says so
+    labels   the class of each row of the data, in its order, where the data do not bring them (`lowbit.data`): top-1 decides instead of
+             the outputs' noise. Half of the rows that are held back decide; the score that is told is of the other half, which nothing was
+             fitted to or chosen by. With fewer than six batches it is of rows that were used for more, and the verdict says so
     output   the output whose classes the labels are, where the network has several and it is not plain which
     metric   metric(session) gives a number, higher is better: it decides in the place of the outputs' noise. It brings its own data, which
              should be other than the calibration data; the score that is told is of that data, too
@@ -251,8 +267,14 @@ def quantize(
         if is_real(max_drop) and max_drop is not None and max_drop > 1:
             hint = f"max_drop={max_drop / 100:g}" + (f" for {max_drop:g} points" if max_drop <= 100 else "")
             raise InputError(f"max_drop={shown(max_drop)}, and top-1 goes from 0 to 1: anything would do", hint=hint)
-    if max_drop is not None and ((metric is None and labels is None) or not is_real(max_drop) or max_drop < 0):
-        raise InputError(f"max_drop={shown(max_drop)}, 0 or more beside labels= or metric= is needed", hint="labels=y, max_drop=0.005")
+    has_data = calibration is not None and not isinstance(
+        calibration, CalibrationRecord
+    )  # it may bring labels, which shows when it is read
+    if max_drop is not None and ((metric is None and labels is None and not has_data) or not is_real(max_drop) or max_drop < 0):
+        raise InputError(NEEDS_SCORE.format(shown(max_drop)), hint="labels=y, max_drop=0.005")
+    if has_data:
+        calibration = for_graph(graph, calibration)
+    stored = {f"{PREPROCESSING}{name}": how for name, how in getattr(calibration, "preprocessing", {}).items()}
     goal = Goal.of(prefer, bits16=wide)
     limits = Limits.of(max_ms, max_bytes, max_ram, minutes)
     chosen = chosen_rules(recipe, rules)
@@ -265,6 +287,7 @@ def quantize(
             graph, calibration, recipe=named, rules=first, method=method, goal=goal, labels=labels, output=output,
             metric=metric, max_drop=max_drop, on_step=on_step, executor=executor, strict=strict, limits=limits,
         )  # fmt: skip
+        found = replace(found, graph=replace(found.graph, notes={**found.graph.notes, **stored}))
         if on_decision is not None:
             on_decision(found)
         return found.graph
@@ -290,6 +313,7 @@ def quantize(
     assert record is None or isinstance(record, CalibrationRecord)
     transform = QuantizationTransform(chosen)
     made = transform.apply(graph, record, strict=strict)
+    made = replace(made, notes={**made.notes, **stored})
     if recipe is None and rules is not None and not quantized_nodes(made):
         text = 'nothing is quantized: your rules give no layer integers; with recipe="int8" (--recipe int8) they match before its rules'
         warn(text)
@@ -377,16 +401,25 @@ def decided(
     observed = transform.taps(graph).observed
     looked_at = [v.name for v in graph.inputs if v.name in observed]
     room = max(SMALL, graph.parameter_bytes // 4)
-    samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), room, copy=not isinstance(data, list | tuple))
+    beside: list[Array | None] = []
+    samples = StoredSamples(finite_inputs(as_samples(graph, data, beside), looked_at), room, copy=not isinstance(data, list | tuple))
     if not len(samples):
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     (rule,) = rules_of(recipe)
     measure = None if metric is None else (lambda made: scored(metric, compile(made)))
     drop, told = MAX_DROP, None
-    if classes is not None:
-        deciding, told, every = decide_and_report(graph, samples, classes, scored_output(graph, output))
-        warn_of_guessing(graph, told, every)
-        measure, drop = deciding.score, deciding.max_drop
+    found_labels = together(beside) if classes is None and metric is None else classes
+    if found_labels is not None:
+        try:
+            deciding, told, every = decide_and_report(graph, samples, found_labels, scored_output(graph, output))
+            warn_of_guessing(graph, told, every)
+            measure, drop = deciding.score, deciding.max_drop
+        except LowbitError as e:
+            if classes is not None:
+                raise
+            warn(f"the labels in the data are not used: {e.message}")
+    if max_drop is not None and measure is None:
+        raise InputError(NEEDS_SCORE.format(shown(max_drop)), hint="labels=y, max_drop=0.005")
     named_method = register_method(method) if callable(method) else method
     found = decide(
         graph, samples, rule, goal=goal, method=named_method, on_step=on_step, executor=executor, first=first, metric=measure,

@@ -204,7 +204,7 @@ def test_search_takes_a_metric_too(folder: Path, tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        ("eval {0}/model.onnx", 2, "usage: neither --labels nor --metric is given.\n  Try: --labels y.npy; lowbit run"),
+        ("eval {0}/model.onnx", 2, "usage: neither --labels nor --metric is given, and the data bring no labels.\n  Try: --labels y.npy"),
         ("eval {0}/model.onnx --labels y", 2, "usage: --labels are given without --data.\n  Try: --data samples.npz --labels y.npy"),
         ("eval {0}/model.onnx --data {0}/test.npz --labels y --metric a.py:f", 2, "usage: --labels and --metric are both given"),
         ("compare {0}/model.onnx {0}/q.lowbit --data {0}/test.npz --labels y --metric a.py:f", 2, "usage: --labels and --metric are both"),

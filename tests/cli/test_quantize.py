@@ -12,7 +12,7 @@ import pytest
 import lowbit
 from lowbit.cli import main
 from lowbit.cli.common import size
-from lowbit.cli.data import pieces
+from lowbit.data.arrays import pieces
 from lowbit.dims import symbol
 from lowbit.errors import ShapeError
 from lowbit.ir.build import Builder
@@ -165,10 +165,13 @@ def test_rules_that_match_nothing_are_warned_of_on_stderr_and_refused_with_stric
     [
         ("quantize {0}/model.lowbit -o {1}/old.lowbit", "values need data to know their range"),
         ("quantize {0}/model.lowbit --data {0}/none.npy -o {1}/old.lowbit", "there is no such file or folder"),
-        ("quantize {0}/model.lowbit --data {0}/rules.toml -o {1}/old.lowbit", "not a readable .npy or .npz file"),
-        ("quantize {0}/model.lowbit --data {1} -o {1}/old.lowbit", "there is no .npy or .npz file in this folder"),
+        ("quantize {0}/model.lowbit --data {0}/rules.toml -o {1}/old.lowbit", "data are not read from files of kind '.toml'"),
+        ("quantize {0}/model.lowbit --data {1} -o {1}/old.lowbit", "there is no data in this folder"),
         ("quantize {0}/model.lowbit --data {0}/x.npy -o {1}/none/q.lowbit", "cannot be written (its folder does not exist)"),
-        ("quantize {0}/model.lowbit --data {0}/x.npy -o {1}/q.onnx", "a quantized network is written as .lowbit"),
+        (
+            "quantize {0}/model.lowbit --data {0}/x.npy -o {1}/q.tflite",
+            "a quantized network is written as .lowbit or .onnx, or as a folder of C",
+        ),
         ("quantize {0}/model.lowbit --data {0}/x.npy --record {1}/r.json -o {1}/old.lowbit", "--data and --record are both given"),
         ("quantize {0}/model.lowbit --record {0}/rules.toml -o {1}/old.lowbit", "not a calibration record"),
         ("quantize {0}/model.lowbit --data {0}/x.npy --rules {0}/x.npy -o {1}/old.lowbit", "not a readable rules file"),

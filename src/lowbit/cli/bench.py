@@ -50,7 +50,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         help="also in ONNX Runtime: the float network (ort-fp32), with --data the int8 networks that its own tools make of it "
         "(ort-int8-u8s8 and others), and what lowbit export writes of quantized ones (ort-export)",
     )
-    add_data_arguments(p, required=False)
+    add_data_arguments(p)
     p.add_argument("--test", nargs="+", default=[], metavar="PATH", help="samples of the score, other than --data")
     add_score_arguments(p, "--test (or of --data)")
     p.add_argument("--rounds", type=whole(1), default=ROUNDS, metavar="N", help=f"in which each network runs for a while ({ROUNDS})")

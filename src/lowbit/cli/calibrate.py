@@ -24,7 +24,7 @@ SHOWN = 4  # values that are named where numbers were left out of them
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
-    add_data_arguments(p, required=True)
+    add_data_arguments(p)
     add_rule_arguments(p)
     p.add_argument("--ignore-nonfinite", action="store_true", help="leave NaN and infinities out instead of refusing them")
     p.add_argument("-o", "--out", required=True, metavar="RECORD.json", help="the record to write")

@@ -76,7 +76,7 @@ def positive(text: str) -> float:
 
 
 def add_model_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("model", help="an .onnx, .gguf or .lowbit file")
+    p.add_argument("model", help="an .onnx, .gguf, .pt2 or .lowbit file")
     binding_arguments(p)
     p.add_argument("--no-simplify", action="store_true", help="keep the graph as the file spells it")
 

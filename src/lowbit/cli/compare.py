@@ -17,7 +17,7 @@ HELP = "compare a quantized network with the float one it was made from, layer b
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument("quantized", help="the .lowbit file that lowbit quantize wrote")
-    add_data_arguments(p, required=True)
+    add_data_arguments(p)
     add_score_arguments(p, "--data")
     p.add_argument("-o", "--out", action="append", default=[], metavar="REPORT.html|.json", help="save the report; may be repeated")
 

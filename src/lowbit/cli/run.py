@@ -13,6 +13,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from lowbit.cli.common import UsageError, add_model_arguments, example_shapes, load_model, print_json, say, table, whole
+from lowbit.data.bake import preprocessing_of
+from lowbit.data.image_files import SUFFIXES as PICTURES
+from lowbit.data.image_files import read_image
+from lowbit.data.image_preprocessing import ImagePreprocessing
 from lowbit.errors import FormatError, InputError, ShapeError, warn
 from lowbit.files import check_target, write_whole
 from lowbit.ir.graph import Graph
@@ -26,7 +30,11 @@ HELP = "run a network on arrays from .npy or .npz files (or on random numbers) a
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument(
-        "--input", action="append", default=[], metavar="[NAME=]FILE", help=".npy for one input, .npz for several by name; may be repeated"
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help=".npy or a picture for one input, .npz for several by name; may be repeated",
     )
     p.add_argument("--out", metavar="FILE.npz", help="save the outputs by name; .npy for the only one")
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers for inputs without a file (default 0)")
@@ -77,6 +85,14 @@ def read_inputs(graph: Graph, specs: list[str]) -> dict[str, Array]:
     names = [v.name for v in graph.inputs]
     for spec in specs:
         name, _, file = spec.rpartition("=")
+        if name and name not in names:
+            raise UsageError(f"--input {spec!r}: there is no input named {name!r}", hint=f"the inputs are {', '.join(names)}")
+        if Path(file).suffix.lower() in PICTURES:
+            at = name or only(names, file)
+            if at in arrays:
+                raise UsageError(f"--input gives {at!r} twice", where=file)
+            arrays[at] = picture(graph, at, Path(file))
+            continue
         try:
             with open(file, "rb") as f:
                 loaded: Any = np.load(io.BytesIO(f.read()), allow_pickle=False)
@@ -89,19 +105,34 @@ def read_inputs(graph: Graph, specs: list[str]) -> dict[str, Array]:
         if twice:
             raise UsageError(f"--input gives {twice[0]!r} twice", where=file)
         if isinstance(loaded, np.ndarray):
-            if not name and len(names) != 1:
-                raise InputError(
-                    f"the network has {len(names)} inputs",
-                    where=file,
-                    hint=f"--input NAME={Path(file).name} with NAME one of {', '.join(names)}",
-                )
-            arrays[name or names[0]] = loaded
+            arrays[name or only(names, file)] = loaded
+        elif name:
+            raise UsageError(f"--input {spec!r}: a .npz has names of its own", where=file, hint=f"--input {file}")
         else:
             arrays |= {k: member(loaded, k, file) for k in loaded.files}
     stray = [n for n in arrays if n not in names]
     if stray:
         raise InputError(f"there is no input named {stray[0]!r}", where=graph.name, hint=f"the inputs are {', '.join(names)}")
     return arrays
+
+
+def only(names: list[str], file: str) -> str:
+    """The only input of the network."""
+    if len(names) != 1:
+        hint = f"--input NAME={Path(file).name} with NAME one of {', '.join(names)}"
+        raise InputError(f"the network has {len(names)} inputs", where=file, hint=hint)
+    return names[0]
+
+
+def picture(graph: Graph, name: str, path: Path) -> Array:
+    """A picture as the network's calibration data were prepared, with the axis of rows."""
+    t = next(v.type for v in graph.inputs if v.name == name)
+    stored = preprocessing_of(graph, name)
+    if stored is None:
+        hint = "lowbit quantize --data photos/ --image … stores it; or --input with an array of the network's own kind"
+        raise InputError("no preprocessing is stored with the network", where=str(path), hint=hint)
+    x = read_image(path, ImagePreprocessing.from_json(stored).for_input(name, t), raw=t.dtype.name == "uint8")
+    return x[None] if t.rank == 4 else x
 
 
 def warn_of_nonfinite(graph: Graph, arrays: dict[str, Array]) -> None:

@@ -42,7 +42,7 @@ HELP = "find a width for each layer: the cheapest network whose accuracy holds; 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
-    add_data_arguments(p, required=True)
+    add_data_arguments(p)
     p.add_argument("--test", nargs="+", default=[], metavar="PATH", help="samples to measure with; else one batch in four of --data")
     add_score_arguments(p, "--test (or of --data)")
     max_drop_argument(p)

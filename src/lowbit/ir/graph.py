@@ -25,6 +25,7 @@ Attr = Union[None, bool, int, float, str, Sym, tuple["Attr", ...]]  # noqa: UP00
 
 STAYS_FLOAT = "stays float: "  # how the note of a node begins that a rule keeps float
 KEEPS_FLOAT = ":float"  # how the value of a cast to its own type ends that keeps the layer after it float: it is called after that layer's
+PREPROCESSING = "preprocessing: "  # the note under this and an input's name: how a picture or a sound becomes its array, as JSON
 SCALED = "scaled: "  # the note under this and a value's name: [axis, [k, …]] in JSON; its channels were divided by 2^k, readers undo it
 
 

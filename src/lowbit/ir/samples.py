@@ -9,12 +9,12 @@ import numpy as np
 
 from lowbit.arguments import items
 from lowbit.errors import CalibrationError, LowbitError, warn
+from lowbit.ir.beside import BATCH, DatasetBatches, is_dataset, without_labels
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import check_inputs
 from lowbit.numerics import as_array
 from lowbit.types import Array, shape_text
 
-BATCH = 8  # rows of a batch, where the network leaves that open
 RECURRENT = ("lstm", "gru", "rnn", "q_lstm", "q_gru", "q_rnn")
 
 
@@ -32,14 +32,19 @@ def as_sample(graph: Graph, sample: Any) -> dict[str, Array]:
     return {n: as_array(p, what=f"input {n!r}") for n, p in zip(names, parts, strict=True)}
 
 
-def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
+def as_samples(graph: Graph, data: Iterable[Any], labels: list[Array | None] | None = None) -> Iterator[dict[str, Array]]:
     """The data as samples, one at a time. One whose names, dtypes or ranks do not fit the inputs is an error with its number.
 
-    One array of all rows, for a network with one input, is cut into batches (see `in_batches`).
+    One array of all rows, for a network with one input, is cut into batches (see `in_batches`). Labels beside the inputs are left out;
+    those of each batch (or None) are appended to `labels`.
     """
     hint = "data: an iterable of {input name: array}, tuples or arrays; one batch alone is [batch]"
-    for i, given in enumerate(items("data", in_batches(graph, data), hint)):
+    inputs = [v.name for v in graph.inputs]
+    for i, batch in enumerate(items("data", in_batches(graph, for_graph(graph, data)), hint)):
         try:
+            given, own = without_labels(batch, inputs)
+            if labels is not None:
+                labels.append(own)
             sample = check_inputs(graph, as_sample(graph, given))
             if sample and not any(x.size for x in sample.values()):  # one input alone may be: the keys before a first token
                 name, x = next(iter(sample.items()))
@@ -50,6 +55,13 @@ def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
                 e.hint = f"an array of all rows, or one axis more for batches ({needed})"
             raise e.at(f"batch {i}") from None
         yield sample
+
+
+def for_graph(graph: Graph, data: Any) -> Any:
+    """Data that are read for a network (lowbit.data.images) or come from a dataset, as batches; all else as it is."""
+    if hasattr(data, "for_graph"):
+        return data.for_graph(graph)
+    return DatasetBatches(data, [v.name for v in graph.inputs]) if is_dataset(data) else data
 
 
 def in_batches(graph: Graph, data: Any) -> Any:

@@ -82,34 +82,41 @@ def evaluate(
 
     model    a Graph, float or quantized, or a Session
     data     an iterable of {input name: array}, tuples or arrays, a batch each; of a network with one input also one array of all rows
-    labels   the class of each row of data, in its order, counted from 0: one array, or a list with one for each batch. Classes are the
-             second axis of an output, or that output's integers
+    labels   the class of each row of data, in its order, counted from 0, where the data do not bring them (`lowbit.data`): one array, or a
+             list with one for each batch. Classes are the second axis of an output, or that output's integers
     output   the name of that output, where the network has several and it is not plain which
     metric   metric(session) gives a number, higher is better; it brings its own data. `data` beside it is run for its time alone
     threads  of the session, where a Graph is given
     """
     session = _session(model, threads)
     need_metric(metric)
-    if (metric is None) == (labels is None):
-        both = "both given" if labels is not None else "missing"
-        raise InputError(f"labels= and metric= are {both}, one of them is needed", hint="labels=y, or metric=accuracy")
+    if metric is not None and labels is not None:
+        raise InputError("labels= and metric= are both given, one of them is needed", hint="labels=y, or metric=accuracy")
+    if metric is None and labels is None and data is None:
+        raise InputError("labels= and metric= are missing, one of them is needed", hint="labels=y, or metric=accuracy")
     if labels is not None and data is None:
         raise InputError("labels= are given without data", hint="evaluate(graph, data, labels)")
-    if output is not None and labels is None:
+    if output is not None and metric is not None:
         raise InputError("output= is for labels=, and there are none", hint="labels=y")
-    of = scored_output(model if isinstance(model, Graph) else session.graph, output) if labels is not None else ""
+    of = scored_output(model if isinstance(model, Graph) else session.graph, output) if metric is None else ""
     score = None if metric is None else scored(metric, session)
     if data is None:
         assert score is not None
         return Evaluation("score", score, None, None, None, session.backend)
     queue = None if labels is None else LabelQueue(as_labels(labels))
     watch, top, clock = DataWatch(session.graph), TopCount(of), _Clock(session)
-    for i, sample in enumerate(progress(as_samples(session.graph, data), "evaluating", count(data))):
+    beside: list[Array | None] = []
+    for i, sample in enumerate(progress(as_samples(session.graph, data, beside), "evaluating", count(data))):
+        if metric is None and queue is None and beside[-1] is None:
+            said = "labels= and metric= are missing, one of them is needed: the data bring no labels"
+            raise InputError(said, hint="labels=y, or metric=accuracy")
         try:
             need_no_nan(sample)
             outputs = clock.run(sample)
             if queue is not None:
                 top.add(outputs, queue.take(top.rows_of(outputs)))
+            elif (own := beside[-1]) is not None and metric is None:
+                top.add(outputs, own)
         except LowbitError as e:
             raise e.at(f"batch {i}") from None
         watch.add(sample)
