@@ -28,7 +28,7 @@ def code(line: str) -> int:
 def test_a_wrong_option_is_told_without_all_options_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert code(f"quantize {DEMO} --recipe int7 -o x.lowbit") == 2
     said = capsys.readouterr().err
-    assert said.startswith("usage: argument --recipe: invalid choice: 'int7'") and said.endswith("\n  Try: lowbit quantize -h\n")
+    assert said.startswith("usage: argument --recipe: invalid choice: 'int7'") and said.endswith("\n  Try: int8; lowbit quantize -h\n")
     assert said.count("\n") == 2 and "--max-bytes" not in said
 
 
