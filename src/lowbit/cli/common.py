@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from lowbit.dims import symbols
-from lowbit.errors import InputError, LowbitError, ShapeError
+from lowbit.errors import InputError, LowbitError, QuantError, ShapeError
 from lowbit.files import check_target
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Shapes
@@ -27,6 +27,10 @@ from lowbit.types import TensorType
 
 class UsageError(InputError):
     """Arguments of the command line that are wrong in themselves: exit code 2."""
+
+
+class LimitError(QuantError):
+    """A limit of the command line that is not kept. The result is printed already: with --json, as the one JSON value."""
 
 
 def whole(least: int) -> Callable[[str], int]:
