@@ -93,7 +93,7 @@ def test_the_users_scale_of_a_layer_holds_where_the_guard_would_smooth_it() -> N
     data = samples(graph)
     assert any(key.startswith("scaled") or "channels" in text for key, text in quantize(graph, data).notes.items())
     own = StaticQuantRule("^act$", "int8", scale=4.0, offset=-128)
-    found = quantize(graph, data, rules=[own], recipe="int8", prefer="size")  # layers stay in 8 bits
+    found = quantize(graph, data, rules=[own], recipe="int8")
     assert params_of(found, "a") == QuantParams("int8", 4.0, -128)
     weights = graph.constants["w1"].data
     stored = found.constants["w1:int8"].data * found.constants["w1:int8:scale"].data.reshape(-1, 1)

@@ -37,7 +37,8 @@ def quality_text(found: Decision) -> str:
     rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
     sure = "" if q.db_error is None or not any(q.noise) else f" tell the dB to ±{q.db_error:.1f}"
     few = f" (only {rows}{sure}: other data may differ)" if q.few else f" on {rows}"
-    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{few}"
+    silent = f"; {', '.join(q.silent)} {'is' if len(q.silent) == 1 else 'are'} 0 on all of them" if q.silent else ""
+    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{few}{silent}"
 
 
 def score_text(found: Decision) -> str:
