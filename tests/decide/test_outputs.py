@@ -159,7 +159,7 @@ def test_the_parts_of_a_joined_output_are_found() -> None:
     graph = detector(3)
     assert find_parts(graph, "y") == (("b0", "b1", "b2"), ("s0", "s1", "s2"))  # sizes of objects are one part
     points = find_points(graph)
-    assert [(p.value, p.kind, p.part) for p in points[:2]] == [("y", "numbers", 0), ("y", "numbers", 1)]
+    assert [(p.value, p.kind, p.part, p.probabilities) for p in points[:2]] == [("y", "numbers", 0, False), ("y", "numbers", 1, True)]
     assert [(p.value, p.kind) for p in points[2:]] == [(f"cls{i}", "yes or no") for i in range(3)]
 
 

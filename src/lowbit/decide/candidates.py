@@ -44,10 +44,11 @@ class Candidate:
     rounding: bool = False  # weights are rounded so that their errors cancel
     clip: bool = False  # weights' scales may clip the largest
     anew: bool = False  # biases are fitted to this candidate, not taken over from the one before it
+    faster: frozenset[str] = frozenset()  # the layers that are float because that takes less time
 
     @property
     def key(self) -> tuple[object, ...]:
-        return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip, self.anew
+        return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip, self.anew, self.faster
 
     def repaired(self, source: Graph) -> tuple[str, ...]:
         """What was repaired that costs no time: ranges, channels that were scaled, the rounding of weights, biases."""
@@ -93,7 +94,7 @@ class CandidateMaker:
 
     def transform(self, candidate: Candidate) -> QuantizationTransform:
         plain = QuantizationTransform(self.rules)
-        rule = rule_for(candidate.graph, plain.taps(candidate.graph), candidate.widths, self.recipe, self.own)
+        rule = rule_for(candidate.graph, plain.taps(candidate.graph), candidate.widths, self.recipe, self.own, candidate.faster)
         return QuantizationTransform([*self.first, rule, self.recipe]) if rule is not None else plain
 
     def record(self, candidate: Candidate) -> ClippedRecord:
@@ -156,7 +157,8 @@ class CandidateMaker:
             return None
         if candidate.widths.fours != self.best.widths.fours:
             return None  # weights that become four bits are rounded with care, and none of theirs are there yet
-        return self._made.get(self.best.key) if replace(self.best, widths=candidate.widths).key == candidate.key else None
+        same = replace(self.best, widths=candidate.widths, faster=candidate.faster)
+        return self._made.get(self.best.key) if same.key == candidate.key else None
 
     def plain_bytes(self, candidate: Candidate) -> int:
         """The bytes of the candidate's stored parameters, which are the same however weights are rounded."""

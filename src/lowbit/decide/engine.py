@@ -34,7 +34,7 @@ from lowbit.decide.effort import Effort, mac_counts, with_clamps
 from lowbit.decide.few_bits import few_bit_repairs
 from lowbit.decide.fewer import keep_to_limits
 from lowbit.decide.front import Tried
-from lowbit.decide.goal import CHEAP, FASTER, Goal, Step, reaches
+from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step, reaches
 from lowbit.decide.limits import Deadline, Limits, Needs, Over
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import EIGHTS, Repair, enough, few_weights, find_repairs, in_order, together, within
@@ -124,7 +124,7 @@ class Engine:
         start = Candidate(source, self.method if given else "mse", everywhere if given else frozenset())
         self.maker.best = start
         self.measured.append(Tried("float", math.inf, math.inf, source.parameter_bytes, self.float_score))
-        self.best = self.measure(start)
+        self.best = self.plain = self.measure(start)
         plain = self.best.quality
         self.plain_times = self.times(self.best)
         stopped = ""
@@ -143,6 +143,8 @@ class Engine:
             keep_to_limits(self)
         except Over as e:
             stopped = str(e)
+            if self.beside:  # the best so far has 8 bits only to decide about others
+                self.best = self.plain
             now = self.best.quality.worst_db
             self.tell(Step(f"{stopped}: the best so far is returned", "the whole network", now, now, True))
         return self.decision(plain, stopped)
@@ -164,11 +166,17 @@ class Engine:
             unmet.append(f"the score is {self.best.score:.6g}, {self.least_score:.6g} is the least")
         if self.metric is None and (lacking := self.goal.lacks(quality, margin=False)):
             unmet.append(lacking)
+        if self.metric is None and (broken := sorted((db, name) for name, db in layers.items() if db < LAYER)):
+            worst = ", ".join(f"{self.layer_names([name])} {db:.1f} dB" for db, name in broken[:3])
+            more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+            unmet.append(f"layers have less than {LAYER:g} dB: {worst}{more}")
+        if self.promises_speed and times.reference >= SMALL and times.ratio > 1 / NOTICED:
+            unmet.append(f"it takes {times.ratio:.2f} of the float network's time")
         unmet += self.limits.unmet(self.needs(self.best))
         self.measured[self.best.number] = replace(self.measured[self.best.number], chosen=True)
         return Decision(
             made.graph, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.data.said,
-            self.best.score, self.float_score, "; ".join(unmet), tuple(self.measured), stopped,
+            self.best.score, self.float_score, "; ".join(unmet), tuple(self.measured), stopped, self.best.candidate.faster,
         )  # fmt: skip
 
     # -- measuring -----------------------------------------------------------------------------------------------------------
@@ -239,6 +247,11 @@ class Engine:
     def by_clock(self) -> bool:
         """Whether times decide; else multiplications are counted, and the same data gives the same bytes."""
         return not self.goal.slower or self.limits.ms is not None
+
+    @property
+    def promises_speed(self) -> bool:
+        """Whether the network shall not be slower than the float one."""
+        return self.by_clock and not self.goal.small
 
     def better(self, tried: Trial, gain: float = GAIN) -> bool:
         if self.metric is not None and tried.score is not None and self.best.score is not None and tried.score != self.best.score:
@@ -469,10 +482,14 @@ class Engine:
         return few_weights(ordered, lambda r: r.widths.eights | r.widths.floats, wide, self.maker.weight_share, self.wide_share)
 
     def take_back(self) -> None:
-        """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left."""
-        if self.goal.slower or not self.good:
+        """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left.
+
+        Of a network of few bits, those that keep weights float are: they take the most bytes.
+        """
+        if (self.goal.slower and not self.few_bits) or not self.good:
             return
-        queue = [sorted((r for r in self.best.repairs if r.ms > self.free_ms), key=lambda r: (-r.ms, r.unit))]
+        dear = [r for r in self.best.repairs if self.weights_of(r) > 0 or (r.ms > self.free_ms and not self.few_bits)]
+        queue = [sorted(dear, key=lambda r: (-self.weights_of(r), -r.ms, r.unit))]
         for _ in range(self.maker.effort.rounds):
             group = queue.pop(0) if queue else []
             if not group:
@@ -486,13 +503,17 @@ class Engine:
                 continue
             before = self.best.quality
             holds = self.is_good(trial) and trial.quality.worst_db >= min(before.worst_db, self.goal.wanted) - LUCK
-            ratio = self.times(trial).ratio
-            kept = holds and ratio < self.times(self.best).ratio
+            ratio = self.times(trial).ratio if self.by_clock else None
+            kept = holds and (ratio is None or ratio < (self.cap if self.few_bits else self.times(self.best).ratio))
             self.tell(Step(what, self.names(group), before.worst_db, trial.quality.worst_db, kept, ratio, trial.score))
             if kept:
                 self.best, self.maker.best = trial, trial.candidate
             elif len(group) > 1:
                 queue[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
+
+    def weights_of(self, repair: Repair) -> float:
+        """The share of the weights that a repair keeps float, in a network of few bits."""
+        return sum(map(self.maker.weight_share, repair.widths.floats)) if self.few_bits else 0.0
 
     def unfitted(self, trial: Trial) -> Candidate:
         """The candidate; where it is broken, what was fitted to its errors is fitted anew: they go away with the repairs."""
@@ -544,14 +565,14 @@ class Engine:
         """Layers that take longer in integers than in float stay float, where the whole network is faster for it and takes more than
         `most` of the float one's time."""
         tiny = self.times(self.best).reference < TINY
-        if tiny or not self.by_clock or self.goal.small or self.times(self.best).ratio <= most:
+        if tiny or not self.promises_speed or self.times(self.best).ratio <= most:
             return
         candidate = self.best.candidate
         graph = candidate.graph
         slower = sorted(
             (self.costs.more(Widths(floats=frozenset({n.output.name}))), n.output.name)
             for n in graph.nodes
-            if n.output.name not in candidate.widths.floats | self.maker.own
+            if n.op in QUANTIZABLE and n.output.name not in candidate.widths.floats | self.maker.own
         )
         gains = [(ms, key) for ms, key in slower if ms < 0]
         if self.few_bits:
@@ -562,7 +583,8 @@ class Engine:
             some = frozenset(key for _, key in gains[: max(1, int(len(gains) * share))]) if gains else frozenset[str]()
             if not some:
                 return
-            changed = replace(candidate, widths=candidate.widths | Widths(floats=with_clamps(graph, some)))
+            floats = with_clamps(graph, some) - candidate.widths.floats
+            changed = replace(candidate, widths=candidate.widths | Widths(floats=floats), faster=candidate.faster | floats)
             what, where = "float where it is faster", f"{len(some)} operations"
             trial = self.tried(changed, what, where, self.best.repairs)
             if trial is None:
@@ -579,15 +601,15 @@ class Engine:
     def all_float(self) -> None:
         """A network that is still slower than the float one stays float, but for the layers that the user's rules decide."""
         times = self.times(self.best)
-        if times.reference < SMALL or not self.by_clock or self.goal.small or times.ratio <= 1.0:
+        if times.reference < SMALL or not self.promises_speed or times.ratio <= 1.0:
             return
         candidate = self.best.candidate
         floats = frozenset(n.output.name for n in candidate.graph.nodes if n.op in QUANTIZABLE and n.output.name not in self.maker.own)
-        changed = replace(candidate, widths=replace(candidate.widths, floats=floats, rows=frozenset()))
+        changed = replace(candidate, widths=Widths(floats=floats), faster=floats - candidate.widths.floats)
         trial = self.tried(changed, "float", "the whole network: integers are slower", self.best.repairs)
         if trial is None:
             return
-        kept = self.times(trial).ratio < NOTICED * times.ratio
+        kept = self.times(trial).ratio < times.ratio
         before = self.best.quality.worst_db
         self.tell(Step("float", "the whole network", before, trial.quality.worst_db, kept, self.times(trial).ratio))
         if kept:

@@ -23,6 +23,7 @@ from lowbit.decide.order import Move, Option, moves
 from lowbit.decide.repairs import Repair, together
 from lowbit.decide.sensitivity import heard
 from lowbit.decide.widths import Widths, has_weights
+from lowbit.errors import LowbitError
 
 if TYPE_CHECKING:
     from lowbit.decide.decision import Trial
@@ -166,7 +167,10 @@ def _take_back(engine: Engine) -> None:
         return replace(best.candidate, widths=_less(best.candidate.widths, gone) | kept)
 
     def fits(count: int) -> bool:
-        made = engine.maker.made(without(count)).integer
+        try:
+            made = engine.maker.made(without(count)).integer
+        except LowbitError:  # one that cannot be made does not keep to the limits, and others may
+            return False
         ms = engine.stopwatch.times(made).made if limits.ms is not None else None
         return limits.excess(Needs(ms, None, engine.stopwatch.arena_bytes(made) if limits.ram is not None else None)) <= 1
 

@@ -59,15 +59,15 @@ def find_points(graph: Graph) -> tuple[Point, ...]:
 
 
 def _points(graph: Graph, output: str, value: str) -> list[Point]:
+    """A point for each part of a joined output, and for its answers one before the function that makes them."""
     parts = find_parts(graph, value)
     if not parts:
         return [_point(graph, output, value)]
     before = [[_point(graph, output, name) for name in group] for group in parts]
     answers = [[p for p in points if p.kind in ("classes", "yes or no")] for points in before]
-    joined = [
-        Point(output, value, "numbers", parts=parts, part=i, probabilities=len(answers[i]) == len(group)) for i, group in enumerate(parts)
-    ]
-    return [*joined, *(p for points in answers for p in points)]
+    sure = [len(found) == len(group) for found, group in zip(answers, parts, strict=True)]
+    joined = [Point(output, value, "numbers", parts=parts, part=i, probabilities=sure[i]) for i in range(len(parts))]
+    return [*joined, *(p for found in answers for p in found)]
 
 
 def _point(graph: Graph, output: str, value: str) -> Point:

@@ -53,7 +53,10 @@ def score_text(found: Decision) -> str:
 def kept_wide(graph: Graph, found: Decision) -> list[str]:
     """The layers that do not have the recipe's bits, and why."""
     said = []
-    for what, names in found.widths.named:
+    kinds = [(what, names - found.faster) for what, names in found.widths.named]
+    for what, names in [*kinds, ("float because it is faster", found.widths.floats & found.faster)]:
+        if not names:
+            continue
         share = found.share(names)
         of = f" ({share:.0%} of the multiplications)" if share >= 0.005 else ""
         said.append(f"{what}{of}: {named(graph, names)}")
