@@ -12,7 +12,7 @@ from lowbit.cli.common import add_model_arguments, check_out, load_model, print_
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.cli.processes import process_pool
 from lowbit.pipeline import calibrate
-from lowbit.quantization.recipes import MIXED, RECIPES
+from lowbit.quantization.recipes import RECIPES
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.rules_file import load_rules
 from lowbit.report.text import counted
@@ -31,7 +31,7 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 
 def add_rule_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--recipe", choices=[*sorted(RECIPES), MIXED], help="a named list of rules (int8, where there are no --rules)")
+    p.add_argument("--recipe", choices=sorted(RECIPES), help="a named list of rules (int8, where there are no --rules)")
     p.add_argument(
         "--rules", metavar="FILE.toml", help="rules of your own, see examples/rules.toml; with --recipe they match before its rules"
     )
