@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 
 import numpy as np
@@ -19,6 +20,7 @@ from lowbit.decide.quality import Quality, Quantized, Ruler, decibels, layer_dec
 from lowbit.decide.samples import HELD_BACK, split
 from lowbit.decide.sensitivity import noise_shares, shares_by_workers
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
+from lowbit.decide.widths import Widths
 from lowbit.dims import symbol
 from lowbit.errors import InputError
 from lowbit.ir.build import Builder
@@ -246,3 +248,17 @@ def test_batches_of_several_lengths_share_packed_weights(monkeypatch: pytest.Mon
     monkeypatch.setattr(Replay, "__init__", noted)
     ruler.measure(q)
     assert len(seen) == 6 and len(set(map(id, seen))) == 1 and seen[0] is not None
+
+
+def test_weights_of_a_large_network_are_rounded_once_for_candidates_that_differ_in_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = outlier_network()
+    monkeypatch.setattr("lowbit.decide.candidates.SMALL", 0)  # every network is large
+    maker = CandidateMaker(graph, Joined(split(samples(graph)).fit, 1), RULES[0], None)
+    best = Candidate(graph, "mse", rounding=True, biases=True)
+    rounded = maker.make(best)
+    maker.best = best
+    monkeypatch.setattr("lowbit.decide.candidates.better_weights", None)
+    other = maker.make(replace(best, widths=Widths(floats=frozenset({"h"}))))
+    again = maker.make(replace(best, widths=Widths(floats=frozenset({"y"}))))
+    for made, name in ((other, "w2:int8"), (again, "w1:int8")):
+        assert np.array_equal(made.constants[name].data, rounded.constants[name].data)

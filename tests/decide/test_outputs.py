@@ -12,7 +12,7 @@ from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Goal
 from lowbit.decide.parts import find_parts, part_numbers
 from lowbit.decide.points import Point, find_points, noise_at, rows_of
-from lowbit.decide.quality import Quality, Ruler, _summed, decibels, rows_in
+from lowbit.decide.quality import Quality, Quantized, Ruler, _summed, decibels, rows_in
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Value
 from lowbit.pipeline import compile, decided, quantize
@@ -233,3 +233,20 @@ def test_decibels_of_a_masks_background_do_not_excuse_lost_answers() -> None:
     quality = Quality((10**-4.0,) * 40, 10**-4.0, lost)
     assert "2.00% of the answers are other ones" in Goal().lacks(quality)
     assert Goal().good(Quality((10**-4.0,) * 40, 10**-4.0, Answers(980, 1000)))  # of classes, these are ties
+
+
+def test_a_sigmoid_whose_input_is_inside_a_table_has_answers_all_the_same() -> None:
+    """SiLU and sigmoid are one table of bytes: the value between them is in no integer graph."""
+    b = Builder("chain")
+    x = b.input("x", TensorType((4, 16), "float32"))
+    h = b.add("linear", x, b.constant(f32(rng(1).standard_normal((10, 16))), name="w"), name="fc", out="h")
+    graph = b.finish({"y": b.add("sigmoid", b.add("silu", h, out="s"), out="y")})
+    data = samples(graph, 9)
+    made = Quantized(quantize(graph, data, guard=False), graph)
+    assert "s" not in made.seen
+    found = Ruler(graph, data).measure(made)
+    ways = compile(graph), compile(made.graph)
+    want, got = (np.concatenate([w.run(s)["y"] for s in data]).astype(np.float64).clip(1e-3, 1 - 1e-3) for w in ways)
+    want, got = (np.log(p / (1 - p)) for p in (want, got))
+    noise = ((want - got) ** 2).sum(1) / (want**2).sum(1)
+    assert found.answers.count > 0 and found.noise == pytest.approx(tuple(noise), rel=1e-3)

@@ -28,7 +28,7 @@ from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.types import Array
 
-SMALL = 64 << 20  # bytes of weights: of networks up to this size the Q/DQ graph of the best candidate is kept
+SMALL = 64 << 20  # bytes of weights: of networks up to this size the integer graph of the best candidate is kept, of others the Q/DQ graph
 MOST = 24  # batches that weights of few bits are rounded for
 
 
@@ -133,7 +133,8 @@ class CandidateMaker:
         key = candidate.key
         if key not in self._made:
             small = self.source.parameter_bytes <= SMALL
-            self._made = {k: v for k, v in self._made.items() if small and self.best is not None and k == self.best.key}
+            best = {k: v for k, v in self._made.items() if self.best is not None and k == self.best.key}
+            self._made = best if small else {k: Quantized(v.graph, self.source) for k, v in best.items()}
             quantized = self.plain(candidate)
             near = self._near(candidate)
             if near is not None:

@@ -19,6 +19,7 @@ from lowbit.types import Array, normalize_axis
 Kind = Literal["classes", "yes or no", "scores", "numbers", "integers"]  # scores: numbers whose largest may be an answer
 PRODUCTS = ("linear", "matmul")
 NO = 0.05  # a probability below this is a no, however small it is: neither signal nor noise
+SURE = 1e-3  # probabilities nearer to 0 or 1 than this are not told apart, where the input of a sigmoid is computed from its output
 YES = 1.0  # the signal that the noise of probabilities is compared with at least: one sure yes
 
 
@@ -137,3 +138,9 @@ def noise_at(point: Point, reference: Array, got: Array) -> tuple[Array, Array]:
     """`noise_of_rows` at a point. Probabilities have a scale of their own: their noise is compared with at least one sure yes."""
     signal, noise = noise_of_rows(reference, got)
     return (np.maximum(signal, YES) if point.probabilities else signal), noise
+
+
+def before_sigmoid(p: Array) -> Array:
+    """The input of a sigmoid, from its output."""
+    clipped = np.clip(p.astype(np.float64), SURE, 1 - SURE)
+    return np.asarray(np.log(clipped / (1 - clipped)))

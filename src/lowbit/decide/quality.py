@@ -16,7 +16,7 @@ import numpy as np
 from lowbit.calibration.run import need_finite, too_large
 from lowbit.decide.answers import Answers, compared, together
 from lowbit.decide.parts import part_numbers
-from lowbit.decide.points import Point, find_points, noise_at, noise_of_rows, rows_of
+from lowbit.decide.points import Point, before_sigmoid, find_points, noise_at, noise_of_rows, rows_of
 from lowbit.decide.widths import RECURRENT
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
@@ -185,9 +185,12 @@ class Ruler:
             for i, p in enumerate(points):
                 want = truth.values[p.value] if p.part is None else truth.outputs[p.output]
                 got = outputs[p.output] if p.part is not None else self._seen(replay, seen, p, want)
-                if got is None:  # no such point: the output itself is measured
-                    points[i] = p = replace(p, kind="numbers")
+                if got is None:  # no such point, because one table holds it and what comes after it: the output itself is measured
                     want, got = truth.outputs.get(p.output, want), outputs[p.output]
+                    if p.kind == "yes or no" and float(want.min(initial=0.0)) >= 0 and float(want.max(initial=0.0)) <= 1:
+                        want, got = before_sigmoid(want), before_sigmoid(got)
+                    else:
+                        points[i] = p = replace(p, kind="numbers")
                 found[i][k] = noise_at(p, *rows_of(p, want, got, truth.rows, None if p.part is None else truth.parts[p.output]))
                 if p.answers:
                     given[i].append((want, np.array(got)))
