@@ -16,9 +16,10 @@ from decide_networks import RULES, conv, depthwise_network, f32, outlier_network
 from lowbit.calibration.run import calibrate
 from lowbit.decide.batches import Data, Joined
 from lowbit.decide.candidates import Candidate, CandidateMaker
-from lowbit.decide.cost import LayerCosts, Times
+from lowbit.decide.cost import LayerCosts, Stopwatch, Times
 from lowbit.decide.decision import Decision
 from lowbit.decide.effort import Effort
+from lowbit.decide.engine import Engine
 from lowbit.decide.goal import FASTER, Goal, Step
 from lowbit.decide.points import find_points
 from lowbit.decide.quality import Quantized, Ruler, decibels, layer_decibels
@@ -430,3 +431,38 @@ def test_a_held_back_sample_that_is_not_finite_is_refused_like_any_other(bad: fl
         data[i]["x"][0, 3] = bad
         with pytest.raises(CalibrationError, match=r"NaN|infinit"):
             quantize(graph, data)
+
+
+@pytest.mark.parametrize(("float_ms", "wide_ms"), [(10.0, 1.2), (1.2, 10.0)])
+def test_sixteen_bits_are_taken_where_they_take_less_time_than_float(
+    float_ms: float, wide_ms: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = depthwise_network()
+
+    def layers(self: Stopwatch, made: Quantized | None = None) -> dict[str, float]:
+        wide = made is not None and any(o.type.dtype.name == "int16" for n in made.integer.nodes for o in n.outputs)
+        return dict.fromkeys((n.output.name for n in graph.nodes), float_ms if made is None else wide_ms if wide else 1.0)
+
+    def times(self: Stopwatch, integer: Graph) -> Times:
+        wide = sum(o.type.dtype.name == "int16" for n in integer.nodes for o in n.outputs)
+        floats = sum(n.op in ("conv", "sigmoid", "tanh", "add") for n in integer.nodes)
+        return Times(0.4 + (wide * (wide_ms - 1) + floats * (float_ms - 1)) / 20, 1.0)
+
+    monkeypatch.setattr(Stopwatch, "layers", layers)
+    monkeypatch.setattr(Stopwatch, "times", times)
+    found = decided(graph, samples(graph), goal=Goal(worst=32.0, answers=32.0, wanted=32.0, enough=45.0))
+    assert found.quality.worst_db > found.plain.worst_db + 3
+    assert bool(found.widths.taps | found.widths.layers) == (wide_ms < float_ms) and bool(found.widths.floats) == (float_ms < wide_ms)
+
+
+def test_everything_gets_16_bits_where_single_repairs_do_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = depthwise_network()
+    monkeypatch.setattr(Engine, "costly_repairs", lambda self: None)
+    monkeypatch.setattr(Engine, "free_repairs", lambda self, everywhere: iter(()))
+    monkeypatch.setattr(Stopwatch, "times", lambda self, integer: Times(0.5, 1.0))
+    costs = {n.output.name: 0.01 for n in graph.nodes}
+    monkeypatch.setattr(Engine, "costs", LayerCosts(costs, costs, costs, costs))
+    found = decided(graph, samples(graph), goal=Goal(worst=34.0, answers=34.0, wanted=34.0, enough=45.0))
+    assert (
+        any(s.what == "16 bits" and s.kept for s in found.steps) and {"depth", "point", "last"} <= found.widths.layers | found.widths.floats
+    )

@@ -137,6 +137,7 @@ class Engine:
                 self.by_rows()
                 repair_broken_layers(self)
                 self.costly_repairs()
+                self.sixteen_bits()
                 self.take_back()
             self.float_for_speed()
             self.all_float()
@@ -417,6 +418,16 @@ class Engine:
             if kept and not self.good:
                 rounded = replace(plain, rounding=True)
                 self.attempt("weights rounded so that their errors cancel", "all layers", rounded)
+
+    def sixteen_bits(self) -> None:
+        """Where single repairs did not do, everything that is not float may have 16 bits, if that is within the time: no value is converted."""
+        if self.good or not self.goal.bits16 or not self.by_clock:
+            return
+        candidate, times = self.best.candidate, self.times(self.best)
+        layers = frozenset(n.output.name for n in candidate.graph.nodes if multiplies(n)) - self.maker.own
+        every = Widths(taps=frozenset(self.maker.transform(candidate).taps(candidate.graph).taps) - self.maker.own, layers=layers)
+        if times.made + self.costs.more(every) <= self.cap * times.reference:
+            self.attempt("16 bits", "all that is not float", replace(candidate, widths=candidate.widths | every), self.cap)
 
     # -- repairs that cost time ----------------------------------------------------------------------------------------------
 
