@@ -434,9 +434,7 @@ def test_a_held_back_sample_that_is_not_finite_is_refused_like_any_other(bad: fl
 
 
 @pytest.mark.parametrize(("float_ms", "wide_ms"), [(10.0, 1.2), (1.2, 10.0)])
-def test_sixteen_bits_are_taken_where_they_take_less_time_than_float(
-    float_ms: float, wide_ms: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_16_bits_are_taken_where_they_are_faster_than_float(float_ms: float, wide_ms: float, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = depthwise_network()
 
     def layers(self: Stopwatch, made: Quantized | None = None) -> dict[str, float]:

@@ -420,7 +420,7 @@ class Engine:
                 self.attempt("weights rounded so that their errors cancel", "all layers", rounded)
 
     def sixteen_bits(self) -> None:
-        """Where single repairs did not do, everything that is not float may have 16 bits, if that is within the time: no value is converted."""
+        """Where single repairs did not do, all that is not float may have 16 bits, if that is within the time: no value is converted."""
         if self.good or not self.goal.bits16 or not self.by_clock:
             return
         candidate, times = self.best.candidate, self.times(self.best)
