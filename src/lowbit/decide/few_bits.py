@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lowbit.decide.broken_layers import repair_broken_layers
 from lowbit.decide.repairs import EIGHTS
+from lowbit.decide.unneeded import take_back
 from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths
 from lowbit.ir.graph import Graph
@@ -36,7 +37,7 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
         engine.repair(goal.needed(engine.best.quality), engine.cap, wanted=False)
     engine.goal = goal.of_few_bits()
     _until_good(engine, (1.0, 1.0))
-    engine.take_back()
+    take_back(engine)
     beside, engine.beside = engine.beside, frozenset()
     wide = engine.best.candidate.widths
     eights = wide.eights - beside | depthwise(engine.maker.source, beside - wide.floats)

@@ -17,6 +17,7 @@ from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate
 from lowbit.decide.cost import bytes_read
 from lowbit.decide.effort import with_clamps
+from lowbit.decide.faster import float_for_speed
 from lowbit.decide.goal import Step
 from lowbit.decide.limits import Needs
 from lowbit.decide.order import Move, Option, moves
@@ -43,7 +44,7 @@ def keep_to_limits(engine: Engine) -> None:
         _take_back(engine)
     ms = engine.needs(engine.best).ms
     if limits.ms is not None and ms is not None and ms > limits.ms:
-        engine.float_for_speed(limits.ms / engine.times(engine.best).reference)
+        float_for_speed(engine, limits.ms / engine.times(engine.best).reference)
 
 
 # -- bytes -----------------------------------------------------------------------------------------------------------------
