@@ -44,7 +44,7 @@ from lowbit.decide.samples import Sample, split
 from lowbit.decide.scores import BadScore
 from lowbit.decide.sensitivity import noise_shares, shares_by_workers
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
-from lowbit.decide.unneeded import take_back
+from lowbit.decide.unneeded import give_up, take_back
 from lowbit.decide.widths import Widths, multiplies
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
@@ -402,6 +402,7 @@ class Engine:
 
         First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap.
         """
+        start = self.best
         for _ in range(ROUNDS):
             before = self.best
             if self.good:
@@ -417,6 +418,7 @@ class Engine:
             self.repair(self.goal.wanted, cheap, wanted=True)
             if self.best is before:
                 break
+        give_up(self, start)
         for make in (self.clipping(self.everywhere), self.biases):  # fitted anew to what the repairs have left
             for what, where, tried in make():
                 if self.best.candidate.widths != Widths() and self.best.quality.worst_db < self.goal.wanted:

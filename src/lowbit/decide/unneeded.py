@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lowbit.decide.goal import Step
+from lowbit.decide.goal import LAYER, Step
 from lowbit.decide.repairs import Repair, together
 from lowbit.decide.widths import Widths
 
 if TYPE_CHECKING:
+    from lowbit.decide.decision import Trial
     from lowbit.decide.engine import Engine
 
 LUCK = 1.0  # dB of the worst tenth that may be lost
+LITTLE = 6.0  # dB of the worst tenth
 
 
 def take_back(engine: Engine) -> None:
@@ -44,6 +46,18 @@ def take_back(engine: Engine) -> None:
             engine.best, engine.maker.best = trial, trial.candidate
         elif len(group) > 1:
             queue[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
+
+
+def give_up(engine: Engine, start: Trial) -> None:
+    """Goes back to where repairs began, if they leave the outputs broken and take away less than 3 parts of 4 of the noise.
+
+    That is where layers are broken that the user's own rules decide: time and bytes for the others mend nothing.
+    """
+    before, now = start.quality.worst_db, engine.best.quality.worst_db
+    if engine.best is start or engine.metric is not None or engine.goal.slower or now >= LAYER or now >= before + LITTLE:
+        return
+    engine.tell(Step("taken back: what leaves the outputs broken", "all of these repairs", now, before, True))
+    engine.best, engine.maker.best = start, start.candidate
 
 
 def weights_of(engine: Engine, repair: Repair) -> float:
