@@ -28,6 +28,7 @@ class Answers:
     expected  the share of answers that noise of this size is expected to change
     tie       the part of it that the one answer with the smallest margin makes
     mask      whether each is a yes or no
+    total     how many yes-or-no numbers `same` and `count` stand for, if they are those of a Dice score; else 0
     parts     the answers of single outputs, if there are several: each counts by itself
 
     For yes-or-no outputs the rarer answer counts: 2·both ÷ (theirs + ours), the Dice score of a mask that is mostly background.
@@ -38,7 +39,15 @@ class Answers:
     expected: float = 0.0
     tie: float = 0.0
     mask: bool = False
+    total: int = 0
     parts: tuple[Answers, ...] = ()
+
+    def __str__(self) -> str:
+        """100 % of 96 answers as in float; of a mask: Dice 96.97 % with float's mask, over 4,096 yes-or-no answers."""
+        share = f"{100 * self.same / max(1, self.count):.4g} %"
+        if self.total:
+            return f"Dice {share} with float's rarer answer, over {self.total:,} yes-or-no answers"
+        return f"{share} of {self.count:,} answers as in float"
 
     @property
     def counted(self) -> bool:
@@ -87,7 +96,9 @@ def together(found: Sequence[Answers]) -> Answers:
     """The answers of several outputs: counted together where they are told, each by itself where they decide."""
     count = sum(a.count for a in found)
     expected = sum(a.expected * a.count for a in found) / max(1, count)
-    return found[0] if len(found) == 1 else Answers(sum(a.same for a in found), count, expected, parts=tuple(a.worst for a in found))
+    total = sum(a.total for a in found) if all(a.total for a in found) else 0
+    parts = tuple(a.worst for a in found)
+    return found[0] if len(found) == 1 else Answers(sum(a.same for a in found), count, expected, total=total, parts=parts)
 
 
 def _yes_or_no(want: Array, got: Array) -> Answers:
@@ -98,7 +109,7 @@ def _yes_or_no(want: Array, got: Array) -> Answers:
     if yes.sum() < FEW:
         return Answers(int((yes == ours).sum()), yes.size, turned / max(1, yes.size), tie / max(1, yes.size), True)
     count = int(yes.sum() + ours.sum())
-    return Answers(2 * int((yes & ours).sum()), count, min(1.0, turned / count), min(1.0, tie / count), True)
+    return Answers(2 * int((yes & ours).sum()), count, min(1.0, turned / count), min(1.0, tie / count), True, yes.size)
 
 
 def _margins(want: Array, got: Array) -> tuple[Array, Array, Array]:

@@ -175,7 +175,9 @@ def texts_of(path: Path) -> dict[str, str]:
         return {isa_of(path): text}
     first = TEMPLATE.match(text)
     if first is None:
-        raise ContractError(f"{path.name}: is a template by its name, and its first line names no instruction sets: `/* ISA: avx2 avx512 */`")
+        raise ContractError(
+            f"{path.name}: is a template by its name, and its first line names no instruction sets: `/* ISA: avx2 avx512 */`"
+        )
     return {isa: PLACE.sub(isa, text[first.end() :]) for isa in first[1].split()}
 
 
