@@ -44,7 +44,7 @@ static void put_head(char *to, const lb_conv_s16_params *p) {
     memcpy(to, head, sizeof head);
 }
 
-/* Weights (out_c, k) as conv_s16 wants them on avx2. */
+/* Weights (out_c, k) as conv_s16 wants them on x86. */
 static void *packed_groups(const lb_conv_s16_params *p, const int16_t *w) {
     const int32_t n = p->out_c / p->groups, k = p->kernel_h * p->kernel_w * (p->in_c / p->groups), planes = p->weight_bytes;
     const int32_t columns = up(n, 16), depth = up(k, 2), size = 64 + 8 * columns + 2 * planes * columns * depth;
@@ -65,9 +65,9 @@ static void *packed_groups(const lb_conv_s16_params *p, const int16_t *w) {
     return to;
 }
 
-/* Weights (taps, channels) as dwconv_s16 wants them on avx2. */
-static void *packed_pairs(const lb_conv_s16_params *p, const int16_t *w) {
-    const int32_t taps = p->kernel_h * p->kernel_w, c = up(p->out_c, 16), planes = p->weight_bytes, pairs = (taps + 1) / 2;
+/* Weights (taps, channels) as dwconv_s16 wants them on x86, in groups of 16 or 32 channels. */
+static void *packed_pairs(const lb_conv_s16_params *p, const int16_t *w, int32_t group) {
+    const int32_t taps = p->kernel_h * p->kernel_w, c = up(p->out_c, group), planes = p->weight_bytes, pairs = (taps + 1) / 2;
     char *to = room(64 + 8 * c + (int64_t)planes * pairs * c * 4);
     put_head(to, p);
     int64_t *sums = (int64_t *)(void *)(to + 64);
@@ -76,15 +76,15 @@ static void *packed_pairs(const lb_conv_s16_params *p, const int16_t *w) {
         for (int32_t j = 0; j < p->out_c; j++) {
             const int16_t v = w[t * p->out_c + j];
             sums[j] += v;
-            const int32_t lane = (j / 4 % 2 * 2 + j / 8 % 2) * 4 + j % 4;
+            const int32_t lane = j / 4 % 2 * (group / 2) + j % group / 8 * 4 + j % 4;
             for (int32_t plane = 0; plane < planes; plane++)
-                parts[((plane * pairs + t / 2) * c + j / 16 * 16 + lane) * 2 + t % 2] = part(v, plane, planes);
+                parts[((plane * pairs + t / 2) * c + j / group * group + lane) * 2 + t % 2] = part(v, plane, planes);
         }
     return to;
 }
 
 static int is_plain(const lb_kernel *k) {
-    return strcmp(k->isa->name, "avx2") != 0;
+    return strncmp(k->isa->name, "avx", 3) != 0;
 }
 
 static void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
@@ -126,7 +126,9 @@ static void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
             bias[i] = random_int(-65536, 65535);
             multiplier[i] = (float)random_int(1, 1 << 20) * (random_int(0, 7) ? 1e-12f : 1e-3f);
         }
-        void *packed = alone ? packed_pairs(&p, w) : packed_groups(&p, w), *scratch = room(96 * (int64_t)depth + 10 * up(p.out_c, 16));
+        const int32_t group = strncmp(k->isa->name, "avx512", 6) == 0 ? 32 : 16;
+        void *packed = alone ? packed_pairs(&p, w, group) : packed_groups(&p, w);
+        void *scratch = room(alone ? 14 * up(p.out_c, group) : 96 * (int64_t)depth);
         const int32_t pixels = p.batch * p.out_h * p.out_w, items = (pixels + p.block - 1) / p.block,
                       cut = items ? random_int(0, items) : 0;
         if ((size_t)pixels * (size_t)p.out_stride * 4 > sizeof want)

@@ -18,7 +18,7 @@ static void fill(int16_t *to, int32_t least, int32_t most) {
         to[i] = (int16_t)(extremes ? (random_u32() & 1 ? most : least) : random_int(least, most));
 }
 
-/* Weights w (n, k) as linear_s16_avx2.h says. */
+/* Weights w (n, k) as dot2_simd.h says. */
 static void pack(int32_t n, int32_t k, int32_t planes, int32_t narrow) {
     memset(packed, 0, sizeof packed);
     const int32_t columns = (n + 15) / 16 * 16, depth = (k + 1) / 2 * 2;
@@ -66,7 +66,7 @@ static void test_linear_s16(const lb_kernel *ref, const lb_kernel *k) {
         const int32_t items = (p.rows + p.block_rows - 1) / p.block_rows * blocks, cut = items ? random_int(0, items) : 0;
         void *args[5] = {x, w, bias, multiplier, want};
         ref->call(&p, args, 0, items);
-        args[1] = strcmp(k->isa->name, "avx2") ? (void *)w : packed, args[4] = got; /* others take them as `ref` does */
+        args[1] = strncmp(k->isa->name, "avx", 3) ? (void *)w : packed, args[4] = got; /* others take them as `ref` does */
         k->call(&p, args, cut, items);
         k->call(&p, args, 0, cut);
         expect_equal(k, want, got, sizeof want, 0);

@@ -121,8 +121,9 @@ def windows(node: Node, ctx: Context, x: Value, g: dict[str, Any], w4: Array, gr
         starts = 8 * out_c if clamp(node)["x_zero"] else 0
         scratch = Scratch(0 if kernel.isa == "ref" or alone else 2 * k + starts)
     elif alone:
-        data = ctx.once(wv, "word taps", str(narrow), make=lambda: pack_taps(ordered.reshape(-1, out_c), narrow))
-        scratch = Scratch(10 * (-(-out_c // PANEL) * PANEL))
+        group = 32 if kernel.isa == "avx512vnni" else 16  # channels that a vector holds
+        data = ctx.once(wv, "word taps", str(narrow), str(group), make=lambda: pack_taps(ordered.reshape(-1, out_c), narrow, group))
+        scratch = Scratch(14 * (-(-out_c // group) * group))
     else:
         rows = ordered.reshape(groups, out_c // groups, k)
         data = ctx.once(wv, "word windows", str(narrow), str(groups), make=lambda: pack_groups(rows, narrow))
@@ -155,7 +156,7 @@ def with_head(planes: int, narrow: bool, sums: Array, body: Array) -> Array:
 
 
 def pack_words(w: Array, narrow: bool) -> Array:
-    """Weights (n, k) as csrc/wide/linear_s16_avx2.h says: a head, the sums of columns, one plane of panels for 8 bits and two for 16."""
+    """Weights (n, k) as csrc/wide/dot2_simd.h says: a head, the sums of columns, one plane of panels for 8 bits and two for 16."""
     n, k = w.shape
     parts = planes_of(w)
     columns, depth = -(-n // PANEL) * PANEL, -(-k // 2) * 2
@@ -177,16 +178,16 @@ def pack_groups(w: Array, narrow: bool) -> Array:
     return out
 
 
-def pack_taps(w: Array, narrow: bool) -> Array:
-    """Weights (taps, channels) as csrc/wide/conv_wide.h says: pairs of taps, 16 channels in the order in which products are found."""
+def pack_taps(w: Array, narrow: bool, group: int) -> Array:
+    """Weights (taps, channels) as csrc/wide/conv_wide.h says: pairs of taps, groups of channels in the order in which products are found."""
     taps, channels = w.shape
     parts = planes_of(w)
-    pairs, wide = -(-taps // 2), -(-channels // PANEL) * PANEL
+    pairs, wide = -(-taps // 2), -(-channels // group) * group
     full = np.zeros((len(parts), 2 * pairs, wide), np.int16)
     for plane, part in enumerate(parts):
         full[plane, :taps, :channels] = part
     sums = np.zeros(wide, np.int64)
     sums[:channels] = w.sum(axis=0, dtype=np.int64)
-    # (plane, pair, tap, sixteen, half, quarter, four) → (plane, pair, sixteen, quarter, half, four, tap)
-    ordered = full.reshape(len(parts), pairs, 2, wide // PANEL, 2, 2, 4).transpose(0, 1, 3, 5, 4, 6, 2)
+    # (plane, pair, tap, group, eight, half, four) → (plane, pair, group, half, eight, four, tap)
+    ordered = full.reshape(len(parts), pairs, 2, wide // group, group // 8, 2, 4).transpose(0, 1, 3, 5, 4, 6, 2)
     return with_head(len(parts), narrow, sums, ordered)
