@@ -52,6 +52,13 @@ static inline lb_reals lb_dot2_sums(const double *total) {
     return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_load_pd(total + 4)), _mm256_cvtpd_ps(_mm256_load_pd(total)));
 }
 
+/* Lanes plus doubles as reals. */
+LB_INLINE lb_reals lb_dot2_plus(lb_vec v, const double *more) {
+    const __m256d low = _mm256_add_pd(_mm256_cvtepi32_pd(_mm256_castsi256_si128(v)), _mm256_load_pd(more));
+    const __m256d high = _mm256_add_pd(_mm256_cvtepi32_pd(_mm256_extracti128_si256(v, 1)), _mm256_load_pd(more + 4));
+    return _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
+}
+
 /* n words. */
 LB_INLINE void lb_dot2_copy(int16_t *to, const int16_t *from, ptrdiff_t n) {
     for (; n >= 8; n -= 8, to += 8, from += 8)

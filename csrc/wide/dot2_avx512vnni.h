@@ -45,6 +45,13 @@ static inline lb_reals lb_dot2_sums(const double *total) {
     return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(low)), _mm256_castps_pd(high), 1));
 }
 
+/* Lanes plus doubles as reals. */
+LB_INLINE lb_reals lb_dot2_plus(lb_vec v, const double *more) {
+    const __m256 low = _mm512_cvtpd_ps(_mm512_add_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(v)), _mm512_load_pd(more)));
+    const __m256 high = _mm512_cvtpd_ps(_mm512_add_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(v, 1)), _mm512_load_pd(more + 8)));
+    return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(low)), _mm256_castps_pd(high), 1));
+}
+
 /* n words. */
 LB_INLINE void lb_dot2_copy(int16_t *to, const int16_t *from, ptrdiff_t n) {
     for (; n >= 32; n -= 32, to += 32, from += 32)

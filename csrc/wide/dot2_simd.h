@@ -5,8 +5,9 @@
  * plane of panels for weights of 8 bits, two for wider ones: w = plane 0 + 256 * plane 1 with plane 0 in -128 ... 127 and plane 1 in
  * -128 ... 128. A panel has 16 columns: for two k, (w[k][j], w[k + 1][j]) of each of them; k is padded with zeros to an even number.
  *
- * Two products are at most 2^23. Where the caller proved that sums with their bias stay within 32 bits (narrow), they are taken modulo
- * 2^32; else 128 pairs at a time, and those in doubles, which are exact up to 2^53. */
+ * Two products are at most 2^23. Where the caller proved that sums stay within 32 bits with their bias (narrow is 1) or without it (2:
+ * weights that are nearly 0 have a small scale, in which their bias is large), they are taken modulo 2^32, and the bias is added in
+ * doubles, which are exact up to 2^53. Else (0) sums are taken 128 pairs at a time, and those in doubles. */
 #ifndef LB_DOT2_SIMD_H
 #define LB_DOT2_SIMD_H
 
@@ -33,7 +34,7 @@ typedef struct {
 
 /* Columns n ... n + width - 1: their weights, what their sums begin with, and their multipliers. */
 typedef struct {
-    _Alignas(64) int32_t start[LB_DOT2_MOST]; /* where narrow */
+    _Alignas(64) int32_t start[LB_DOT2_MOST];
     _Alignas(64) double real_start[LB_DOT2_MOST];
     _Alignas(64) float m[LB_DOT2_MOST];
     const int16_t *w;
@@ -62,12 +63,14 @@ static inline void lb_dot2_columns_at(const lb_dot2_product *p, ptrdiff_t n, ptr
     c->n = n, c->width = width, c->planes = head[0], c->narrow = head[1];
     for (ptrdiff_t j = 0; j < width; j++)
         c->m[j] = p->multiplier[n + j];
-    if (c->narrow)
+    if (c->narrow == 1)
         for (ptrdiff_t j = 0; j < width; j++)
             c->start[j] = (int32_t)(p->bias[n + j] - p->x_zero * sums[n + j]);
     else
-        for (ptrdiff_t j = 0; j < width; j++)
-            c->real_start[j] = (double)(p->bias[n + j] - p->x_zero * sums[n + j]);
+        for (ptrdiff_t j = 0; j < width; j++) {
+            c->start[j] = c->narrow ? (int32_t)(-p->x_zero * sums[n + j]) : 0;
+            c->real_start[j] = (double)(p->bias[n + j] - (c->narrow ? 0 : p->x_zero * sums[n + j]));
+        }
     for (ptrdiff_t j = width; j < LB_DOT2_MOST; j++)
         c->m[j] = 0.0f, c->start[j] = 0, c->real_start[j] = 0.0;
 }
@@ -99,7 +102,7 @@ LB_INLINE void lb_dot2_tile(const int rows, const int wide, const lb_dot2_produc
     for (int i = 0; i < rows; i++)
         LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
-        acc[i * wide + j] = c->narrow ? lb_vec_load(c->start + j * LB_DOT2_LANES) : lb_vec_zero();
+        acc[i * wide + j] = lb_vec_load(c->start + j * LB_DOT2_LANES);
     for (int i = 0; i < rows && !c->narrow; i++)
         memcpy(total + i * wide * LB_DOT2_LANES, c->real_start, sizeof *total * (size_t)(wide * LB_DOT2_LANES));
     int16_t last[2 * LB_DOT2_ROWS] = {0}; /* the last of an odd number of products */
@@ -128,7 +131,9 @@ LB_INLINE void lb_dot2_tile(const int rows, const int wide, const lb_dot2_produc
         LB_UNROLL_ALL
     for (int j = 0; j < wide; j++) {
         const ptrdiff_t left = c->width - j * LB_DOT2_LANES;
-        const lb_reals sum = c->narrow ? lb_vec_reals(acc[i * wide + j]) : lb_dot2_sums(total + (i * wide + j) * LB_DOT2_LANES);
+        const lb_reals sum = c->narrow == 1 ? lb_vec_reals(acc[i * wide + j])
+                             : c->narrow    ? lb_dot2_plus(acc[i * wide + j], c->real_start + j * LB_DOT2_LANES)
+                                            : lb_dot2_sums(total + (i * wide + j) * LB_DOT2_LANES);
         if (left > 0)
             lb_dot2_put(p->out, (to + i) * p->out_stride + c->n + j * LB_DOT2_LANES,
                         lb_reals_mul(sum, lb_reals_load(c->m + j * LB_DOT2_LANES)), left, &p->target);

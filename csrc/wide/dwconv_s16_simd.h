@@ -15,8 +15,8 @@ typedef struct {
     const int16_t *weights;
     ptrdiff_t step, plane; /* elements from pair to pair, from plane to plane */
     int32_t planes, narrow;
-    const int32_t *start;     /* where narrow */
-    const double *real_start; /* else */
+    const int32_t *start;
+    const double *real_start; /* where narrow is not 1 */
     const float *m;
     const int16_t *zeros; /* the zero point for every channel */
 } lb_taps_weights;
@@ -63,6 +63,10 @@ LB_INLINE void lb_taps_sums(const int pixels, const lb_taps_from *t, ptrdiff_t c
     }
 }
 
+LB_INLINE lb_reals lb_taps_reals(const lb_taps_weights *w, lb_vec sum, ptrdiff_t lane) {
+    return w->narrow == 1 ? lb_vec_reals(sum) : lb_dot2_plus(sum, w->real_start + lane);
+}
+
 /* Results of some pixels, by 32 bits. */
 LB_INLINE void lb_taps_narrow(const int pixels, const lb_dwconv_s16_params *p, const lb_taps_weights *w, const lb_taps_from *t, void *out,
                               ptrdiff_t at, const lb_dot2_target *target) {
@@ -79,8 +83,9 @@ LB_INLINE void lb_taps_narrow(const int pixels, const lb_dwconv_s16_params *p, c
         const lb_reals m0 = lb_reals_load(w->m + c), m1 = lb_reals_load(w->m + c + LB_DOT2_LANES);
         LB_UNROLL_ALL
         for (int k = 0; k < pixels; k++)
-            lb_dot2_put_taps(out, at + k * (ptrdiff_t)p->out_stride + c, lb_reals_mul(lb_vec_reals(sum[2 * k]), m0),
-                             lb_reals_mul(lb_vec_reals(sum[2 * k + 1]), m1), count < LB_TAPS_GROUP ? count : LB_TAPS_GROUP, target);
+            lb_dot2_put_taps(out, at + k * (ptrdiff_t)p->out_stride + c, lb_reals_mul(lb_taps_reals(w, sum[2 * k], c), m0),
+                             lb_reals_mul(lb_taps_reals(w, sum[2 * k + 1], c + LB_DOT2_LANES), m1),
+                             count < LB_TAPS_GROUP ? count : LB_TAPS_GROUP, target);
     }
 }
 
@@ -114,24 +119,22 @@ static inline int32_t lb_taps_channel(int32_t lane) {
     return lane - in_group + in_vector / 4 * 8 + in_group / LB_DOT2_LANES * 4 + in_vector % 4;
 }
 
-/* Sums, multipliers and zeros are made in scratch: 14 bytes for each channel. */
+/* Sums, multipliers and zeros are made in scratch: 18 bytes for each channel. */
 static lb_taps_weights lb_taps_prepare(const lb_dwconv_s16_params *p, const void *packed, const int64_t *bias, const float *multiplier,
                                        void *scratch) {
     const int32_t wide = (p->out_c + LB_TAPS_GROUP - 1) / LB_TAPS_GROUP * LB_TAPS_GROUP, taps = p->kernel_h * p->kernel_w;
     const int32_t *head = packed;
     const int64_t *sums = (const int64_t *)(const void *)((const char *)packed + 64);
-    const int32_t narrow = head[1] && taps <= LB_TAPS_MOST;
-    int32_t *const start = scratch;
+    const int32_t narrow = taps <= LB_TAPS_MOST ? head[1] : 0;
     double *const real_start = scratch;
-    float *const m = (float *)(void *)(real_start + wide);
+    int32_t *const start = (int32_t *)(void *)(real_start + wide);
+    float *const m = (float *)(void *)(start + wide);
     int16_t *const zeros = (int16_t *)(void *)(m + wide);
     for (int32_t i = 0; i < wide; i++) {
         const int32_t c = lb_taps_channel(i);
-        const int64_t first = c < p->out_c ? bias[c] - p->x_zero * sums[c] : 0;
-        if (narrow)
-            start[i] = (int32_t)first;
-        else
-            real_start[i] = (double)first;
+        const int64_t zeroed = c < p->out_c ? -p->x_zero * sums[c] : 0, first = c < p->out_c ? bias[c] : 0;
+        start[i] = narrow ? (int32_t)(zeroed + (narrow == 1 ? first : 0)) : 0;
+        real_start[i] = (double)(first + (narrow ? 0 : zeroed));
         m[i] = c < p->out_c ? multiplier[c] : 0.0f;
         zeros[i] = (int16_t)p->x_zero;
     }
