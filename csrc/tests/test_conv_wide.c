@@ -68,7 +68,8 @@ static void *packed_groups(const lb_conv_s16_params *p, const int16_t *w, int pr
 
 /* Weights (taps, channels) as dwconv_s16 wants them on x86, in groups of 16 or 32 channels. */
 static void *packed_pairs(const lb_conv_s16_params *p, const int16_t *w, int32_t group, int products) {
-    const int32_t taps = p->kernel_h * p->kernel_w, c = up(p->out_c, group), planes = p->weight_bytes, pairs = (taps + 1) / 2;
+    const int32_t taps = p->kernel_h * p->kernel_w, c = up(p->out_c, group), planes = p->weight_bytes;
+    const int32_t high = p->kernel_h > 1, pairs = high ? (p->kernel_h + 1) / 2 * p->kernel_w : (p->kernel_w + 1) / 2;
     char *to = room(64 + 8 * c + (int64_t)planes * pairs * c * 4);
     put_head(to, p, products);
     int64_t *sums = (int64_t *)(void *)(to + 64);
@@ -77,9 +78,11 @@ static void *packed_pairs(const lb_conv_s16_params *p, const int16_t *w, int32_t
         for (int32_t j = 0; j < p->out_c; j++) {
             const int16_t v = w[t * p->out_c + j];
             sums[j] += v;
+            const int32_t row = t / p->kernel_w, column = t % p->kernel_w, second = high ? row % 2 : column % 2;
+            const int32_t pair = high ? row / 2 * p->kernel_w + column : column / 2;
             const int32_t lane = j / 4 % 2 * (group / 2) + j % group / 8 * 4 + j % 4;
             for (int32_t plane = 0; plane < planes; plane++)
-                parts[((plane * pairs + t / 2) * c + j / group * group + lane) * 2 + t % 2] = part(v, plane, planes);
+                parts[((plane * pairs + pair) * c + j / group * group + lane) * 2 + second] = part(v, plane, planes);
         }
     return to;
 }
@@ -130,7 +133,7 @@ static void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
         }
         const int32_t group = strncmp(k->isa->name, "avx512", 6) == 0 ? 32 : 16;
         void *packed = alone ? packed_pairs(&p, w, group, products) : packed_groups(&p, w, products);
-        void *scratch = room(alone ? 18 * up(p.out_c, group) : 96 * (int64_t)depth);
+        void *scratch = room(alone ? 18 * up(p.out_c, group) : 96 * (int64_t)up(depth, 2) + 64);
         const int32_t pixels = p.batch * p.out_h * p.out_w, items = (pixels + p.block - 1) / p.block,
                       cut = items ? random_int(0, items) : 0;
         if ((size_t)pixels * (size_t)p.out_stride * 4 > sizeof want)

@@ -42,11 +42,14 @@ static inline void lb_conv_s16_window(const lb_conv_s16_params *p, const lb_plac
 /* The windows of `count` pixels from `pixel` on. */
 static void lb_conv_s16_windows(const lb_conv_s16_params *p, const int16_t *x, int32_t pixel, int32_t count, int32_t group, int16_t *to,
                                 int32_t k) {
+    const int32_t stride = k + (k & 1); /* what stands beside the last of an odd number has weights of 0 */
     const int32_t size = p->out_h * p->out_w, at = pixel % size;
     lb_place w = lb_place_of(p, x, pixel);
     int32_t row = at / p->out_w, column = at % p->out_w;
-    for (; count > 0; count--, to += k) {
+    for (; count > 0; count--, to += stride) {
         lb_conv_s16_window(p, &w, group, to);
+        if (k & 1)
+            to[k] = 0;
         w.left += p->stride_w;
         if (++column < p->out_w)
             continue;
@@ -63,12 +66,12 @@ static void lb_dot2_conv(const lb_conv_s16_params *p, const int16_t *x, const vo
     for (int32_t g = 0; g < p->groups; g++, weights += lb_dot2_bytes(weights, n, k)) {
         const lb_dot2_product product = {.packed = weights,
                                          .n = n,
-                                         .k = k,
+                                         .k = k + (k & 1),
                                          .x_zero = p->x_zero,
                                          .bias = bias + g * n,
                                          .multiplier = multiplier + g * n,
                                          .x = scratch,
-                                         .stride = k,
+                                         .stride = k + (k & 1),
                                          .out = (char *)out + (ptrdiff_t)p->out_bytes * g * n,
                                          .out_stride = p->out_stride,
                                          .target = lb_dot2_target_of(p->out_bytes, p->y_zero, p->lo, p->hi)};

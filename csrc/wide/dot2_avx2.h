@@ -15,13 +15,15 @@ typedef __m256i lb_vec;
 typedef __m256 lb_reals;
 typedef lb_target lb_dot2_target;
 
-enum { LB_DOT2_LANES = 8, LB_DOT2_ROWS = 6, LB_DOT2_FEW_ROWS = 0 };
+enum { LB_DOT2_ROWS = 6, LB_DOT2_FEW_ROWS = 0 };
+#define LB_DOT2_LANES 8
 #define LB_DOT2_WIDE 2
 
 #define lb_vec_load(from) _mm256_load_si256((const __m256i *)(const void *)(from))
 #define lb_vec_zero() _mm256_setzero_si256()
 #define lb_vec_reals(v) _mm256_cvtepi32_ps(v)
 #define lb_reals_load(from) _mm256_load_ps(from)
+#define lb_reals_store(to, v) _mm256_store_ps(to, v)
 #define lb_reals_mul(a, b) _mm256_mul_ps(a, b)
 #define lb_dot2_target_of(bytes, zero_point, lo, hi) lb_target_of(bytes, zero_point, lo, hi)
 #define lb_dot2_put(out, at, v, count, target) lb_put8(out, at, v, count, target)
@@ -37,6 +39,18 @@ LB_INLINE void lb_dot2_row(const int wide, lb_vec *c, const int16_t *a, const lb
 #else
     lb_madd_pair(c, a, w[0], w[1]);
 #endif
+}
+
+/* Two whole vectors of accumulators as words, times multipliers. */
+LB_INLINE void lb_dot2_put_words(const int wide, int16_t *out, const lb_vec *acc, const lb_reals *m, const lb_dot2_target *t) {
+    lb_vec q[2];
+    (void)wide;
+    LB_UNROLL_ALL
+    for (int j = 0; j < 2; j++) {
+        const __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(acc[j]), m[j]);
+        q[j] = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_min_ps(_mm256_max_ps(v, t->least), t->most)), t->zero);
+    }
+    _mm256_storeu_si256((__m256i *)(void *)out, _mm256_permute4x64_epi64(_mm256_packs_epi32(q[0], q[1]), 0xD8));
 }
 
 /* Lanes times a factor, added to doubles; and doubles as reals. */
@@ -70,6 +84,11 @@ LB_INLINE void lb_dot2_copy(int16_t *to, const int16_t *from, ptrdiff_t n) {
 /* Depthwise: 16 channels of two taps, side by side within each 128 bits. */
 enum { LB_DOT2_PIXELS = 3 };
 
+#ifdef LB_SIMDE
+#define lb_vec_keep(v) (void)(v)
+#else
+#define lb_vec_keep(v) __asm__("" : "+x"(v)) /* compilers would load it again at every use */
+#endif
 #define lb_vec_loadu(from) _mm256_loadu_si256((const __m256i *)(const void *)(from))
 #define lb_vec_low(a, b) _mm256_unpacklo_epi16(a, b)
 #define lb_vec_high(a, b) _mm256_unpackhi_epi16(a, b)

@@ -10,13 +10,15 @@ typedef __m512i lb_vec;
 typedef __m512 lb_reals;
 typedef lb_target16 lb_dot2_target;
 
-enum { LB_DOT2_LANES = 16, LB_DOT2_ROWS = 12, LB_DOT2_FEW_ROWS = 5 };
+enum { LB_DOT2_ROWS = 12, LB_DOT2_FEW_ROWS = 5 };
+#define LB_DOT2_LANES 16
 #define LB_DOT2_WIDE 4 /* vectors of a tile of few rows, where reading weights takes most of the time */
 
 #define lb_vec_load(from) _mm512_load_si512(from)
 #define lb_vec_zero() _mm512_setzero_si512()
 #define lb_vec_reals(v) _mm512_cvtepi32_ps(v)
 #define lb_reals_load(from) _mm512_load_ps(from)
+#define lb_reals_store(to, v) _mm512_store_ps(to, v)
 #define lb_reals_mul(a, b) _mm512_mul_ps(a, b)
 #define lb_dot2_target_of(bytes, zero_point, lo, hi) lb_target16_of(bytes, zero_point, lo, hi)
 #define lb_dot2_put(out, at, v, count, target) lb_put16(out, at, v, count, target)
@@ -29,6 +31,27 @@ LB_INLINE void lb_dot2_row(const int wide, lb_vec *c, const int16_t *a, const lb
     LB_UNROLL_ALL
     for (int j = 0; j < wide; j++)
         c[j] = lb_dpwssd512(c[j], x, w[j]);
+}
+
+/* Sums that are no NaN as int32 within lo ... hi. */
+LB_INLINE lb_vec lb_dot2_rounded(lb_vec sum, lb_reals m, const lb_dot2_target *t) {
+    const __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), m);
+    return _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(v, t->least), t->most)), t->zero);
+}
+
+/* `wide` whole vectors of accumulators as words, times multipliers. */
+LB_INLINE void lb_dot2_put_words(const int wide, int16_t *out, const lb_vec *acc, const lb_reals *m, const lb_dot2_target *t) {
+    lb_vec q[4];
+    LB_UNROLL_ALL
+    for (int j = 0; j < wide; j++)
+        q[j] = lb_dot2_rounded(acc[j], m[j], t);
+    if (wide == 1)
+        _mm256_storeu_si256((__m256i *)(void *)out, _mm512_cvtsepi32_epi16(q[0]));
+    LB_UNROLL_ALL
+    for (int j = 0; j + 1 < wide; j += 2) {
+        const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+        _mm512_storeu_si512(out + 16 * j, _mm512_permutexvar_epi64(order, _mm512_packs_epi32(q[j], q[j + 1])));
+    }
 }
 
 /* Lanes times a factor, added to doubles; and doubles as reals. */
@@ -52,24 +75,28 @@ LB_INLINE lb_reals lb_dot2_plus(lb_vec v, const double *more) {
     return _mm512_castpd_ps(_mm512_insertf64x4(_mm512_castps_pd(_mm512_castps256_ps512(low)), _mm256_castps_pd(high), 1));
 }
 
-/* n words. */
+/* n words; what follows them, up to 64 bytes from the last ones on, is overwritten: masks make stores slow. */
 LB_INLINE void lb_dot2_copy(int16_t *to, const int16_t *from, ptrdiff_t n) {
     for (; n >= 32; n -= 32, to += 32, from += 32)
         _mm512_storeu_si512(to, _mm512_loadu_si512(from));
-    if (n > 0) {
-        const __mmask32 some = (__mmask32)lb_first64(n);
-        _mm512_mask_storeu_epi16(to, some, _mm512_maskz_loadu_epi16(some, from));
-    }
+    if (n > 0)
+        _mm512_storeu_si512(to, _mm512_maskz_loadu_epi16((__mmask32)lb_first64(n), from));
 }
 
 /* Depthwise: 32 channels of two taps, side by side within each 128 bits. */
 enum { LB_DOT2_PIXELS = 4 };
 
+#define lb_vec_keep(v) lb_keep(v)
 #define lb_vec_loadu(from) _mm512_loadu_si512(from)
 #define lb_vec_some(from, count) _mm512_maskz_loadu_epi16((__mmask32)lb_first64(count), from)
 #define lb_vec_low(a, b) _mm512_unpacklo_epi16(a, b)
 #define lb_vec_high(a, b) _mm512_unpackhi_epi16(a, b)
 #define lb_vec_dot(c, a, w) lb_dpwssd512(c, a, w)
+
+/* 32 channels whose lanes are as lb_vec_low and lb_vec_high leave them, as words. */
+LB_INLINE void lb_dot2_put_pairs(int16_t *out, const lb_vec sum[2], const lb_reals m[2], const lb_dot2_target *t) {
+    _mm512_storeu_si512(out, _mm512_packs_epi32(lb_dot2_rounded(sum[0], m[0], t), lb_dot2_rounded(sum[1], m[1], t)));
+}
 
 /* The first `count` of 32 channels whose lanes are as lb_vec_low and lb_vec_high leave them. */
 LB_INLINE void lb_dot2_put_taps(void *out, ptrdiff_t at, lb_reals low, lb_reals high, ptrdiff_t count, const lb_dot2_target *t) {

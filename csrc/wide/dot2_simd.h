@@ -91,11 +91,23 @@ LB_INLINE void lb_dot2_steps(const int rows, const int wide, const int16_t *x, p
     }
 }
 
+/* fl32(sum) of rows x wide vectors as results of any kind. */
+static __attribute__((noinline)) void lb_dot2_put_sums(int rows, int wide, const lb_dot2_product *p, const lb_dot2_columns *c, ptrdiff_t to,
+                                                       const float *sums) {
+    const lb_dot2_target target = p->target;
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < wide && j * LB_DOT2_LANES < c->width; j++)
+            lb_dot2_put(p->out, (to + i) * p->out_stride + c->n + j * LB_DOT2_LANES,
+                        lb_reals_mul(lb_reals_load(sums + (i * wide + j) * LB_DOT2_LANES), lb_reals_load(c->m + j * LB_DOT2_LANES)),
+                        c->width - j * LB_DOT2_LANES, &target);
+}
+
 /* Results of rows row ... row + rows - 1 and `wide` vectors of columns, as rows `to` ... of the output. */
 LB_INLINE void lb_dot2_tile(const int rows, const int wide, const lb_dot2_product *p, const lb_dot2_columns *c, ptrdiff_t row,
                             ptrdiff_t to) {
     const int16_t *const x = p->x + row * p->stride;
     const ptrdiff_t pairs = p->k / 2, most = c->narrow ? pairs + 1 : LB_DOT2_PAIRS;
+    const lb_dot2_target target = p->target;                     /* in registers */
     _Alignas(64) double total[LB_DOT2_ROWS * 2 * LB_DOT2_LANES]; /* tiles of four vectors have less than half of the rows */
     lb_vec acc[LB_DOT2_ROWS * 2];
     LB_UNROLL_ALL
@@ -126,18 +138,28 @@ LB_INLINE void lb_dot2_tile(const int rows, const int wide, const lb_dot2_produc
             }
         }
     }
+    if (c->narrow == 1 && target.bytes == 2 && c->width == wide * LB_DOT2_LANES) {
+        lb_reals m[LB_DOT2_WIDE];
+        LB_UNROLL_ALL
+        for (int j = 0; j < wide; j++)
+            m[j] = lb_reals_load(c->m + j * LB_DOT2_LANES);
+        int16_t *out = (int16_t *)p->out + to * p->out_stride + c->n;
+        LB_UNROLL_ALL
+        for (int i = 0; i < rows; i++, out += p->out_stride)
+            lb_dot2_put_words(wide, out, acc + i * wide, m, &target);
+        return;
+    }
+    _Alignas(64) float sums[LB_DOT2_ROWS * 2 * LB_DOT2_LANES];
     LB_UNROLL_ALL
     for (int i = 0; i < rows; i++)
         LB_UNROLL_ALL
     for (int j = 0; j < wide; j++) {
-        const ptrdiff_t left = c->width - j * LB_DOT2_LANES;
-        const lb_reals sum = c->narrow == 1 ? lb_vec_reals(acc[i * wide + j])
-                             : c->narrow    ? lb_dot2_plus(acc[i * wide + j], c->real_start + j * LB_DOT2_LANES)
-                                            : lb_dot2_sums(total + (i * wide + j) * LB_DOT2_LANES);
-        if (left > 0)
-            lb_dot2_put(p->out, (to + i) * p->out_stride + c->n + j * LB_DOT2_LANES,
-                        lb_reals_mul(sum, lb_reals_load(c->m + j * LB_DOT2_LANES)), left, &p->target);
+        const int at = (i * wide + j) * LB_DOT2_LANES;
+        lb_reals_store(sums + at, c->narrow == 1 ? lb_vec_reals(acc[i * wide + j])
+                                  : c->narrow    ? lb_dot2_plus(acc[i * wide + j], c->real_start + j * LB_DOT2_LANES)
+                                                 : lb_dot2_sums(total + at));
     }
+    lb_dot2_put_sums(rows, wide, p, c, to, sums);
 }
 
 /* Each a function, so that it has the registers for itself. */

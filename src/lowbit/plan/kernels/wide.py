@@ -94,11 +94,13 @@ def linear_calls(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> lis
     columns = -(-max(n, 1) // PANEL) * PANEL
     if ctx.target.threads > 1:
         columns = min(columns, 8 * PANEL)
+    blocks = max(1, -(-rows // WORD_ROWS))
+    block = max(1, -(-rows // blocks))
     params: dict[str, Param] = {
-        "rows": rows, "k": k, "n": n, "block_rows": WORD_ROWS, "block_columns": columns, "out_stride": n, **clamp(node),
+        "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),
     }  # fmt: skip
     args = (ctx.argument(x), weights, *wide_bias(node, ctx, n), node.output)
-    return [*calls, KernelCall(kernel, params, args, -(-rows // WORD_ROWS) * -(-n // columns), rows * k * n / MACS_PER_NS)]
+    return [*calls, KernelCall(kernel, params, args, -(-rows // block) * -(-n // columns), rows * k * n / MACS_PER_NS)]
 
 
 @kernels_for("q_conv_nhwc")
@@ -133,12 +135,12 @@ def windows(node: Node, ctx: Context, x: Value, g: dict[str, Any], w4: Array, gr
         scratch = Scratch(0 if kernel.isa == "ref" or alone else 2 * k + starts)
     elif alone:
         group = 32 if kernel.isa == "avx512vnni" else 16  # channels that a vector holds
-        data = ctx.once(wv, "word taps", str(narrow), str(group), make=lambda: pack_taps(ordered.reshape(-1, out_c), narrow, group))
+        data = ctx.once(wv, "word taps", str(narrow), str(group), make=lambda: pack_taps(ordered, narrow, group))
         scratch = Scratch(18 * (-(-out_c // group) * group))
     else:
         rows = ordered.reshape(groups, out_c // groups, k)
         data = ctx.once(wv, "word windows", str(narrow), str(groups), make=lambda: pack_groups(rows, narrow))
-        scratch = Scratch(2 * WORD_ROWS * k)
+        scratch = Scratch(2 * WORD_ROWS * (k + k % 2) + 64)
     block = min(WORD_ROWS, max(6, -(-pixels // (6 * ctx.target.threads)) * 6))
     params: dict[str, Param] = {
         **g, "in_c": depth * groups, "out_c": out_c, "kernel_h": kernel_h, "kernel_w": kernel_w, "groups": groups, "block": block,
@@ -190,15 +192,17 @@ def pack_groups(w: Array, narrow: int) -> Array:
 
 
 def pack_taps(w: Array, narrow: int, group: int) -> Array:
-    """Weights (taps, channels) as csrc/wide/conv_wide.h says: pairs of taps, groups of channels in the order in which products are found."""
-    taps, channels = w.shape
+    """Weights (kernel_h, kernel_w, channels) as csrc/wide/conv_wide.h says: pairs of taps, channels in the order in which products stand."""
+    high, across, channels = w.shape
     parts = planes_of(w)
-    pairs, wide = -(-taps // 2), -(-channels // group) * group
-    full = np.zeros((len(parts), 2 * pairs, wide), np.int16)
+    wide, pad = -(-channels // group) * group, (high % 2, 0) if high > 1 else (0, across % 2)
+    full = np.zeros((len(parts), high + pad[0], across + pad[1], wide), np.int16)
     for plane, part in enumerate(parts):
-        full[plane, :taps, :channels] = part
+        full[plane, :high, :across, :channels] = part
     sums = np.zeros(wide, np.int64)
-    sums[:channels] = w.sum(axis=0, dtype=np.int64)
+    sums[:channels] = w.sum(axis=(0, 1), dtype=np.int64)
+    # two rows of taps are pairs, or two columns of a single row: (plane, pair, tap, …)
+    paired = full.reshape(len(parts), -1, 2, across, wide).swapaxes(2, 3) if high > 1 else full
+    eights = paired.reshape(len(parts), -1, 2, wide // group, group // 8, 2, 4)
     # (plane, pair, tap, group, eight, half, four) → (plane, pair, group, half, eight, four, tap)
-    ordered = full.reshape(len(parts), pairs, 2, wide // group, group // 8, 2, 4).transpose(0, 1, 3, 5, 4, 6, 2)
-    return with_head(len(parts), narrow, sums, ordered)
+    return with_head(len(parts), narrow, sums, eights.transpose(0, 1, 3, 5, 4, 6, 2))
