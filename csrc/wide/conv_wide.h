@@ -18,7 +18,8 @@
  * dot2_simd.h says, with n = out_c / groups and k = kernel_h * kernel_w * in_c / groups, one after the other, aligned to 64.
  *
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
- * scratch, aligned to 64: none for `ref`, 96 * (k + 1) + 64 bytes for x86, 2 * k for armdsp and mve, and 8 * out_c more if x_zero is not 0. */
+ * scratch, aligned to 64: none for `ref`, 96 * (k + 1) + 64 bytes for x86, 2 * k for armdsp and mve, and 8 * out_c more if x_zero is not 0.
+ */
 typedef struct {
     LB_IMAGE_FIELDS;
     LB_WINDOW_FIELDS;
