@@ -149,7 +149,7 @@ def test_quantize_decides_by_labels_and_its_verdict_has_the_score(folder: Path, 
     assert told["float_score"] - 0.1 <= told["score"] <= 1
     told = json.loads(ran(capsys, folder, line + "--metric {0}/score.py:right --max-drop 0.1 --json"))
     assert (told["score_name"], told["scored_on"], told["float_score"]) == ("score", "the metric's own data, which decided", 0.9)
-    assert "score" not in json.loads(ran(capsys, folder, line + "--no-guard --json"))  # nothing is measured there
+    assert "score" not in json.loads(ran(capsys, folder, line + "--json"))
 
 
 def test_one_of_several_outputs_is_chosen_by_its_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

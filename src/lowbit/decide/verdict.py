@@ -41,7 +41,8 @@ def quality_text(graph: Graph, found: Decision) -> str:
     rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
     sure = "" if q.db_error is None or not any(q.noise) else f" tell the dB to ±{q.db_error:.1f}"
     few = f" (only {rows}{sure}: other data may differ)" if q.few else f" on {rows}"
-    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{before_text(graph, points)}{few}"
+    silent = f"; {', '.join(q.silent)} {'is' if len(q.silent) == 1 else 'are'} 0 on all of them" if q.silent else ""
+    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{before_text(graph, points)}{few}{silent}"
 
 
 def before_text(graph: Graph, points: Sequence[Point]) -> str:
@@ -66,7 +67,10 @@ def score_text(found: Decision) -> str:
 def kept_wide(graph: Graph, found: Decision) -> list[str]:
     """The layers that do not have the recipe's bits, and why."""
     said = []
-    for what, names in found.widths.named:
+    kinds = [(what, names - found.faster) for what, names in found.widths.named]
+    for what, names in [*kinds, ("float because it is faster", found.widths.floats & found.faster)]:
+        if not names:
+            continue
         share = found.share(names)
         of = f" ({share:.0%} of the multiplications)" if share >= 0.005 else ""
         said.append(f"{what}{of}: {named(graph, names)}")
