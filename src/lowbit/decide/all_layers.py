@@ -43,6 +43,22 @@ def by_rows(engine: Engine) -> None:
             engine.attempt("weights rounded so that their errors cancel", "all layers", rounded)
 
 
+def without_sixteen_bits(engine: Engine, start: Trial) -> None:
+    """Looks for repairs once more without 16 bits, where those with them did not do: layers that get 16 bits first and then float
+    cost twice."""
+    goal, had = engine.goal, engine.best
+    if engine.good or not goal.bits16 or not engine.by_clock or not had.candidate.widths.taps | had.candidate.widths.layers:
+        return
+    engine.best, engine.maker.best = start, start.candidate
+    try:
+        engine.goal = replace(goal, bits16=False)
+        engine.costly_repairs()
+    finally:
+        engine.goal = goal
+    if not engine.good and engine.best.quality.worst_db <= had.quality.worst_db:
+        engine.best, engine.maker.best = had, had.candidate
+
+
 def sixteen_for_float(engine: Engine) -> None:
     """16 bits in the place of float, where that is as good and takes less time: for what is float, or else for everything."""
     best = engine.best
@@ -55,8 +71,12 @@ def sixteen_for_float(engine: Engine) -> None:
     taps = engine.maker.transform(replace(best.candidate, widths=Widths())).taps(graph)
     beside = frozenset(v.name for k in widths.floats for n in (graph.producers[k],) for v in (*n.inputs, *n.outputs) if v is not None)
     every = frozenset(taps.taps) - engine.maker.own
-    islands = Widths(widths.taps | every & beside, widths.layers | layers & widths.floats, widths.weights, rows=widths.rows)
-    for what, wide in (("what was float", islands), ("all layers", Widths(taps=every, layers=layers))):
+    real, rest = layers & widths.floats, widths.floats - layers
+    islands = Widths(widths.taps | every & beside, widths.layers | real, widths.weights, rows=widths.rows)
+    alone = Widths(widths.taps | inputs_of(graph, taps, real), widths.layers | real, widths.weights, rest, rows=widths.rows)
+    for what, wide in (
+        ("what was float", islands), ("the layers that were float", alone), ("all layers", Widths(taps=every, layers=layers, floats=rest))
+    ):  # fmt: skip
         repairs = tuple(
             Repair(f"layer {k}", "16-bit inputs", 0.0, max(engine.costs.more(one), engine.free_ms), one)
             for k in sorted(wide.layers)
