@@ -240,6 +240,14 @@ def test_products_of_tensors_are_the_kernels(on_gpu: list[str]) -> None:
     )
 
 
+def test_products_of_symmetric_int4_are_those_of_the_tensor_cores(on_gpu: list[str]) -> None:
+    a = quantize(tensor(RNG.standard_normal((19, 34)).astype(np.float32)), "int4")
+    w = quantize(tensor(RNG.standard_normal((9, 34)).astype(np.float32)), "int4", granularity=lowbit.PerAxis(0))
+    on_gpu.clear()
+    y = torch.nn.functional.linear(a, w)
+    assert on_gpu == ["matmul_s4"] and np.array_equal(y.numpy(), np.asarray(a.qarray() @ w.qarray().T))
+
+
 @pytest.mark.parametrize("reals", [False, True])
 def test_static_layers_are_integers_with_the_bits_of_the_cpu(on_gpu: list[str], monkeypatch: pytest.MonkeyPatch, reals: bool) -> None:
     layer = static_layer()

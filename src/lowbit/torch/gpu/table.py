@@ -76,7 +76,8 @@ def product(a: QTensor, w: QTensor, bias: Tensor | None = None) -> Tensor | None
     if plan_matmul(tuple(a.shape), a.quant_params, tuple(w.shape[::-1]), w.t().quant_params).kind == "float":  # type: ignore[attr-defined]
         return None
     if is_packed_int4(a) and is_packed_int4(w) and launch.way(a._scale) == "mma":
-        return launch.matmul_s4(*(q.packed.reshape(q.shape[0], -1) for q in (a, w)), a._scale, w._scale, bias)
+        rows, columns = (q.packed.reshape(q.shape[0], -1) for q in (a, w))
+        return launch.matmul_s4(rows, columns, a._scale, w._scale, bias)
     (qa, za), (qb, zb) = as_int8(a), as_int8(w)
     return launch.matmul(qa, qb, a._scale, w._scale, za, zb, bias)
 
