@@ -86,6 +86,7 @@ docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_kernel_coverage.py
 	$(BIN)/python tools/gen_founding_doc.py
 	$(BIN)/python tools/gen_dtypes_doc.py
+	$(BIN)/python tools/gen_api_doc.py
 
 # Executes examples/quantization_demo.ipynb from the top, with its outputs in it; fetches the data of the four networks the first time.
 notebook: .venv/.dev .venv/.native

@@ -32,7 +32,11 @@ WRITTEN = "what lowbit calibrate (CalibrationRecord.save) wrote"
 
 @dataclass(frozen=True)
 class CalibrationEntry:
-    """Fixed parameters of one tap: `axis` None is per tensor, else one scale and zero point for each index of that axis."""
+    """Fixed parameters of one tap: `axis` None is per tensor, else one scale and zero point for each index of that axis.
+
+    >>> CalibrationEntry.per_tensor(0.1, 3).params("int8").zero_point.item()
+    3
+    """
 
     axis: int | None
     scales: tuple[float, ...]
@@ -51,10 +55,12 @@ class CalibrationEntry:
 
     @staticmethod
     def per_tensor(scale: float, zero_point: int = 0) -> CalibrationEntry:
+        """One scale and zero point for the whole tap."""
         return CalibrationEntry(None, (scale,), (zero_point,))
 
     @staticmethod
     def per_channel(axis: int, scales: ArrayLike, zero_points: ArrayLike | None = None) -> CalibrationEntry:
+        """A scale and a zero point for each index of an axis."""
         s = as_float32(scales, what="scales").reshape(-1)
         z = np.zeros(s.shape, np.int64) if zero_points is None else as_array(zero_points, what="zero_points").reshape(-1)
         return CalibrationEntry(axis, tuple(s), tuple(z))
@@ -77,7 +83,12 @@ EVERYTHING: Reach = (-float("inf"), float("inf"))
 
 @dataclass(frozen=True)
 class CalibrationRecord:
-    """Taps by name. `a + b` is the record of having seen the data of both."""
+    """Taps by name. `a + b` is the record of having seen the data of both.
+
+    >>> record = CalibrationRecord({"x": CalibrationEntry.per_tensor(0.1)})
+    >>> float(record.params("x", "int8").scale) == float(np.float32(0.1))
+    True
+    """
 
     taps: Mapping[str, Observer | CalibrationEntry]
 
@@ -163,6 +174,7 @@ class CalibrationRecord:
         return CalibrationRecord(merged)
 
     def to_dict(self) -> dict[str, Any]:
+        """A form that JSON can hold; `from_dict` gives the same record back."""
         rows: dict[str, Any] = {}
         for name, e in self.taps.items():
             if isinstance(e, CalibrationEntry):
@@ -173,6 +185,7 @@ class CalibrationRecord:
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> CalibrationRecord:
+        """The record whose `to_dict` this is."""
         if not isinstance(d, Mapping) or not isinstance(d.get("taps"), Mapping) or "version" not in d:
             raise FormatError("not a calibration record (no object with version and taps)", hint=WRITTEN)
         try:
@@ -203,6 +216,7 @@ class CalibrationRecord:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> CalibrationRecord:
+        """The record of a file that `save` wrote."""
         path = needed(path)
         try:
             return CalibrationRecord.from_dict(json.loads(path.read_bytes()))

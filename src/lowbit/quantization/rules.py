@@ -45,6 +45,12 @@ class QuantNode:
     dynamic  weights are integers, activations get their scale at run time
     weights  weights are stored as integers and multiplied as floats
     float    nothing changes
+
+    >>> import lowbit
+    >>> node = lowbit.Workload("linear", (4, 3)).graph().nodes[0]
+    >>> decided = CalibratedQuantRule(".*", "int8", "int4").create_quant_node(node)
+    >>> decided.mode, str(decided.activation), str(decided.weight)
+    ('static', 'int8', 'int4')
     """
 
     mode: Mode
@@ -168,6 +174,7 @@ class QuantRule:
 
     @property
     def mode(self) -> Mode:
+        """static, dynamic, weights or float, as QuantNode says."""
         return "float" if self.dtype == FLOAT else "static"
 
     def create_quant_node(self, node: Node) -> QuantNode:
@@ -191,7 +198,11 @@ class QuantRule:
 
 @dataclass(frozen=True)
 class CalibratedQuantRule(QuantRule):
-    """Static, with ranges from the calibration record. The usual rule."""
+    """Static, with ranges from the calibration record. The usual rule.
+
+    >>> CalibratedQuantRule("^block2", "int16", because="a wide range").mode
+    'static'
+    """
 
 
 @dataclass(frozen=True)
@@ -200,6 +211,9 @@ class StaticQuantRule(QuantRule):
 
     per_channel   whether the weights have a scale for each channel, or one for all
     weight_scale  the scales of the weights, instead of computed ones: one, or with per_channel one for each channel
+
+    >>> StaticQuantRule("^stem$", scale=0.02, offset=-128).get_quant_params().zero_point.item()
+    -128
     """
 
     scale: ArrayLike = 1.0
@@ -265,7 +279,11 @@ class StaticQuantRule(QuantRule):
 
 @dataclass(frozen=True)
 class DynamicQuantRule(QuantRule):
-    """Integer weights now, activations quantized row by row at run time, to int8: no calibration."""
+    """Integer weights now, activations quantized row by row at run time, to int8: no calibration.
+
+    >>> DynamicQuantRule(".*", weights="int4", granularity=32).mode
+    'dynamic'
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -286,6 +304,9 @@ class WeightOnlyRule(QuantRule):
 
     offsets  each block has an offset beside its scale, real = scale · q + offset: its least and its largest weight are met exactly. By
              default where it pays, linear layers with four bits in whole blocks; False: one scale for both signs
+
+    >>> WeightOnlyRule("^head").dtype, WeightOnlyRule("^head").granularity
+    ('int4', 32)
     """
 
     dtype: str = "int4"
@@ -320,7 +341,11 @@ class WeightOnlyRule(QuantRule):
 
 @dataclass(frozen=True)
 class FloatRule(QuantRule):
-    """The layer stays float, whatever its op: no neighbour absorbs it, not even a convolution the relu after it."""
+    """The layer stays float, whatever its op: no neighbour absorbs it, not even a convolution the relu after it.
+
+    >>> FloatRule("^head", because="it is small").mode
+    'float'
+    """
 
     @property
     def mode(self) -> Mode:
@@ -328,12 +353,19 @@ class FloatRule(QuantRule):
 
 
 class RuleMatcher:
-    """First match wins."""
+    """First match wins.
+
+    >>> import lowbit
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()
+    >>> RuleMatcher([FloatRule("^nothing"), CalibratedQuantRule(".*")]).decide(g.nodes[0]).mode
+    'static'
+    """
 
     def __init__(self, rules: Iterable[QuantRule]) -> None:
         self.rules: Sequence[QuantRule] = as_rules(rules)
 
     def rule_for(self, node: Node) -> QuantRule | None:
+        """The first rule that matches a node; None if none does."""
         return next((r for r in self.rules if r.matches(node)), None)
 
     def decide(self, node: Node) -> QuantNode:

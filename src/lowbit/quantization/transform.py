@@ -36,7 +36,14 @@ from lowbit.types import Array
 
 
 class QuantizationTransform:
-    """Applies rules to a graph."""
+    """Applies rules to a graph.
+
+    >>> import lowbit
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> transform = lowbit.QuantizationTransform([lowbit.CalibratedQuantRule(".*")])
+    >>> transform.taps(g).observed
+    ['x']
+    """
 
     def __init__(self, rules: Iterable[QuantRule]) -> None:
         self.matcher = RuleMatcher(rules)
@@ -48,6 +55,7 @@ class QuantizationTransform:
         return {**found, **{name: makes_a_mask() for name in mask_makers(graph) if found[name].mode == "static"}}
 
     def taps(self, graph: Graph) -> Taps:
+        """The values that become integers, and which of them share parameters."""
         decisions = self.decisions(graph)
         return find_taps(with_own_nodes(graph, decisions), decisions)
 

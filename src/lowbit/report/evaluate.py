@@ -31,6 +31,12 @@ class Evaluation:
     rows     how many ran; None if a metric brought its own data and there were no others
     ms       of one row, if rows ran: the mean over all batches, without compilation
     backend  native, interpreter, or both
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> 0 <= lowbit.evaluate(g, [x], labels=[0, 1]).score <= 100
+    True
     """
 
     name: str
@@ -41,6 +47,7 @@ class Evaluation:
     backend: str
 
     def to_dict(self) -> dict[str, Any]:
+        """A form that JSON can hold."""
         values: dict[str, Any] = plain(asdict(self))
         return values
 
@@ -71,6 +78,12 @@ def evaluate(
              second axis of the first output, or that output's integers
     metric   metric(session) gives a number, higher is better; it brings its own data. `data` beside it is run for its time alone
     threads  of the session, where a Graph is given
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> lowbit.evaluate(g, [x], labels=[0, 1]).rows
+    2
     """
     session = _session(model, threads)
     need_metric(metric)

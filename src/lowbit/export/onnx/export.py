@@ -57,6 +57,17 @@ def export_onnx(
     matmul_nbits  linear layers with four-bit blocks as MatMulNBits of ONNX Runtime, not as DequantizeLinear
     recurrences   "float": LSTM and GRU as ONNX's ops, which compute in float between integers; "integer": by their integer arithmetic, as
                   Scan, so that the file gives lowbit's bytes (slower, and not read back)
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.int8.onnx"
+    ...     done = lowbit.export_onnx(lowbit.quantize(g, [{"x": x}], guard=False), path)
+    ...     done.opset, [n.op for n in lowbit.load(path).nodes][:2]
+    (17, ['quantize_linear', 'dequantize_linear'])
     """
     need_graph(graph, "export_onnx")
     for name, value in (("check", check), ("matmul_nbits", matmul_nbits)):

@@ -102,15 +102,30 @@ class _Conv(Quantized):
 
 
 class Conv1d(_Conv, nn.Conv1d):
-    """nn.Conv1d that can be quantized."""
+    """nn.Conv1d that can be quantized.
+
+    >>> layer = Conv1d.from_float(nn.Conv1d(4, 3, 3, padding=1)).quantize_weights().eval()
+    >>> layer(torch.ones(2, 4, 8)).shape
+    torch.Size([2, 3, 8])
+    """
 
 
 class Conv2d(_Conv, nn.Conv2d):
-    """nn.Conv2d that can be quantized."""
+    """nn.Conv2d that can be quantized.
+
+    >>> layer = Conv2d.from_float(nn.Conv2d(4, 3, 3, padding=1)).quantize_weights().eval()
+    >>> layer(torch.ones(2, 4, 8, 8)).shape
+    torch.Size([2, 3, 8, 8])
+    """
 
 
 class ConvTranspose2d(_Conv, nn.ConvTranspose2d):
-    """nn.ConvTranspose2d that can be quantized."""
+    """nn.ConvTranspose2d that can be quantized.
+
+    >>> layer = ConvTranspose2d.from_float(nn.ConvTranspose2d(4, 3, 2, stride=2)).quantize_weights().eval()
+    >>> layer(torch.ones(2, 4, 8, 8)).shape
+    torch.Size([2, 3, 16, 16])
+    """
 
     op = "conv_transpose"
 
