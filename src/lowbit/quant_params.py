@@ -459,7 +459,8 @@ def _zero_points(zero_point: ArrayLike, d: DType, shape: tuple[int, ...]) -> NDA
         zp = zp.reshape(shape)
     outside = zp[(zp < d.min) | (zp > d.max)]
     if outside.size:
-        raise QuantError(f"zero point {outside.flat[0]} is outside {d.name}, which holds {d.min}..{d.max}")
+        hint = f"a zero point in {d.min}..{d.max}; params_from_range(lo, hi, '{d.name}') finds it"
+        raise QuantError(f"zero point {outside.flat[0]} is outside {d.name}, which holds {d.min}..{d.max}", hint=hint)
     return np.broadcast_to(zp.astype(np.int32), shape)
 
 

@@ -70,7 +70,8 @@ class CalibrationEntry:
         if len(self.scales) != len(self.zero_points) or not self.scales or (self.axis is None and len(self.scales) > 1):
             raise QuantError(
                 f"{len(self.scales)} scales and {len(self.zero_points)} zero points, needs as many of both"
-                + (" and one of each, for there is no axis" if self.axis is None else ", one for each index of the axis")
+                + (" and one of each, for there is no axis" if self.axis is None else ", one for each index of the axis"),
+                hint="CalibrationEntry.per_tensor(0.1), or CalibrationEntry.per_channel(0, [0.1, 0.2])",
             )
         if self.axis is None:
             return QuantParams(dtype, np.float32(self.scales[0]), self.zero_points[0], None, PerTensor())

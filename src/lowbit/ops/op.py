@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lowbit.dims import Dim
-from lowbit.errors import GraphError, UnsupportedOp
+from lowbit.errors import GraphError, InputError, UnsupportedOp
 from lowbit.types import Array, TensorType
 
 R = TypeVar("R")
@@ -89,6 +89,12 @@ class Op:
     moves: bool = False
     quantizable: bool = False
     doc: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.quantizable, bool):
+            raise InputError(
+                f"quantizable={self.quantizable!r} is neither true nor false", where=f"op {self.name!r}", hint="quantizable=True"
+            )
 
     @cached_property
     def signature(self) -> OpSignature:
