@@ -93,7 +93,7 @@ def entry(module: str, name: str) -> Iterator[str]:
     yield f"## {module}.{name}"
     yield ""
     kind = "class " if isinstance(thing, type) else ""
-    yield f"```python\n{kind}{name}{signature(thing)}\n```"
+    yield f"```text\n{kind}{name}{signature(thing)}\n```"
     yield ""
     own = thing.__dict__.get("__doc__") if isinstance(thing, type) else thing.__doc__
     yield from docstring(inspect.cleandoc(own or ""))
@@ -117,7 +117,7 @@ def docstring(text: str) -> Iterator[str]:
         yield f"```text\n{block}\n```" if aligned else block
         yield ""
     if example:
-        yield f"```python\n>>>{example.rstrip()}\n```"
+        yield f"```pycon\n>>>{example.rstrip()}\n```"
         yield ""
 
 
