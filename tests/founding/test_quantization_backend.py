@@ -158,7 +158,7 @@ def test_lowbit_recommend(capsys: pytest.CaptureFixture[str], tmp_path: Path, mo
     assert main(["recommend", "m.lowbit", "--data", "d.npz", "--json", "--max-bytes", "100"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert not made["met"] and not made["random_inputs"] and made["tried"][0]["dtype"] == "float32"
-    assert main(["recommend", "m.lowbit", "--target", "cortex-m4", "--max-ram", "4000"]) == 0
+    assert main(["recommend", "m.lowbit", "--target", "cortex-m4", "--max-ram", "4k"]) == 0
     assert "cortex-m4 is not this machine" in capsys.readouterr().out
 
 
