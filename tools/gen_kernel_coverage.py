@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from pages import with_part
+
 from lowbit.kernels import kernel_table
 
 CSRC = Path(__file__).resolve().parents[1] / "csrc"
@@ -73,8 +75,7 @@ def coverage() -> str:
 
 def page() -> str:
     """csrc/README.md with the tables as the declarations have them now."""
-    head, _, rest = PAGE.read_text().partition(BEGIN)
-    return head + BEGIN + coverage() + END + rest.partition(END)[2]
+    return with_part(PAGE, BEGIN, coverage(), END)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pages import with_part
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "README.md"
 BEGIN, END = "<!-- results: made by `make docs` -->\n", "<!-- end of results -->\n"
@@ -62,8 +64,7 @@ def table() -> str:
 
 def page() -> str:
     """README.md with the table as the pages have it now."""
-    head, _, rest = PAGE.read_text().partition(BEGIN)
-    return head + BEGIN + table() + END + rest.partition(END)[2]
+    return with_part(PAGE, BEGIN, table(), END)
 
 
 if __name__ == "__main__":

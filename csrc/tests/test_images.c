@@ -12,14 +12,6 @@ enum { MAX_CHANNELS = 100 };
 static int32_t bias[MAX_CHANNELS];
 static float multiplier[MAX_CHANNELS];
 
-static void *aligned(int64_t bytes) {
-    void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
-    if (!block)
-        abort();
-    memset(block, 0x5A, (size_t)bytes);
-    return block;
-}
-
 /* Random bytes, or now and then only the extremes. The caller frees them. */
 static int8_t *bytes_of(int64_t n) {
     int8_t *to = malloc((size_t)n + 1);
@@ -52,7 +44,7 @@ static void expect_same_weights(const lb_kernel *ref, const lb_kernel *k, const 
     if (bytes + 64 > sizeof want)
         abort();
     memset(want, 0xA5, bytes + 64), memset(got, 0xA5, bytes + 64);
-    void *scratch = aligned(scratch_bytes);
+    void *scratch = aligned_bytes(scratch_bytes);
     void *args[6] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, bias, multiplier, want, scratch};
     ref->call(p, args, 0, items);
     const int32_t cut = items ? random_int(0, items) : 0;
@@ -72,7 +64,7 @@ static int16_t *winograd(const int8_t *w, int32_t in_c, int32_t out_c, int32_t t
     const int32_t (*h)[3] = tile_h == 4 ? g : h2, points = 6 * (tile_h + 2);
     const int32_t depth = (in_c + 15) / 16 * 16, panels = (out_c + 15) / 16;
     const int64_t bytes = (int64_t)panels * points * (depth + 2) * 16 * 2;
-    int16_t *u = aligned(bytes);
+    int16_t *u = aligned_bytes(bytes);
     memset(u, 0, (size_t)bytes);
     for (int32_t o = 0; o < out_c; o++)
         for (int32_t c = 0; c < in_c; c++)
@@ -96,7 +88,7 @@ static int16_t *winograd(const int8_t *w, int32_t in_c, int32_t out_c, int32_t t
 static void *pairs_of_weights(const int8_t *w, int32_t in_c, int32_t out_c) {
     const int32_t half = (in_c + 31) / 32 * 16;
     const int64_t bytes = (int64_t)((out_c + 15) / 16) * half * 9 * 32;
-    int8_t *to = aligned(bytes);
+    int8_t *to = aligned_bytes(bytes);
     memset(to, 0, (size_t)bytes);
     for (int32_t o = 0; o < out_c; o++)
         for (int32_t j = 0; j < 9; j++)
@@ -146,7 +138,7 @@ KERNEL_TEST(conv3x3_s8) {
 static int16_t *few_channels_weights(const lb_conv_few_channels_s8_params *p, const int8_t *w) {
     const int32_t run = p->kernel_w * p->in_c, pairs = (run + 1) / 2;
     const int64_t bytes = (int64_t)((p->out_c + 15) / 16) * p->kernel_h * pairs * 64;
-    int16_t *to = aligned(bytes);
+    int16_t *to = aligned_bytes(bytes);
     memset(to, 0, (size_t)bytes);
     for (int32_t o = 0; o < p->out_c; o++)
         for (int32_t i = 0; i < p->kernel_h; i++)
@@ -159,7 +151,7 @@ static int16_t *few_channels_weights(const lb_conv_few_channels_s8_params *p, co
 static void *few_channels_dot4(const lb_conv_few_channels_s8_params *p, const int8_t *w) {
     const int32_t run = p->kernel_w * p->in_c, fours = (run + 3) / 4, panels = (p->out_c + 15) / 16;
     const int64_t bytes = (int64_t)panels * 64 * (1 + p->kernel_h * fours);
-    int32_t *sums = aligned(bytes);
+    int32_t *sums = aligned_bytes(bytes);
     memset(sums, 0, (size_t)bytes);
     int8_t *to = (int8_t *)(sums + 16 * panels);
     for (int32_t o = 0; o < p->out_c; o++)
@@ -206,7 +198,7 @@ static int16_t *stride2_winograd_weights(const lb_conv_stride2_winograd_s8_param
     static const int32_t g[6][4] = {{1, 0, 0, 0}, {-1, -1, -1, -1}, {-1, 1, -1, 1}, {1, 2, 4, 8}, {1, -2, 4, -8}, {0, 0, 0, 1}};
     const int32_t depth = 4 * p->in_c;
     const int64_t bytes = (int64_t)((p->out_c + 15) / 16) * 36 * depth * 16 * 2;
-    int16_t *to = aligned(bytes);
+    int16_t *to = aligned_bytes(bytes);
     memset(to, 0, (size_t)bytes);
     for (int32_t o = 0; o < p->out_c; o++)
         for (int32_t i = 0; i < p->kernel_h; i++)
@@ -254,7 +246,7 @@ KERNEL_TEST(conv_stride2_winograd_s8) {
 static void *dwconv_pairs(const lb_dwconv_s8_params *p, const int8_t *w) {
     const int32_t c = (p->channels + 31) / 32 * 32, upper = (p->kernel_h + 1) / 2, lower = (p->kernel_h + 2) / 2;
     const int64_t bytes = 4 * c + 4 * (int64_t)(upper + lower) * p->kernel_w * c;
-    int32_t *sums = aligned(bytes);
+    int32_t *sums = aligned_bytes(bytes);
     memset(sums, 0, (size_t)bytes);
     int16_t *pairs[2] = {(int16_t *)(void *)(sums + c), (int16_t *)(void *)(sums + c) + upper * p->kernel_w * c * 2};
     for (int32_t i = 0; i < p->kernel_h; i++)
@@ -273,7 +265,7 @@ static void *dwconv_quads(const lb_dwconv_s8_params *p, const int8_t *w) {
     const int32_t blocks = (p->channels + 63) / 64, quads = (p->kernel_h + 3) / 4;
     const int32_t n = p->dilation_h == 1 && (p->stride_h + p->kernel_h + 3) / 4 == quads ? 2 : 1;
     const int64_t bytes = 256 * blocks * (1 + (int64_t)quads * p->kernel_w * n);
-    int32_t *sums = aligned(bytes);
+    int32_t *sums = aligned_bytes(bytes);
     memset(sums, 0, (size_t)bytes);
     int8_t *to = (int8_t *)(sums + 64 * blocks);
     for (int32_t group = 0; group < 4 * blocks; group++) {

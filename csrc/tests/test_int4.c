@@ -36,19 +36,11 @@ static int32_t segments_of(int32_t k, int32_t segment) {
     return k > segment ? (k + segment - 1) / segment : 1;
 }
 
-static void *aligned(int64_t bytes) {
-    void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
-    if (!block)
-        abort();
-    memset(block, 0x5A, (size_t)bytes);
-    return block;
-}
-
 /* Weights (n, k) in the layout of the kernel. */
 static void *pack(const lb_kernel *kernel, int32_t n, int32_t k, int32_t segment) {
     if (is_plain(kernel)) {
         const int32_t row = k / 2 + k % 2;
-        uint8_t *out = aligned((int64_t)n * row);
+        uint8_t *out = aligned_bytes((int64_t)n * row);
         for (int32_t c = 0; c < n; c++)
             for (int32_t i = 0; i < row; i++)
                 out[c * row + i] = (uint8_t)((w[c * k + 2 * i] & 15) | (2 * i + 1 < k ? (w[c * k + 2 * i + 1] & 15) << 4 : 0));
@@ -56,7 +48,7 @@ static void *pack(const lb_kernel *kernel, int32_t n, int32_t k, int32_t segment
     }
     const int32_t stride = round_up(k < segment ? k : segment, 32), all = segments_of(k, segment) * stride;
     const int32_t depth = all - stride + round_up(k - (segments_of(k, segment) - 1) * segment, 32);
-    uint8_t *out = aligned((int64_t)round_up(n, 16) * depth / 2);
+    uint8_t *out = aligned_bytes((int64_t)round_up(n, 16) * depth / 2);
     memset(out, 0x88, (size_t)(round_up(n, 16) * depth / 2));
     for (int32_t c = 0; c < n; c++)
         for (int32_t i = 0; i < k; i++) {
@@ -70,7 +62,7 @@ static void *pack(const lb_kernel *kernel, int32_t n, int32_t k, int32_t segment
 
 /* Scales (n, segments) in the layout of the kernel. */
 static float *pack_scales(const lb_kernel *kernel, int32_t n, int32_t segments) {
-    float *out = aligned((int64_t)round_up(n, 16) * segments * 4);
+    float *out = aligned_bytes((int64_t)round_up(n, 16) * segments * 4);
     memset(out, 0, (size_t)(round_up(n, 16) * segments) * 4);
     for (int32_t c = 0; c < n; c++)
         for (int32_t s = 0; s < segments; s++)
@@ -150,7 +142,7 @@ static size random_size(int round, int blocks) {
 /* Runs a kernel whose output and scratch are the last two arguments, in two parts; gives the output with the bytes around it. */
 static unsigned char *run(const lb_kernel *k, const void *params, void **args, int output, size_t bytes, int64_t scratch, int32_t items) {
     unsigned char *out = malloc(bytes + 64);
-    void *s = aligned(scratch);
+    void *s = aligned_bytes(scratch);
     if (!out)
         abort();
     memset(out, 0xA5, bytes + 64);
@@ -207,13 +199,8 @@ KERNEL_TEST(linear_w4_s8) {
     free(weights), free(out);
 }
 
-KERNEL_TEST(linear_w4_s8_s16) {
-    test_channels(ref, k, 2);
-}
-
-KERNEL_TEST(linear_w4_s8_f32) {
-    test_channels(ref, k, 4);
-}
+TESTED_WITH(linear_w4_s8_s16, test_channels, 2)
+TESTED_WITH(linear_w4_s8_f32, test_channels, 4)
 
 static void test_blocks(const lb_kernel *ref, const lb_kernel *k, size_t element, int by_rows) {
     for (int round = 0; round < 300; round++) {
@@ -248,21 +235,10 @@ static void test_blocks(const lb_kernel *ref, const lb_kernel *k, size_t element
     }
 }
 
-KERNEL_TEST(linear_w4_blocks_s8) {
-    test_blocks(ref, k, 1, 0);
-}
-
-KERNEL_TEST(linear_w4_blocks_s8_s16) {
-    test_blocks(ref, k, 2, 0);
-}
-
-KERNEL_TEST(linear_w4_blocks_s8_f32) {
-    test_blocks(ref, k, 4, 0);
-}
-
-KERNEL_TEST(linear_w4_rows_f32) {
-    test_blocks(ref, k, 4, 1);
-}
+TESTED_WITH(linear_w4_blocks_s8, test_blocks, 1, 0)
+TESTED_WITH(linear_w4_blocks_s8_s16, test_blocks, 2, 0)
+TESTED_WITH(linear_w4_blocks_s8_f32, test_blocks, 4, 0)
+TESTED_WITH(linear_w4_rows_f32, test_blocks, 4, 1)
 
 static void test_conv_w4(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     for (int round = 0; round < 200; round++) {
@@ -296,14 +272,6 @@ static void test_conv_w4(const lb_kernel *ref, const lb_kernel *k, size_t elemen
     }
 }
 
-KERNEL_TEST(conv_w4_s8) {
-    test_conv_w4(ref, k, 1);
-}
-
-KERNEL_TEST(conv_w4_s8_s16) {
-    test_conv_w4(ref, k, 2);
-}
-
-KERNEL_TEST(conv_w4_s8_f32) {
-    test_conv_w4(ref, k, 4);
-}
+TESTED_WITH(conv_w4_s8, test_conv_w4, 1)
+TESTED_WITH(conv_w4_s8_s16, test_conv_w4, 2)
+TESTED_WITH(conv_w4_s8_f32, test_conv_w4, 4)

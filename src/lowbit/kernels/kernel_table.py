@@ -28,6 +28,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 RANGE = ("int32_t begin", "int32_t end")
 INCLUDE = r'^#include "([\w/]+\.h)"$'
@@ -35,7 +36,7 @@ DECLARATION = re.compile(r"^lb_(\w+)_fn lb_(\w+)__(\w+);", re.M)
 CONTRACT = re.compile(r"^typedef void lb_(\w+)_fn\(const lb_\1_params \*p\b", re.M)
 TEMPLATE = re.compile(r"/\* ISA: ([a-z0-9 ]+)(, each kernel alone)? \*/\n")
 PLACE = re.compile(r"(?<![A-Za-z0-9])ISA(?![A-Za-z0-9])")  # of the instruction set's name in a template
-TEST = re.compile(r"^(?:KERNEL_TEST|TESTED_BY)\((\w+)", re.M)
+TEST = re.compile(r"^(?:KERNEL_TEST|TESTED_BY|TESTED_WITH)\((\w+)", re.M)
 CONTRACTS = "contracts.h"
 FIELDS = "base/fields.h"  # macros for fields that several contracts have
 REAL = {"lb_f32": "float"}  # what kernels that may run without floats call it (base/numerics.h)
@@ -52,8 +53,7 @@ class Field:
     count: int  # 0: a scalar
 
 
-@dataclass(frozen=True)
-class Arg:
+class Arg(NamedTuple):
     type: str
     name: str
     is_input: bool
@@ -175,7 +175,7 @@ def texts_of(path: Path) -> dict[str, str]:
         return {isa_of(path): text}
     first = TEMPLATE.match(text)
     if first is None:
-        raise ContractError(f"{path.name}: is a template by its name, and its first line names no instruction sets: `/* ISA: avx2 avx512 */`")
+        raise ContractError(f"{path.name}: is a template, and its first line names no instruction sets: `/* ISA: avx2 avx512 */`")
     return {isa: PLACE.sub(isa, text[first.end() :]) for isa in first[1].split()}
 
 
@@ -229,7 +229,7 @@ def contracts_of(folder: Path) -> dict[str, Contract]:
 
 
 def table_of_tests(texts: Iterable[str]) -> str:
-    """The C source that lists the tests: of each contract that a line KERNEL_TEST(contract) or TESTED_BY(contract, function) names."""
+    """The C source that lists the tests: of each contract that a line KERNEL_TEST, TESTED_BY or TESTED_WITH names."""
     names = sorted(name for text in texts for name in TEST.findall(text))
     if twice := {n for n in names if names.count(n) > 1}:
         raise ContractError(f"tested twice: {', '.join(sorted(twice))}")

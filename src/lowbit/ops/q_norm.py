@@ -17,23 +17,10 @@ import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import DTypeError
+from lowbit.ops import quant
 from lowbit.ops.norm import infer_batch, infer_group, infer_instance, infer_layer, infer_rms
 from lowbit.ops.op import Op, register
 from lowbit.ops.q_matmul import need_integers, rounded
-from lowbit.ops.quant import (
-    Const,
-    FloatOperand,
-    Lower,
-    NotLowered,
-    OpCall,
-    Operand,
-    Operands,
-    QuantSpec,
-    Ref,
-    Result,
-    largest_magnitude,
-    quantizes,
-)
 from lowbit.types import Array, TensorType, normalize_axis
 
 
@@ -162,27 +149,27 @@ def batch_norm(x: Array, gain: Array, offset: Array, *, x_zero: int, y_zero: int
     return affine(d, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
 
 
-def over(dims: tuple[Dim, ...], x: Operand) -> None:
+def over(dims: tuple[Dim, ...], x: quant.Operand) -> None:
     """Raises NotLowered unless n·s2 - s1² over this many elements is proved to fit int64."""
     n = product(dims)
     if not isinstance(n, int):
-        raise NotLowered(f"the range of its sums cannot be proved while '{n}' is not bound")
-    if (n * largest_magnitude(x)) ** 2 >= 2**63:
-        raise NotLowered(f"its sums of squares over {n} elements of {x.params.dtype} do not fit 64 bits")
+        raise quant.NotLowered(f"the range of its sums cannot be proved while '{n}' is not bound")
+    if (n * quant.largest_magnitude(x)) ** 2 >= 2**63:
+        raise quant.NotLowered(f"its sums of squares over {n} elements of {x.params.dtype} do not fit 64 bits")
 
 
 def constant(operand: Any, what: str) -> Array | None:
     if operand is None:
         return None
-    if not isinstance(operand, FloatOperand) or operand.data is None:
-        raise NotLowered(f"its {what} is not constant")
+    if not isinstance(operand, quant.FloatOperand) or operand.data is None:
+        raise quant.NotLowered(f"its {what} is not constant")
     return operand.data
 
 
-def lower(op: str) -> Lower:
-    def lowered(operands: Operands, result: Result, *, eps: float, **attrs: Any) -> OpCall:
+def lower(op: str) -> quant.Lower:
+    def lowered(operands: quant.Operands, result: quant.Result, *, eps: float, **attrs: Any) -> quant.OpCall:
         x = operands[0]
-        assert isinstance(x, Operand)
+        assert isinstance(x, quant.Operand)
         (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
         shape = x.type.shape
         if "axis" in attrs:
@@ -194,27 +181,27 @@ def lower(op: str) -> Lower:
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             small = np.float32(np.float32(eps) / np.float32(sx * sx))
         if not np.isfinite(small):
-            raise NotLowered("its eps ÷ (input scale)² leaves the range of float32")
+            raise quant.NotLowered("its eps ÷ (input scale)² leaves the range of float32")
         gain = np.asarray((np.float32(1) if scale is None else scale.astype(np.float32)) / sy, np.float32)
-        offset = None if bias is None else Const(np.asarray(bias.astype(np.float32) / sy, np.float32), "offset")
-        args = (Ref(0), Const(gain, "gain")) if offset is None else (Ref(0), Const(gain, "gain"), offset)
-        return OpCall(op, args, {**attrs, "eps": float(small), "x_zero": xz, "y_zero": yz, **result.clamp})
+        offset = None if bias is None else quant.Const(np.asarray(bias.astype(np.float32) / sy, np.float32), "offset")
+        args = (quant.Ref(0), quant.Const(gain, "gain")) if offset is None else (quant.Ref(0), quant.Const(gain, "gain"), offset)
+        return quant.OpCall(op, args, {**attrs, "eps": float(small), "x_zero": xz, "y_zero": yz, **result.clamp})
 
     return lowered
 
 
-def lower_batch(operands: Operands, result: Result, *, eps: float) -> OpCall:
+def lower_batch(operands: quant.Operands, result: quant.Result, *, eps: float) -> quant.OpCall:
     x = operands[0]
-    assert isinstance(x, Operand)
+    assert isinstance(x, quant.Operand)
     (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
     wide = [constant(o, what) for o, what in zip(operands[1:], ("scale", "bias", "mean", "variance"), strict=True)]
     scale, bias, mean, var = (np.asarray(t, np.float64) for t in wide)
     a = scale / np.sqrt(var + eps)
     gain, offset = (a * float(sx) / float(sy)).astype(np.float32), ((bias - mean * a) / float(sy)).astype(np.float32)
     if not (np.all(np.isfinite(gain)) and np.all(np.isfinite(offset))):
-        raise NotLowered("its factors leave the range of float32")
+        raise quant.NotLowered("its factors leave the range of float32")
     attrs = {"x_zero": xz, "y_zero": yz, **result.clamp}
-    return OpCall("q_batch_norm", (Ref(0), Const(gain, "gain"), Const(offset, "offset")), attrs)
+    return quant.OpCall("q_batch_norm", (quant.Ref(0), quant.Const(gain, "gain"), quant.Const(offset, "offset")), attrs)
 
 
 register(
@@ -225,5 +212,5 @@ register(
     Op("q_batch_norm", infer_q_batch, batch_norm),
 )
 for _op in ("layer_norm", "rms_norm", "instance_norm", "group_norm"):
-    quantizes(_op, QuantSpec((0,), fuses_clip=True), lower(f"q_{_op}"))
-quantizes("batch_norm", QuantSpec((0,), fuses_clip=True), lower_batch)
+    quant.quantizes(_op, quant.QuantSpec((0,), fuses_clip=True), lower(f"q_{_op}"))
+quant.quantizes("batch_norm", quant.QuantSpec((0,), fuses_clip=True), lower_batch)
