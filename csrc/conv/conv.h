@@ -26,10 +26,7 @@ typedef struct {
     int32_t groups;     /* divides in_c and out_c */
     int32_t block;      /* >= 1 */
     int32_t out_stride; /* elements from pixel to pixel, >= out_c */
-    int32_t x_zero;     /* -128 ... 127 */
-    int32_t y_zero;     /* lo ... hi */
-    int32_t lo;         /* -128 ... hi */
-    int32_t hi;         /* lo ... 127 */
+    LB_LIMIT_FIELDS;
 } lb_conv_s8_params;
 
 /* multiplier: out_c, finite, >= 0. */
@@ -64,10 +61,7 @@ typedef struct {
     int32_t block_columns; /* >= 1, a multiple of 16 */
     int32_t tile_h;        /* 4 or 2 */
     int32_t out_stride;    /* elements from pixel to pixel, >= out_c */
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_LIMIT_FIELDS;
 } lb_conv3x3_s8_params;
 
 typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
@@ -128,10 +122,7 @@ typedef struct {
     int32_t block;      /* >= 1 */
     int32_t block_rows; /* >= 1 */
     int32_t out_stride; /* elements from pixel to pixel, >= channels */
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_LIMIT_FIELDS;
 } lb_dwconv_s8_params;
 
 typedef void lb_dwconv_s8_fn(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,

@@ -23,4 +23,11 @@ static inline void lb_gru_products(const lb_lstm_s8_params *p, const void *r, co
         lb_rnn_products(1, p, weights + lb_weight_bytes(p->hidden, 2), u, step, scratch);
 }
 
+/* The members of lb_gru that come from members of lb_layer under the same names; `own` is where a direction's gates begin. */
+#define LB_GRU_OF_LAYER(l, at, row, own, its_step, its_phase)                                                                              \
+    .p = (l)->p, .bias = (l)->bias + (own), .r_scale = (l)->r_scale + (own), .r_bias = (l)->r_bias + (own),                                \
+    .before = (its_step) ? (l)->y + (at).before : (l)->h0 + (at).state, .y = (l)->y + (at).y, .h = (l)->h + (at).state,                    \
+    .sums = (row)->sums, .step = (its_step), .phase = (its_phase),                                                                         \
+    .x = (l)->px + (at).row * (l)->p->directions * 3 * (ptrdiff_t)(l)->p->hidden + (own)
+
 #endif

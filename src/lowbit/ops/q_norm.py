@@ -11,6 +11,8 @@ A batch norm that no convolution took in has its statistics as constants: y = cl
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from lowbit.dims import Dim, product
 from lowbit.errors import DTypeError
 from lowbit.ops import quant
 from lowbit.ops.norm import infer_batch, infer_group, infer_instance, infer_layer, infer_rms
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.q_matmul import need_integers, rounded
 from lowbit.types import Array, TensorType, normalize_axis
 
@@ -59,81 +61,89 @@ def _reals(*types: TensorType | None) -> list[TensorType | None]:
     return [x.with_dtype("float32"), *(None if t is not None and t.rank == 0 else t for t in vectors)]
 
 
-def infer_q_layer(
-    x: TensorType,
-    gain: TensorType,
-    offset: TensorType | None = None,
-    *,
-    axis: int,
-    eps: float,
-    x_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-) -> TensorType:
-    real, g, b = _reals(x, gain, offset)
-    assert real is not None
-    return infer_layer(real, g, b, axis=axis, eps=eps).with_dtype(to)
+@dataclass(frozen=True)
+class QNorm:
+    """Attributes of q_instance_norm, and the last ones of the other norms: zero points, limits and the dtype of the result."""
+
+    eps: float
+    x_zero: int
+    y_zero: int
+    lo: int
+    hi: int
+    to: str
+
+    def result(self, standard: Array, gain: Array, offset: Array | None) -> Array:
+        return affine(standard, gain, offset, self.y_zero, self.lo, self.hi, self.to)
 
 
-def layer_norm(
-    x: Array, gain: Array, offset: Array | None = None, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
-) -> Array:
-    axes = tuple(range(normalize_axis(axis, x.ndim), x.ndim))
-    return affine(standardized(x.astype(np.int64) - x_zero, axes, eps), gain, offset, y_zero, lo, hi, to)
+@dataclass(frozen=True)
+class _Axis:
+    axis: int
 
 
-def infer_q_rms(
-    x: TensorType, gain: TensorType, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
-) -> TensorType:
-    real, g = _reals(x, gain)
-    assert real is not None
-    return infer_rms(real, g, axis=axis, eps=eps).with_dtype(to)
+@dataclass(frozen=True)
+class QLayerNorm(QNorm, _Axis):
+    """Attributes of q_layer_norm and q_rms_norm: axis, then those of QNorm."""
 
 
-def rms_norm(x: Array, gain: Array, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str) -> Array:
-    axes = tuple(range(normalize_axis(axis, x.ndim), x.ndim))
-    return affine(standardized(x.astype(np.int64) - x_zero, axes, eps, center=False), gain, None, y_zero, lo, hi, to)
+@dataclass(frozen=True)
+class _Groups:
+    groups: int
 
 
-def infer_q_instance(
-    x: TensorType, gain: TensorType, offset: TensorType, *, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
-) -> TensorType:
-    real, g, b = _reals(x, gain, offset)
-    assert real is not None and g is not None and b is not None
-    return infer_instance(real, g, b, eps=eps).with_dtype(to)
+@dataclass(frozen=True)
+class QGroupNorm(QNorm, _Groups):
+    """Attributes of q_group_norm: groups, then those of QNorm."""
 
 
-def instance_norm(x: Array, gain: Array, offset: Array, *, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str) -> Array:
-    t = standardized(x.astype(np.int64) - x_zero, tuple(range(2, x.ndim)), eps)
-    return affine(t, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
+def _typed(infer: Callable[..., TensorType], a: QNorm, *types: TensorType | None, **own: int) -> TensorType:
+    """The result's type: that of the float norm, in the dtype of the integers."""
+    return infer(*_reals(*types), eps=a.eps, **own).with_dtype(a.to)
 
 
-def infer_q_group(
-    x: TensorType,
-    gain: TensorType,
-    offset: TensorType | None = None,
-    *,
-    groups: int,
-    eps: float,
-    x_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-) -> TensorType:
-    real, g, b = _reals(x, gain, offset)
-    assert real is not None
-    return infer_group(real, g, b, groups=groups, eps=eps).with_dtype(to)
+@attributes(QLayerNorm)
+def infer_q_layer(x: TensorType, gain: TensorType, offset: TensorType | None = None, *, a: QLayerNorm) -> TensorType:
+    return _typed(infer_layer, a, x, gain, offset, axis=a.axis)
 
 
-def group_norm(
-    x: Array, gain: Array, offset: Array | None = None, *, groups: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
-) -> Array:
-    d = (x.astype(np.int64) - x_zero).reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
-    t = standardized(d, tuple(range(2, d.ndim)), eps).reshape(x.shape)
-    return affine(t, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
+@attributes(QLayerNorm)
+def layer_norm(x: Array, gain: Array, offset: Array | None = None, *, a: QLayerNorm) -> Array:
+    axes = tuple(range(normalize_axis(a.axis, x.ndim), x.ndim))
+    return a.result(standardized(x.astype(np.int64) - a.x_zero, axes, a.eps), gain, offset)
+
+
+@attributes(QLayerNorm)
+def infer_q_rms(x: TensorType, gain: TensorType, *, a: QLayerNorm) -> TensorType:
+    return _typed(infer_rms, a, x, gain, axis=a.axis)
+
+
+@attributes(QLayerNorm)
+def rms_norm(x: Array, gain: Array, *, a: QLayerNorm) -> Array:
+    axes = tuple(range(normalize_axis(a.axis, x.ndim), x.ndim))
+    return a.result(standardized(x.astype(np.int64) - a.x_zero, axes, a.eps, center=False), gain, None)
+
+
+@attributes(QNorm)
+def infer_q_instance(x: TensorType, gain: TensorType, offset: TensorType, *, a: QNorm) -> TensorType:
+    return _typed(infer_instance, a, x, gain, offset)
+
+
+@attributes(QNorm)
+def instance_norm(x: Array, gain: Array, offset: Array, *, a: QNorm) -> Array:
+    t = standardized(x.astype(np.int64) - a.x_zero, tuple(range(2, x.ndim)), a.eps)
+    return a.result(t, _channels(gain, x.ndim), _channels(offset, x.ndim))
+
+
+@attributes(QGroupNorm)
+def infer_q_group(x: TensorType, gain: TensorType, offset: TensorType | None = None, *, a: QGroupNorm) -> TensorType:
+    return _typed(infer_group, a, x, gain, offset, groups=a.groups)
+
+
+@attributes(QGroupNorm)
+def group_norm(x: Array, gain: Array, offset: Array | None = None, *, a: QGroupNorm) -> Array:
+    d = (x.astype(np.int64) - a.x_zero).reshape(x.shape[0], a.groups, x.shape[1] // a.groups, *x.shape[2:])
+    t = standardized(d, tuple(range(2, d.ndim)), a.eps).reshape(x.shape)
+    return a.result(t, _channels(gain, x.ndim), _channels(offset, x.ndim))
 
 
 def infer_q_batch(
