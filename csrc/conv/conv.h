@@ -15,7 +15,7 @@
  *
  * The caller proves that no acc leaves int32; kernels may wrap on the way. Weights are int8 (out_c, kernel_h, kernel_w, in_c / groups),
  * packed by linear_s8_pack of the same isa once for each group, with n = out_c / groups and k = kernel_h * kernel_w * in_c / groups; the
- * groups stand bytes[0] of linear_s8_sizes apart. Those in quads stand one behind the other.
+ * groups stand bytes[0] of linear_s8_sizes apart. Those in quads stand one after the other.
  *
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
  * scratch, aligned to 64: bytes[1] of linear_s8_sizes of the same isa for rows = block and that k, and k more, rounded up to 64; none for

@@ -78,7 +78,7 @@ typedef struct {
 typedef void lb_gemm_s16_s64_fn(const lb_gemm_s16_s64_params *p, const int16_t *a, const int16_t *b, int64_t *out, void *scratch);
 
 /* ---- gemm_b1_s32: products of -1 and +1, eight a byte, bit 1 for +1 (XNOR and popcount) ------------------------------------------
- * a is m rows, b is n rows (the columns of the right side), each of `words` words; bits behind the k-th are equal in both, zero
+ * a is m rows, b is n rows (the columns of the right side), each of `words` words; bits after the k-th are equal in both, zero
  * for instance. out[i][j] = k - 2 * (number of bits in which a[i] and b[j] differ). */
 typedef struct {
     int64_t out_stride; /* elements from row to row, >= n */

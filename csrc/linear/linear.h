@@ -1,4 +1,4 @@
-/* Rows times weights. What holds for every contract stands in lb.h. */
+/* Rows times weights. lb.h has the rules of every contract. */
 #ifndef LB_LINEAR_H
 #define LB_LINEAR_H
 

@@ -1,4 +1,4 @@
-/* gru_s8 and gru_s16 by vectors of units. Behind rnn_s8.h or lb_rnn_s16_*.h. */
+/* gru_s8 and gru_s16 by vectors of units. Include after rnn_s8.h or rnn_s16_*.h. */
 #ifndef LB_GRU_INT_LANES_H
 #define LB_GRU_INT_LANES_H
 
@@ -50,7 +50,7 @@ LB_INLINE void finish(const lb_gru *g, const lb_lanes *e, lb_ints z, lb_reals ph
         lb_write_hidden(e, g->h, hidden);
 }
 
-/* A vector of units. Between phases z stands in row.kept, and r * h in the bytes behind it. */
+/* A vector of units. Between phases z stands in row.kept, and r * h in the bytes after it. */
 LB_INLINE void some(const lb_gru *g, const lb_rnn_row *row, const lb_lanes e) {
     lb_hidden *reset = (lb_hidden *)(row->kept + (g->p->hidden + 63) / 64 * 64);
     if (g->p->linear_before_reset) {

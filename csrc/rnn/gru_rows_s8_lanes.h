@@ -1,4 +1,4 @@
-/* gru_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
+/* gru_rows_s8 by vectors of units. Include after rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
 #ifndef LB_GRU_ROWS_S8_LANES_H
 #define LB_GRU_ROWS_S8_LANES_H
 
@@ -41,7 +41,7 @@ LB_INLINE void finish(const lb_gru *g, const lb_lanes *e, lb_reals z, lb_reals p
         lb_write(e, g->h, next);
 }
 
-/* A vector of units. Between phases z stands in row.kept, and r * h behind it. */
+/* A vector of units. Between phases z stands in row.kept, and r * h after it. */
 LB_INLINE void some(const lb_gru *g, const lb_rnn_row *row, const lb_lanes e) {
     float *reset = row->kept + (g->p->hidden + 63) / 64 * 64;
     if (g->p->linear_before_reset)

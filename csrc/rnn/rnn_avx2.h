@@ -1,5 +1,5 @@
 /* Recurrent layers on AVX2: products of a state with panels of eight units, as in gemv_avx2.h. Weights are read once a step, and in
- * turn forwards and backwards: what was read last is still in the second-level cache. Lines are asked for before their turn, which that
+ * turn forwards and backwards: what was read last is still in the second-level cache. Lines are prefetched before their turn, which that
  * cache gives no faster than the products take them. Gates come when all sums of a step are there: eight units then need not wait for each
  * other. */
 #ifndef LB_RNN_AVX2_H

@@ -29,7 +29,7 @@ static inline ptrdiff_t lb_weight_bytes(int32_t hidden, int gates) {
     return gates * units * (4 + units);
 }
 
-/* row.form = the state of so many bytes; behind it is what weights of zero meet. */
+/* row.form = the state of so many bytes; after it is what weights of zero meet. */
 static inline void lb_rnn_form(const lb_rnn_row *row, const int8_t *state, int32_t hidden, int32_t zero, int gates) {
     (void)gates;
     const __m512i flip = _mm512_set1_epi8(-128);

@@ -31,7 +31,7 @@ void lb_gru_rows_s8__ref(const lb_gru_rows_s8_params *p, const float *px, const 
                          const void *r, const float *r_scale, const float *r_bias, const float *h0, float *y, float *h, void *scratch,
                          int32_t begin, int32_t end) {
     const ptrdiff_t n = p->hidden, rows = p->directions * 3 * n;
-    int8_t *q = scratch; /* the state as integers, and behind the floats of r * h theirs */
+    int8_t *q = scratch; /* the state as integers, and after the floats of r * h theirs */
     float *reset = (float *)scratch + (n + 3) / 4;
     for (int32_t item = begin; item < end; item++) {
         const lb_units u = lb_units_of(p, item);
