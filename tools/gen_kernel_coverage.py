@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from pages import with_part
+from pages import between
 
 from lowbit.kernels import kernel_table
 
@@ -75,7 +75,7 @@ def coverage() -> str:
 
 def page() -> str:
     """csrc/README.md with the tables as the declarations have them now."""
-    return with_part(PAGE, BEGIN, coverage(), END)
+    return between(PAGE.read_text(), BEGIN, END, coverage())
 
 
 if __name__ == "__main__":

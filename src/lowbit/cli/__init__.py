@@ -29,7 +29,9 @@ from lowbit.cli import (
     serve,
     verify,
 )
-from lowbit.cli.common import UsageError, environment_error, say
+from lowbit.cli.common import UsageError, environment_error, print_json, say
+from lowbit.cli.parser import Parser, completion
+from lowbit.cli.parser import parser as made_parser
 from lowbit.errors import LowbitError, LowbitWarning
 
 VERBS = {
@@ -62,17 +64,12 @@ OPTIONS = {
 
 
 def parser() -> argparse.ArgumentParser:
-    from lowbit import __version__
+    return made_parser(VERBS)
 
-    top = argparse.ArgumentParser(prog="lowbit", description="Few-bit networks, with the same bits everywhere.")
-    top.add_argument("--version", action="version", version=f"lowbit {__version__}")
-    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, module in VERBS.items():
-        p = verbs.add_parser(name, help=module.HELP, description=module.HELP)
-        p.add_argument("--json", action="store_true", help="print one JSON value instead of text")
-        p.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        module.add_arguments(p)
-    return top
+
+def _shapes_options(found: re.Match[str]) -> str:
+    """shapes={"batch": 1, "h": 64} as options."""
+    return "by " + " ".join(re.sub(r'"([^"]+)": (\d+)', r"--shapes \1=\2", part.strip()) for part in found[1].split(","))
 
 
 def check_environment() -> None:
@@ -87,7 +84,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names and → on a stream that has no room for them
-    args = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    made, Parser.words = parser(), words
+    if words[:1] == ["--completion"] and len(words) > 1 and words[1] in ("bash", "zsh", "tcsh"):
+        print(completion(words[1], made))
+        return 0
+    args = made.parse_args(words)
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", LowbitWarning)
@@ -105,7 +107,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         for call, option in OPTIONS.items():
             e.hint = e.hint and e.hint.replace(call, option)
         e.hint = e.hint and re.sub(r'constants=\{"([^"]+)": …\}', r"--constant \1=…", e.hint)
+        e.hint = e.hint and re.sub(r'\boutput="([^"]+)"', r"--output \1", e.hint)
+        e.hint = e.hint and re.sub(r"when loading: shapes=\{([^}…]*)\}", _shapes_options, e.hint)
         kind = "usage" if isinstance(e, UsageError) else type(e).__name__
+        if args.json:
+            print_json({"error": {"kind": kind, "where": e.where, "message": e.message, "hint": e.hint}})
         say(f"{kind}: {e}", file=sys.stderr)
         return 2 if isinstance(e, UsageError) else 1
     except KeyboardInterrupt:

@@ -48,7 +48,7 @@ from lowbit.decide.search.result import Point, SearchResult, cost_of, front, lay
 from lowbit.decide.search.units import FLOAT, WIDTHS, Choice, find_units, uniform, width_of, widths_of
 from lowbit.decide.sensitivity import heard
 from lowbit.decide.widths import Widths
-from lowbit.errors import InputError, LowbitError, LowbitWarning
+from lowbit.errors import InputError, LowbitError, LowbitWarning, warn
 from lowbit.ir.graph import Graph
 from lowbit.lower import lower
 from lowbit.passes.widen_halves import widen_halves
@@ -97,7 +97,7 @@ def search(
     """The cheapest network whose score holds, with a width for each layer; at least the float network.
 
     metric    metric(session) gives a number, higher is better; it brings its own data, which should differ from `data`. Without one the
-              score is the signal to noise ratio of the outputs in dB, on samples that calibration did not see
+              score is the signal to noise ratio of the outputs in dB of the worst tenth of samples that calibration did not see
     max_drop  with a metric: how far the score may be below the float network's (0.005)
     least_db  without one: the least dB (30)
     cost      "time", measured here for one batch; or "bytes" of the weights, with which the same arguments give the same result
@@ -220,12 +220,12 @@ class _Search(Engine):
             (ms,) = self.stopwatch.least([made.integer])
             trial = self.measure(candidate)
             self.last = trial.quality
-            score = trial.quality.pooled_db if trial.score is None else trial.score
+            score = trial.quality.worst_db if trial.score is None else trial.score
         except Over:
             raise
         except Exception as e:  # one network among many: the others are kept
             failed = str(e).partition("\n")[0].rstrip(".") if isinstance(e, LowbitError) else f"{type(e).__name__}: {e}"
-            warnings.warn(f"{name} has no score: {failed}", LowbitWarning, stacklevel=2)
+            warn(f"{name} has no score: {failed}")
         accepted = not failed and score >= self.wanted.least - ROUNDING * max(1.0, abs(self.wanted.least))
         point = Point(name, score, size, ms, self.bits(choice), accepted, rules, failed, repaired)
         self.candidates.append(candidate)  # first: an interrupt between the two leaves no point without one
@@ -402,7 +402,7 @@ class _Search(Engine):
             graph = self.graph if at == 0 else self.maker.make(candidate)
         if not any(p.accepted for p in self.points[1:]):
             why = "no quantized network with the score that is wanted was found" if self.units else "no layer has an integer form"
-            warnings.warn(f"{why}: the float network is returned", LowbitWarning, stacklevel=4)
+            warn(f"{why}: the float network is returned")
         names = {u.name: tuple(n.name or n.output.name for n in u.nodes) for u in self.units}
         layers = layers_of(names, choice, self.reasons(choice))
         record = self.record

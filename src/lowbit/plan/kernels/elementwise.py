@@ -154,13 +154,24 @@ def table(node: Node, ctx: Context) -> list[KernelCall] | None:
     n = size_of(x)
     if short(x) == "s16" and short(node.output) in ("s8", "s16") and data.size == 1 << 16:
         fields: dict[str, Param] = {"out_bytes": data.itemsize}
-        return [KernelCall(ctx.kernel("table_s16"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5)]
+        return [KernelCall(ctx.kernel("table_s16"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5, elementwise=True)]
     if not is_int8(x) or short(node.output) not in SHORT.values() or data.size != 256:
         return None
     args = (ctx.argument(x), Data(data), node.output)
     if short(node.output) != "s8":
         return [KernelCall(ctx.kernel(f"table_{short(x, node.output)}"), {"unused": 0}, args, n, n * 0.5, elementwise=True)]
     return [KernelCall(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,), elementwise=True)]
+
+
+@kernels_for("channel_table")
+def channel_table(node: Node, ctx: Context) -> list[KernelCall] | None:
+    x, data = node.inputs[0], ctx.constant(node.inputs[1])
+    if x is None or data is None or data.itemsize > 4:
+        return None
+    axis = int(node.attrs["axis"]) % x.type.rank  # type: ignore[arg-type]
+    inner, n = int(np.prod([int(d) for d in x.shape[axis + 1 :]], dtype=np.int64)), size_of(x)
+    fields: dict[str, Param] = {"channels": len(data), "inner": inner if len(data) > 1 else max(1, n), "out_bytes": data.itemsize}
+    return [KernelCall(ctx.kernel("channel_table"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5)]
 
 
 @kernels_for("cast")
