@@ -73,4 +73,9 @@
     int32_t k;                                                                                                                             \
     int32_t n
 
+/* Bytes of an element of the input, 1 or 2, and of the output, 1, 2, or 4 for floats. */
+#define LB_WIDTH_FIELDS                                                                                                                    \
+    int32_t x_bytes;                                                                                                                       \
+    int32_t out_bytes
+
 #endif

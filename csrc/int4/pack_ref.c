@@ -13,32 +13,29 @@ static inline int lb_w4_in_panels(int32_t isa) {
     return isa == LB_ISA_avx2 || isa == LB_ISA_avxvnni || isa == LB_ISA_avx512vnni;
 }
 
-/* k with its segments padded to groups. */
-typedef struct {
-    int32_t segments;
-    int64_t stride, depth; /* of a padded segment, of all */
-} lb_w4_padding;
+/* The padded length of a segment, and of all. */
+static inline int64_t lb_w4_stride(int32_t k, int32_t segment) {
+    return lb_ceil_to(k < segment ? k : segment, GROUP);
+}
 
-static inline lb_w4_padding lb_w4_padding_of(int32_t k, int32_t segment) {
-    const int32_t segments = lb_segments(k, segment);
-    const int64_t stride = lb_ceil_to(k < segment ? k : segment, GROUP);
-    return (lb_w4_padding){segments, stride, (segments - 1) * stride + lb_ceil_to(lb_segment_length(k, segment, segments - 1), GROUP)};
+static inline int64_t lb_w4_depth(int32_t k, int32_t segment) {
+    const int32_t last = lb_segments(k, segment) - 1;
+    return last * lb_w4_stride(k, segment) + lb_ceil_to(lb_segment_length(k, segment, last), GROUP);
 }
 
 lb_w4_sizes_fn lb_w4_sizes__ref;
 
 void lb_w4_sizes__ref(const lb_w4_sizes_params *p, int64_t *sizes) {
-    const lb_w4_padding d = lb_w4_padding_of(p->k, p->segment);
-    const int64_t panels = lb_ceil(p->n, PANEL), deep = lb_most_of(DEEPEST, d.stride);
+    const int64_t depth = lb_w4_depth(p->k, p->segment), segments = lb_segments(p->k, p->segment);
+    const int64_t panels = lb_ceil(p->n, PANEL), deep = lb_most_of(DEEPEST, lb_w4_stride(p->k, p->segment));
     if (!lb_w4_in_panels(p->isa)) {
-        sizes[0] = p->n * lb_ceil(p->k, 2), sizes[1] = 4 * (int64_t)p->n * d.segments;
+        sizes[0] = p->n * lb_ceil(p->k, 2), sizes[1] = 4 * (int64_t)p->n * segments;
         sizes[2] = 0, sizes[3] = p->isa == LB_ISA_ref ? 0 : p->k;
         return;
     }
-    sizes[0] = panels * PANEL * d.depth / 2, sizes[1] = 4 * panels * PANEL * d.segments;
-    sizes[2] = p->isa == LB_ISA_avx512vnni
-                   ? p->rows * (d.depth + 224) + 36 * deep + 64 * d.segments + 256 /* two panels are unpacked at once */
-                   : p->rows * (d.depth + 160) + 18 * deep + 16 * d.segments;
+    sizes[0] = panels * PANEL * depth / 2, sizes[1] = 4 * panels * PANEL * segments;
+    sizes[2] = p->isa == LB_ISA_avx512vnni ? p->rows * (depth + 224) + 36 * deep + 64 * segments + 256 /* two panels are unpacked at once */
+                                           : p->rows * (depth + 160) + 18 * deep + 16 * segments;
     sizes[3] = sizes[2] + lb_ceil_to(p->k, 64);
 }
 
@@ -52,15 +49,16 @@ static void pack_rows(const lb_w4_pack_params *p, const int8_t *w, uint8_t *to) 
 
 /* (panels, groups, 4, 16, 4) bytes of w + 8. */
 static void pack_panels(const lb_w4_pack_params *p, const int8_t *w, uint8_t *to) {
-    const lb_w4_padding d = lb_w4_padding_of(p->k, p->segment);
-    memset(to, 0x88, (size_t)(lb_ceil(p->n, PANEL) * PANEL * d.depth / 2));
+    const int64_t depth = lb_w4_depth(p->k, p->segment), stride = lb_w4_stride(p->k, p->segment);
+    const int32_t segments = lb_segments(p->k, p->segment);
+    memset(to, 0x88, (size_t)(lb_ceil(p->n, PANEL) * PANEL * depth / 2));
     for (int64_t c = 0; c < p->n; c++)
-        for (int32_t g = 0; g < d.segments; g++) {
+        for (int32_t g = 0; g < segments; g++) {
             const int32_t length = lb_segment_length(p->k, p->segment, g);
             for (int32_t i = 0; i < length; i++) {
-                const int64_t at = g * d.stride + i, byte = at / GROUP * 4 + at % 16 / 4;
+                const int64_t at = g * stride + i, byte = at / GROUP * 4 + at % 16 / 4;
                 const unsigned v = (unsigned)(w[c * p->k + (int64_t)g * p->segment + i] + 8), high = at % GROUP >= 16;
-                uint8_t *own = &to[c / PANEL * PANEL * d.depth / 2 + (byte * PANEL + c % PANEL) * 4 + at % 4];
+                uint8_t *own = &to[c / PANEL * PANEL * depth / 2 + (byte * PANEL + c % PANEL) * 4 + at % 4];
                 *own = (uint8_t)(high ? (*own & 15) | v << 4 : (*own & 0xF0) | v);
             }
         }
@@ -121,7 +119,7 @@ void lb_w4_chunk__ref(const lb_w4_chunk_params *p, const int8_t *w, int64_t *chu
                     }
             }
         }
-    const int64_t most = lb_w4_padding_of(p->k, p->segment).stride / GROUP;
+    const int64_t most = lb_w4_stride(p->k, p->segment) / GROUP;
     int64_t groups = 1;
     while (groups < MOST_GROUPS && !overflows[groups + 1])
         groups++;

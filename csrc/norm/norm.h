@@ -38,8 +38,7 @@ typedef void lb_norm_s16_fn(const lb_norm_s16_params *p, const int16_t *x, const
 typedef struct {
     int32_t channels;
     int32_t inner;
-    int32_t x_bytes;   /* of an element: 1 or 2 */
-    int32_t out_bytes; /* 1, 2, or 4 for floats */
+    LB_WIDTH_FIELDS;
     LB_LIMIT_FIELDS;
 } lb_scale_shift_params;
 

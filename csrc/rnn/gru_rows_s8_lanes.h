@@ -7,13 +7,13 @@
 /* What some units of a step need. */
 typedef struct {
     const lb_gru_rows_s8_params *p;
+    int32_t step;
+    int phase;
+    const int32_t *sums;
     const float *x, *w_scale, *bias, *r_scale, *r_bias; /* of the direction, and of the row of px */
     const float *before;
     float *y, *h;
     lb_reals x_scale, h_scale;
-    const int32_t *sums;
-    int32_t step;
-    int phase;
 } lb_gru;
 
 LB_INLINE lb_reals input(const lb_gru *g, const lb_lanes *e, int gate) {

@@ -30,14 +30,6 @@ def quantized_nodes(graph: Graph) -> list[Node]:
     return [n for n in graph.nodes if n.op in BRACKETS or n.op == "requantize" or n.op.startswith("q_")]
 
 
-class Island(NamedTuple):
-    """A node that stays float next to integers, and the reason."""
-
-    layer: str
-    op: str
-    because: str
-
-
 @dataclass(frozen=True)
 class Lowered:
     """The integer graph, its float nodes, and its weight-only nodes (integer weights, float arithmetic)."""
@@ -45,6 +37,14 @@ class Lowered:
     graph: Graph
     islands: tuple[Island, ...]
     weights_only: tuple[Island, ...] = ()
+
+
+class Island(NamedTuple):
+    """A node that stays float next to integers, and the reason."""
+
+    layer: str
+    op: str
+    because: str
 
 
 def lower(graph: Graph) -> Lowered:
