@@ -28,7 +28,8 @@ def verdict(graph: Graph, found: Decision) -> str:
 def size_text(graph: Graph, found: Decision) -> list[str]:
     """["parameters 3.6× smaller"]; [] if there are none."""
     before, after = graph.parameter_bytes, found.graph.parameter_bytes
-    return [f"parameters {times_smaller(before, after)}"] if before and after else []
+    as_float = " as float's" if times_smaller(before, after) == "as large" else ""
+    return [f"parameters {times_smaller(before, after)}{as_float}"] if before and after else []
 
 
 def quality_text(graph: Graph, found: Decision) -> str:
@@ -45,9 +46,13 @@ def quality_text(graph: Graph, found: Decision) -> str:
 
 
 def before_text(graph: Graph, points: Sequence[Point]) -> str:
-    """ " before the softmax": where the dB are those of the input of a final function; "" if they are those of the outputs."""
-    ends = [last_function(graph, p.output) for p in points if graph.outputs[p.output].name != p.value]
-    return f" before the {' and '.join(dict.fromkeys(e.op for e in ends if e is not None))}" if any(ends) else ""
+    """ " before the softmax": where the dB are those of the input of a final function; "" if they are those of the outputs.
+
+    Of several outputs, those that have such a function are named.
+    """
+    ends = {p.output: last_function(graph, p.output) for p in points if graph.outputs[p.output].name != p.value}
+    said = dict.fromkeys(f"{e.op}{f' of {name}' if len(graph.outputs) > 1 else ''}" for name, e in ends.items() if e is not None)
+    return f" before the {' and the '.join(said)}" if said else ""
 
 
 def score_text(found: Decision) -> str:

@@ -192,7 +192,7 @@ def pack_groups(w: Array, narrow: int) -> Array:
 
 
 def pack_taps(w: Array, narrow: int, group: int) -> Array:
-    """Weights (kernel_h, kernel_w, channels) as csrc/wide/conv_wide.h says: pairs of taps, channels in the order of the products."""
+    """Weights (kernel_h, kernel_w, channels) as csrc/wide/conv_wide.h says: pairs of taps, channels in the order of products."""
     high, across, channels = w.shape
     parts = planes_of(w)
     wide, pad = -(-channels // group) * group, (high % 2, 0) if high > 1 else (0, across % 2)
