@@ -10,6 +10,7 @@ from int4_laws import check, quantized
 from native_laws import same
 
 from lowbit.ir.build import Builder
+from lowbit.ir.graph import Value
 from lowbit.ir.interp import run
 from lowbit.kernels import native
 from lowbit.plan import Target, build
@@ -48,14 +49,18 @@ def constants(b: Builder, rng: np.random.Generator, n: int, k: int, block: int, 
     return w, b.constant(scale, name="scale"), b.constant(rng.normal(size=n).astype(np.float32), name="bias")
 
 
+def begun(size: tuple[int, int, int]) -> tuple[np.random.Generator, Builder, Value]:
+    """Numbers of its own for a size (rows, k, n), and a graph whose input are the rows."""
+    rows, k, _ = size
+    b = Builder()
+    return np.random.default_rng(rows * k), b, b.input("x", TensorType((rows, k), "int8"))
+
+
 @pytest.mark.parametrize("to", ["int8", "int16", "float32"])
 @pytest.mark.parametrize("style", ["any", "small", "lowest", "ends"])
 @pytest.mark.parametrize("size", SIZES)
 def test_layers_with_a_scale_for_each_channel(size: tuple[int, int, int], style: str, to: str) -> None:
-    rows, k, n = size
-    rng = np.random.default_rng(rows * k)
-    b = Builder()
-    x = b.input("x", TensorType((rows, k), "int8"))
+    (rows, k, n), (rng, b, x) = size, begun(size)
     w = b.constant(weights(rng, n, k, style), name="w", dtype="int4")
     m = b.constant(rng.uniform(1e-5, 1e-3, n).astype(np.float32), name="m")
     bias = b.constant(rng.integers(-5000, 5000, n).astype(np.int32), name="bias")
@@ -86,10 +91,7 @@ def test_weights_that_caches_hold_give_the_same_bits_as_bytes(monkeypatch: pytes
 @pytest.mark.parametrize("block", [32, 64, 128, 48, 7])
 @pytest.mark.parametrize("size", SIZES)
 def test_layers_with_a_scale_for_each_block(size: tuple[int, int, int], block: int, to: str) -> None:
-    rows, k, n = size
-    rng = np.random.default_rng(rows * k)
-    b = Builder()
-    x = b.input("x", TensorType((rows, k), "int8"))
+    (rows, k, n), (rng, b, x) = size, begun(size)
     w, scale, bias = constants(b, rng, n, k, block, ["any", "small", "lowest", "ends"][rows % 4])
     lo, hi = {"int8": (-128, 127), "int16": (-32768, 32767), "float32": (0, 0)}[to]
     zero = [0, -128, 17][k % 3]
