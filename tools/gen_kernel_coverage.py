@@ -3,8 +3,11 @@ only portable C has: `make docs`. A test keeps them fresh."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
+
+from pages import between
 
 from lowbit.kernels import kernel_table
 
@@ -13,6 +16,7 @@ PAGE = CSRC / "README.md"
 BEGIN, END = "<!-- coverage: made by `make docs` -->\n", "<!-- end of coverage -->\n"
 PROCESSORS = {"x86_64": "x86-64", "aarch64": "aarch64", "cortex-m": "Cortex-M"}
 UNCOUNTED = {"peak", "tests"}  # chains of instructions that are measured, and no layers
+PACKING = re.compile(r"_(sizes|chunk|pack|pack_\w+)$")  # done once, when a plan is made: portable C is fast enough
 
 
 def processors() -> dict[str, str]:
@@ -30,6 +34,8 @@ def declared() -> dict[str, dict[str, set[str]]]:
         if folder in UNCOUNTED:
             continue
         for contract, isa in kernel_table.kernels_of(path):
+            if PACKING.search(contract):
+                continue
             found[contract].add(isa)
             if isa == "ref":
                 family[contract] = folder
@@ -46,7 +52,7 @@ def coverage() -> str:
     lines = [
         "Kernels of each family, and how many of them each instruction set has a version of. A CPU takes the best version that it can run:",
         "`avx512vnni` also runs those of `avx512` and `avx2`, `neondot` those of `neon`, `mve` those of `armdsp`; what is left runs in",
-        "portable C (`ref`).",
+        "portable C (`ref`). Contracts that pack weights are not counted.",
         "",
         f"| family | kernels | {' | '.join(used)} |",
         f"|---|---|{'---|' * len(used)}",
@@ -73,8 +79,7 @@ def coverage() -> str:
 
 def page() -> str:
     """csrc/README.md with the tables as the declarations have them now."""
-    head, _, rest = PAGE.read_text().partition(BEGIN)
-    return head + BEGIN + coverage() + END + rest.partition(END)[2]
+    return between(PAGE.read_text(), BEGIN, END, coverage())
 
 
 if __name__ == "__main__":

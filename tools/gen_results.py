@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pages import between
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
@@ -95,12 +97,6 @@ def spread(ratios: list[float]) -> str:
     """0.08 to 0.95 (geometric mean 0.37)."""
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return f"{min(ratios):.2f} to {max(ratios):.2f} (geometric mean {mean:.2f})"
-
-
-def between(text: str, begin: str, end: str, made: str) -> str:
-    """The text with `made` in the place between two marks."""
-    head, _, rest = text.partition(begin)
-    return head + begin + made + end + rest.partition(end)[2]
 
 
 def page() -> str:

@@ -5,6 +5,7 @@
 #include "attention/attention_shared.h"
 #include "base/exp_avx2.h"
 #include "gemm/madd16_avx2.h"
+#include "base/reduce_avx2.h"
 #include "base/store_avx2.h"
 
 /* Eight elements of a mask from `at` on, of which `count` are there, applied to u. */
@@ -78,12 +79,7 @@ static inline int64_t lb_probabilities(const float *u, int32_t keys, float top, 
         memset(out + j, 0, 2 * (size_t)(end - j));
         memset(out + stride + j, 0, 2 * (size_t)(end - j));
     }
-    int32_t parts[8];
-    int64_t sum = 0;
-    _mm256_storeu_si256((__m256i *)(void *)parts, total);
-    for (int i = 0; i < 8; i++)
-        sum += parts[i];
-    return sum;
+    return lb_sum_s64(total);
 }
 
 /* fl32(high * factor + low) of eight integers, exact before it is rounded: doubles hold 53 bits. */

@@ -1,7 +1,7 @@
 /* attention_s8 in quads: some rows of queries at a time against all keys, then the product of the probabilities, in three limbs of seven
  * bits, with the values. Keys and values of a head are packed once for all rows that a call has of it. Sums of scores begin at
  * -q_zero * (sum of the key), and k_zero * (sum of the query - q_zero) is taken off. A limb is at most 127 and a value at least -128: sums
- * of 8192 keys fit 32 bits. Behind dot4_neon.h or dot4_neondot.h. */
+ * of 8192 keys fit 32 bits. Include after dot4_neon.h or dot4_neondot.h. */
 #ifndef LB_ATTENTION_NEON_H
 #define LB_ATTENTION_NEON_H
 

@@ -78,12 +78,7 @@ static inline int64_t lb_limbs(const float *u, int32_t keys, float top, uint8_t 
     }
     for (int i = 0; i < LB_LIMBS && j < end; i++)
         memset(out + i * stride + j, 0, (size_t)(end - j));
-    int32_t parts[8];
-    int64_t sum = 0;
-    _mm256_storeu_si256((__m256i *)(void *)parts, total);
-    for (int i = 0; i < 8; i++)
-        sum += parts[i];
-    return sum;
+    return lb_sum_s64(total);
 }
 
 /* Four sums of limbs, minus the share of the zero point. Doubles hold 53 bits, so that this is exact. */

@@ -131,29 +131,16 @@ LB_LACKS void lb_store_lanes(void *to, uint64_t mask, size_t lane, const void *v
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps(mask, from) _mm512_castsi512_ps(lb_load_lanes(from, mask, 4))
 
-LB_LACKS void lb_mm512_mask_storeu_epi8(void *to, uint64_t mask, __m512i v) {
-    lb_store_lanes(to, mask, 1, &v);
-}
-
-LB_LACKS void lb_mm512_mask_storeu_epi16(void *to, uint32_t mask, __m512i v) {
-    lb_store_lanes(to, mask, 2, &v);
-}
-
-LB_LACKS void lb_mm512_mask_storeu_epi32(void *to, uint16_t mask, __m512i v) {
-    lb_store_lanes(to, mask, 4, &v);
-}
-
-LB_LACKS void lb_mm512_mask_storeu_ps(void *to, uint16_t mask, __m512 v) {
-    lb_store_lanes(to, mask, 4, &v);
-}
-
-LB_LACKS void lb_mm256_mask_storeu_epi8(void *to, uint32_t mask, __m256i v) {
-    lb_store_lanes(to, mask, 1, &v);
-}
-
-LB_LACKS void lb_mm_mask_storeu_epi8(void *to, uint16_t mask, __m128i v) {
-    lb_store_lanes(to, mask, 1, &v);
-}
+#define LB_LACKS_STORE(name, mask_type, vector, lane)                                                                                      \
+    LB_LACKS void lb_##name(void *to, mask_type mask, vector v) {                                                                          \
+        lb_store_lanes(to, mask, lane, &v);                                                                                                \
+    }
+LB_LACKS_STORE(mm512_mask_storeu_epi8, uint64_t, __m512i, 1)
+LB_LACKS_STORE(mm512_mask_storeu_epi16, uint32_t, __m512i, 2)
+LB_LACKS_STORE(mm512_mask_storeu_epi32, uint16_t, __m512i, 4)
+LB_LACKS_STORE(mm512_mask_storeu_ps, uint16_t, __m512, 4)
+LB_LACKS_STORE(mm256_mask_storeu_epi8, uint32_t, __m256i, 1)
+LB_LACKS_STORE(mm_mask_storeu_epi8, uint16_t, __m128i, 1)
 
 LB_LACKS __m256i lb_mm256_mask_loadu_epi8(__m256i v, uint32_t mask, const void *from) {
     for (int i = 0; i < 32; i++)

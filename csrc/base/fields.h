@@ -58,4 +58,24 @@
     int32_t a_stride[4];                                                                                                                   \
     int32_t b_stride[4]
 
+/* The zero point of the input, within its type, and of the output, within lo ... hi; lo ... hi, the limits of the output. */
+#define LB_LIMIT_FIELDS                                                                                                                    \
+    int32_t x_zero;                                                                                                                        \
+    int32_t y_zero;                                                                                                                        \
+    int32_t lo;                                                                                                                            \
+    int32_t hi
+
+/* m x k times k x n, rows a_stride and out_stride elements apart. Sizes are >= 0, out_stride >= n. */
+#define LB_GEMM_FIELDS                                                                                                                     \
+    int64_t a_stride;                                                                                                                      \
+    int64_t out_stride;                                                                                                                    \
+    int32_t m;                                                                                                                             \
+    int32_t k;                                                                                                                             \
+    int32_t n
+
+/* Bytes of an element of the input, 1 or 2, and of the output, 1, 2, or 4 for floats. */
+#define LB_WIDTH_FIELDS                                                                                                                    \
+    int32_t x_bytes;                                                                                                                       \
+    int32_t out_bytes
+
 #endif

@@ -26,4 +26,13 @@ LB_INLINE int32_t lb_reduce_max8_s32(__m256i v) {
     return _mm_cvtsi128_si32(_mm_max_epi32(four, _mm_shuffle_epi32(four, 0xB1)));
 }
 
+LB_INLINE int64_t lb_sum_s64(__m256i v) {
+    int32_t lanes[8];
+    int64_t sum = 0;
+    _mm256_storeu_si256((__m256i *)(void *)lanes, v);
+    for (int i = 0; i < 8; i++)
+        sum += lanes[i];
+    return sum;
+}
+
 #endif

@@ -2,21 +2,12 @@
 #ifndef LB_SCALAR_F32_H
 #define LB_SCALAR_F32_H
 
+#include "base/numerics.h"
+
 #include <float.h>
-#include <stdint.h>
-#include <string.h>
 
-static inline uint32_t lb_bits_of(float v) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
-static inline float lb_of_bits(uint32_t bits) {
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
+#define lb_bits_of(v) lb_f32_bits(v)
+#define lb_of_bits(bits) lb_f32_of_bits(bits)
 
 #define LB_INFINITY (lb_of_bits(0x7F800000u))
 #define LB_NAN (lb_of_bits(0x7FC00000u))

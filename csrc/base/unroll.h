@@ -22,4 +22,7 @@
 #define LB_UNROLL_ALL
 #endif
 
+/* F for each number of rows that a tile may have. */
+#define LB_1_TO_6(F) F(1) F(2) F(3) F(4) F(5) F(6)
+
 #endif

@@ -15,7 +15,7 @@
  *
  * The caller proves that no acc leaves int32; kernels may wrap on the way. Weights are int8 (out_c, kernel_h, kernel_w, in_c / groups),
  * packed by linear_s8_pack of the same isa once for each group, with n = out_c / groups and k = kernel_h * kernel_w * in_c / groups; the
- * groups stand bytes[0] of linear_s8_sizes apart. Those in quads stand one behind the other.
+ * groups stand bytes[0] of linear_s8_sizes apart. Those in quads stand one after the other.
  *
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
  * scratch, aligned to 64: bytes[1] of linear_s8_sizes of the same isa for rows = block and that k, and k more, rounded up to 64; none for
@@ -26,10 +26,7 @@ typedef struct {
     int32_t groups;     /* divides in_c and out_c */
     int32_t block;      /* >= 1 */
     int32_t out_stride; /* elements from pixel to pixel, >= out_c */
-    int32_t x_zero;     /* -128 ... 127 */
-    int32_t y_zero;     /* lo ... hi */
-    int32_t lo;         /* -128 ... hi */
-    int32_t hi;         /* lo ... 127 */
+    LB_LIMIT_FIELDS;
 } lb_conv_s8_params;
 
 /* multiplier: out_c, finite, >= 0. */
@@ -64,10 +61,7 @@ typedef struct {
     int32_t block_columns; /* >= 1, a multiple of 16 */
     int32_t tile_h;        /* 4 or 2 */
     int32_t out_stride;    /* elements from pixel to pixel, >= out_c */
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_LIMIT_FIELDS;
 } lb_conv3x3_s8_params;
 
 typedef void lb_conv3x3_s8_fn(const lb_conv3x3_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,
@@ -128,10 +122,7 @@ typedef struct {
     int32_t block;      /* >= 1 */
     int32_t block_rows; /* >= 1 */
     int32_t out_stride; /* elements from pixel to pixel, >= channels */
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_LIMIT_FIELDS;
 } lb_dwconv_s8_params;
 
 typedef void lb_dwconv_s8_fn(const lb_dwconv_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,

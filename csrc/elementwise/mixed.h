@@ -52,12 +52,8 @@ typedef void lb_add_int_fn(const lb_add_int_params *p, const void *a, const void
 typedef struct {
     int32_t n;
     int32_t inner;
-    int32_t x_bytes;   /* of an element: 1 or 2 */
-    int32_t out_bytes; /* 1, 2, or 4 for floats */
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_WIDTH_FIELDS;
+    LB_LIMIT_FIELDS;
     lb_f32 multiplier;
 } lb_sum_int_params;
 

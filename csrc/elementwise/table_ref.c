@@ -1,29 +1,25 @@
 #include "lb.h"
 
+/* A table of 256 results. */
+#define LB_TABLE(contract, type)                                                                                                           \
+    void lb_##contract##__ref(const lb_##contract##_params *p, const int8_t *x, const type *table, type *out, int32_t begin,               \
+                              int32_t end) {                                                                                               \
+        (void)p;                                                                                                                           \
+        for (int32_t i = begin; i < end; i++)                                                                                              \
+            out[i] = table[x[i] + 128];                                                                                                    \
+    }
+
 lb_table_s8_fn lb_table_s8__ref;
 
-void lb_table_s8__ref(const lb_table_s8_params *p, const int8_t *x, const int8_t *table, int8_t *out, int32_t begin, int32_t end) {
-    (void)p;
-    for (int32_t i = begin; i < end; i++)
-        out[i] = table[x[i] + 128];
-}
+LB_TABLE(table_s8, int8_t)
 
 lb_table_s8_s16_fn lb_table_s8_s16__ref;
 
-void lb_table_s8_s16__ref(const lb_table_s8_s16_params *p, const int8_t *x, const int16_t *table, int16_t *out, int32_t begin,
-                          int32_t end) {
-    (void)p;
-    for (int32_t i = begin; i < end; i++)
-        out[i] = table[x[i] + 128];
-}
+LB_TABLE(table_s8_s16, int16_t)
 
 lb_table_s8_f32_fn lb_table_s8_f32__ref;
 
-void lb_table_s8_f32__ref(const lb_table_s8_f32_params *p, const int8_t *x, const lb_f32 *table, lb_f32 *out, int32_t begin, int32_t end) {
-    (void)p;
-    for (int32_t i = begin; i < end; i++)
-        out[i] = table[x[i] + 128];
-}
+LB_TABLE(table_s8_f32, lb_f32)
 
 lb_table_s16_fn lb_table_s16__ref;
 

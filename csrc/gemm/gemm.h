@@ -2,6 +2,7 @@
 #ifndef LB_GEMM_H
 #define LB_GEMM_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -44,11 +45,7 @@ typedef void lb_gemm_s8_pack_fn(const lb_gemm_s8_pack_params *p, const int8_t *b
 
 /* out[i][j] = acc[0][i][j]. b was packed with the same k and n, and segment = max(1, k). */
 typedef struct {
-    int64_t a_stride;   /* elements from row to row */
-    int64_t out_stride; /* elements from row to row, >= n */
-    int32_t m;          /* >= 0 */
-    int32_t k;          /* >= 0 */
-    int32_t n;          /* >= 0 */
+    LB_GEMM_FIELDS;
     int32_t a_unsigned; /* 0 or 1 */
 } lb_gemm_s8_s32_params;
 
@@ -58,11 +55,7 @@ typedef void lb_gemm_s8_s32_fn(const lb_gemm_s8_s32_params *p, const int8_t *a, 
 /* out[i][j] = start, then for each segment in ascending order out = out + fl32(acc[s][i][j]) * (a_scales[s][i] * b_scales[s][j]),
  * every operation rounded to fp32. start = -0.0 leaves a single product as it is; +0.0 is where a sum begins. */
 typedef struct {
-    int64_t a_stride;   /* elements from row to row */
-    int64_t out_stride; /* elements from row to row, >= n */
-    int32_t m;          /* >= 0 */
-    int32_t k;          /* >= 0 */
-    int32_t n;          /* >= 0 */
+    LB_GEMM_FIELDS;
     int32_t segment;    /* as b was packed */
     int32_t a_unsigned; /* 0 or 1 */
     lb_f32 start;       /* 0.0 or -0.0 */
@@ -85,7 +78,7 @@ typedef struct {
 typedef void lb_gemm_s16_s64_fn(const lb_gemm_s16_s64_params *p, const int16_t *a, const int16_t *b, int64_t *out, void *scratch);
 
 /* ---- gemm_b1_s32: products of -1 and +1, eight a byte, bit 1 for +1 (XNOR and popcount) ------------------------------------------
- * a is m rows, b is n rows (the columns of the right side), each of `words` words; bits behind the k-th are equal in both, zero
+ * a is m rows, b is n rows (the columns of the right side), each of `words` words; bits after the k-th are equal in both, zero
  * for instance. out[i][j] = k - 2 * (number of bits in which a[i] and b[j] differ). */
 typedef struct {
     int64_t out_stride; /* elements from row to row, >= n */

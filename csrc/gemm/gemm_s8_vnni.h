@@ -3,7 +3,7 @@
  *   sum of (a - A) (b - B)  =  sum of a b  -  A * (sum of b)  -  B * (sum of a - A)        modulo 2^32
  *
  * A packed b: for each segment the sums of its columns and their zero points (columns are n rounded up to 16), then panels of quads, in
- * which segments are padded with zeros to multiples of 4. Behind dot4_avxvnni.h or dot4_avx512vnni.h. */
+ * which segments are padded with zeros to multiples of 4. Include after dot4_avxvnni.h or dot4_avx512vnni.h. */
 #ifndef LB_GEMM_S8_VNNI_H
 #define LB_GEMM_S8_VNNI_H
 

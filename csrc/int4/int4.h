@@ -1,4 +1,4 @@
-/* Rows and images times weights of four bits. What holds for every contract stands in lb.h.
+/* Rows and images times weights of four bits. lb.h has the rules of every contract.
  *
  * Weights are -8 ... 7 and stay packed, two a byte; a nibble holds w + 8 in the panels of vector units, and two's complement in the layout
  * of `ref`. k is cut into segments of `segment` elements, the last one shorter, at least one: max(1, ceil(k / segment)) of them; a layer

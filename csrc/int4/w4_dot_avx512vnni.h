@@ -15,7 +15,7 @@
 enum {
     LB_W4_AT_ONCE = 8,              /* few rows that a panel is read for */
     LB_W4_RUN = 2048,               /* groups whose high nibbles are summed: 16 * 15 * 128 * 32 * 2048 < 2^31 */
-    LB_W4_STREAM = 4096,            /* bytes of weights that are asked for before they are read */
+    LB_W4_STREAM = 4096,            /* bytes of weights that are prefetched before they are read */
     LB_W4_SEGMENTS_TILE = 6,        /* rows whose segments are scaled: their sums and their totals, of two panels, take 24 registers */
     LB_W4_TOTALS = 16 * LB_W4_WIDE, /* columns of acc */
 };
@@ -50,7 +50,7 @@ LB_INLINE void lb_w4_nibbles(const int rows, const int chains, const int zero, c
     for (ptrdiff_t g = 0; g < groups; g++, packed += LB_W4_GROUP_BYTES) {
         LB_UNROLL_ALL
         for (int s = 0; s < 4; s++) {
-            _mm_prefetch((const char *)((uintptr_t)packed + LB_W4_STREAM + 64 * (uintptr_t)s), _MM_HINT_T0); /* it may lie behind */
+            _mm_prefetch((const char *)((uintptr_t)packed + LB_W4_STREAM + 64 * (uintptr_t)s), _MM_HINT_T0); /* it may lie after */
             const __m512i v = _mm512_load_si512(packed + 64 * s), w[2] = {_mm512_and_si512(v, low), _mm512_and_si512(v, high)};
             LB_UNROLL_ALL
             for (int i = 0; i < rows; i++)

@@ -152,7 +152,7 @@ LB_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, con
         __m256i c[LB_W4_FEW][2], n[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
         for (int i = 0; i < rows; i++)
             c[i][0] = c[i][1] = _mm256_setzero_si256();
-        for (int s = 0; s < 4; s++) /* memory's own guess is too late; numbers, as it may lie behind the last */
+        for (int s = 0; s < 4; s++) /* memory's own guess is too late; numbers, as it may lie after the last */
             _mm_prefetch((const char *)((uintptr_t)packed + LB_W4_STREAM + 64 * (uintptr_t)s), _MM_HINT_T0);
         for (int s = 0; s < 4; s++)
             for (int h = 0; h < 2; h++) {

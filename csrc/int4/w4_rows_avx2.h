@@ -29,7 +29,7 @@ enum {
 typedef int32_t __attribute__((may_alias)) lb_w4_dword;
 typedef struct {
     uint8_t all[1 << 24];
-} __attribute__((may_alias)) lb_w4_bytes; /* what assembly may read behind a pointer */
+} __attribute__((may_alias)) lb_w4_bytes; /* what assembly may read after a pointer */
 
 static inline ptrdiff_t lb_w4_round_up(ptrdiff_t v, ptrdiff_t to) {
     return (v + to - 1) / to * to;
@@ -74,7 +74,7 @@ static inline lb_w4_scratch lb_w4_scratch_at(void *base, int32_t rows, const lb_
         stride, (uint8_t *)base, (int32_t *)acc, (int8_t *)panel, (int16_t *)(panel + 16 * deep), (int32_t *)(panel + 18 * deep)};
 }
 
-/* The next 32 of k - i bytes, zeros behind them. */
+/* The next 32 of k - i bytes, zeros after them. */
 static inline __m256i lb_w4_load(const int8_t *x, int32_t i, int32_t k) {
     int8_t tail[LB_W4_GROUP] = {0};
     if (k - i >= LB_W4_GROUP)
@@ -104,7 +104,7 @@ static inline int32_t lb_w4_pack_few(const int8_t *x, int32_t k, uint8_t *out) {
     return _mm_cvtsi128_si32(_mm_add_epi32(quarter, _mm_shuffle_epi32(quarter, 0xB1)));
 }
 
-/* Packed weights that come next: tiles prefetch them part by part, so that unpacking does not wait for memory. Behind the last panel
+/* Packed weights that come next: tiles prefetch them part by part, so that unpacking does not wait for memory. After the last panel
  * there is nothing to prefetch, which does no harm; numbers, since no pointer may lead there. */
 typedef struct {
     uintptr_t at, end, each;

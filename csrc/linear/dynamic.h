@@ -1,4 +1,4 @@
-/* Activations that are quantized at run time, each row by a scale of its own. What holds for every contract stands in lb.h. */
+/* Activations that are quantized at run time, each row by a scale of its own. lb.h has the rules of every contract. */
 #ifndef LB_DYNAMIC_H
 #define LB_DYNAMIC_H
 

@@ -35,7 +35,7 @@ typedef void lb_linear_f32_fn(const lb_linear_f32_params *p, const float *x, con
  *   out = clamp(bias[o] + sum over kernel and channels of the group of x * w[o], lo, hi)
  *
  * Weights are (out_c, kernel_h, kernel_w, in_c / groups) for `ref`; for others packed as those of linear_f32, once for each group, one
- * behind the other: k = kernel_h * kernel_w * in_c / groups rows in that order, n = out_c / groups columns.
+ * after the other: k = kernel_h * kernel_w * in_c / groups rows in that order, n = out_c / groups columns.
  * Item: `block` pixels of the output, which are counted through the batch, times block_columns channels of a group:
  * ceil(batch * out_h * out_w / block) * groups * ceil(out_c / groups / block_columns), those of one block of pixels one after the other.
  * scratch, aligned to 64: if groups = 1, dilation_w = 1 and in_c < 64, the lines of the image under a block with zeros around them:

@@ -1,4 +1,4 @@
-/* Rows times weights. What holds for every contract stands in lb.h. */
+/* Rows times weights. lb.h has the rules of every contract. */
 #ifndef LB_LINEAR_H
 #define LB_LINEAR_H
 
@@ -53,10 +53,7 @@ typedef void lb_linear_s8_pack_dot4_fn(const lb_linear_s8_pack_dot4_params *p, c
  * quads. */
 typedef struct {
     LB_PRODUCT_FIELDS;
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_LIMIT_FIELDS;
 } lb_linear_s8_params;
 
 typedef void lb_linear_s8_fn(const lb_linear_s8_params *p, const int8_t *x, const void *w, const int32_t *bias, const lb_f32 *multiplier,

@@ -20,7 +20,7 @@ static void single_row(const lb_linear_f32_params *p, const float *x, const floa
                 s[i][v] = lb_v_zero();
         int32_t k = 0;
         for (; k <= p->k - CHAINS; k += CHAINS, b += CHAINS * LB_PANEL) {
-            const uintptr_t soon = (uintptr_t)b + 64 * LB_PANEL; /* a number: behind the weights no pointer may lead */
+            const uintptr_t soon = (uintptr_t)b + 64 * LB_PANEL; /* a number: after the weights no pointer may lead */
             _mm_prefetch((const char *)soon, _MM_HINT_T0);
             _mm_prefetch((const char *)(soon + 64), _MM_HINT_T0);
             _mm_prefetch((const char *)(soon + 128), _MM_HINT_T0);

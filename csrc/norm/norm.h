@@ -2,6 +2,7 @@
 #ifndef LB_NORM_H
 #define LB_NORM_H
 
+#include "base/fields.h"
 #include "base/numerics.h"
 
 #include <stdint.h>
@@ -20,10 +21,7 @@ typedef struct {
     int32_t centered;  /* 0 or 1 */
     int32_t shifted;   /* 0: there is no offset, it is not read */
     int32_t out_bytes; /* of an element: 1, 2, or 4 for floats */
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_LIMIT_FIELDS;
     lb_f32 eps; /* >= 0, finite */
 } lb_norm_s8_params;
 
@@ -40,12 +38,8 @@ typedef void lb_norm_s16_fn(const lb_norm_s16_params *p, const int16_t *x, const
 typedef struct {
     int32_t channels;
     int32_t inner;
-    int32_t x_bytes;   /* of an element: 1 or 2 */
-    int32_t out_bytes; /* 1, 2, or 4 for floats */
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_WIDTH_FIELDS;
+    LB_LIMIT_FIELDS;
 } lb_scale_shift_params;
 
 typedef void lb_scale_shift_fn(const lb_scale_shift_params *p, const void *x, const lb_f32 *gain, const lb_f32 *offset, void *out,

@@ -4,19 +4,13 @@
 
 lb_max_pool_s8_fn lb_max_pool_s8__neon;
 
-static inline void lb_most(const int8_t *image, ptrdiff_t from, ptrdiff_t down, ptrdiff_t across, lb_taps rows, lb_taps columns, int8_t *to,
-                           int32_t count) {
-    (void)count;
-    int8x16_t most = vdupq_n_s8(-128);
-    for (int32_t i = rows.first; i < rows.last; i++)
-        for (int32_t j = columns.first; j < columns.last; j++)
-            most = vmaxq_s8(most, vld1q_s8(image + (from + i * down + j * across)));
-    vst1q_s8(to, most);
-}
+typedef int8x16_t lb_v16;
+#define lb_v16_all(v) vdupq_n_s8(v)
+#define lb_v16_max(a, b) vmaxq_s8(a, b)
+#define lb_v16_load(from) vld1q_s8(from)
+#define lb_v16_store(to, v) vst1q_s8(to, v)
 
-#define LB_MOST 16
-#define LB_REST lb_few
-#include "pool/max_pool_body.h"
+#include "pool/max_pool_16.h"
 
 void lb_max_pool_s8__neon(const lb_max_pool_s8_params *p, const int8_t *x, int8_t *out, int32_t begin, int32_t end) {
     lb_max_pool(p, x, out, begin, end);

@@ -27,10 +27,7 @@ typedef struct {
     LB_COUNT_FIELDS;
     int32_t out_stride; /* elements from pixel to pixel, >= channels */
     lb_f32 multiplier;  /* finite, > 0 */
-    int32_t x_zero;
-    int32_t y_zero;
-    int32_t lo;
-    int32_t hi;
+    LB_LIMIT_FIELDS;
 } lb_avg_pool_s8_params;
 
 /* scratch: 4 * channels bytes, aligned to 64. */

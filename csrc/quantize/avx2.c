@@ -1,5 +1,5 @@
 #include "lb.h"
-#include "base/numerics.h"
+#include "quantize/quantize_rest.h"
 
 #include <immintrin.h>
 
@@ -34,8 +34,7 @@ void lb_quantize_f32_s8__avx2(const lb_quantize_f32_s8_params *p, const float *x
         const __m256i q = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), in_order);
         _mm256_storeu_si256((__m256i *)(void *)(out + i), q);
     }
-    for (; i < end; i++)
-        out[i] = (int8_t)lb_quantize(x[i], p->scale, p->zero_point, p->lo, p->hi);
+    lb_quantize_rest(p, x, out, i, end);
 }
 
 lb_dequantize_s8_f32_fn lb_dequantize_s8_f32__avx2;
@@ -48,6 +47,5 @@ void lb_dequantize_s8_f32__avx2(const lb_dequantize_s8_f32_params *p, const int8
         const __m256i q = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(x + i)));
         _mm256_storeu_ps(out + i, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_sub_epi32(q, zero_point))));
     }
-    for (; i < end; i++)
-        out[i] = lb_dequantize(x[i], p->scale, p->zero_point);
+    lb_dequantize_rest(p, x, out, i, end);
 }

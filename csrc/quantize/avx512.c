@@ -2,7 +2,7 @@
  * to the same integer unless the product is near the middle of two. Relevant quotients are below 2^8, so a distance of 2^-14 suffices. */
 #include "lb.h"
 #include "base/avx512.h"
-#include "base/numerics.h"
+#include "quantize/quantize_rest.h"
 
 lb_quantize_f32_s8_fn lb_quantize_f32_s8__avx512;
 
@@ -50,6 +50,5 @@ void lb_quantize_f32_s8__avx512(const lb_quantize_f32_s8_params *p, const float 
             _mm_prefetch((const char *)((uintptr_t)(x + i) + AHEAD + line), _MM_HINT_T0);
         _mm512_storeu_si512(out + i, quantize64(x + i, &c));
     }
-    for (; i < end; i++)
-        out[i] = (int8_t)lb_quantize(x[i], p->scale, p->zero_point, p->lo, p->hi);
+    lb_quantize_rest(p, x, out, i, end);
 }

@@ -1,5 +1,5 @@
 #include "lb.h"
-#include "base/numerics.h"
+#include "quantize/quantize_rest.h"
 #include "base/requantize_neon.h"
 
 lb_quantize_f32_s8_fn lb_quantize_f32_s8__neon;
@@ -13,8 +13,7 @@ void lb_quantize_f32_s8__neon(const lb_quantize_f32_s8_params *p, const float *x
                                   vdivq_f32(vld1q_f32(x + i + 8), scale), vdivq_f32(vld1q_f32(x + i + 12), scale)};
         vst1q_s8(out + i, lb_round16(v, &clamp));
     }
-    for (; i < end; i++)
-        out[i] = (int8_t)lb_quantize(x[i], p->scale, p->zero_point, p->lo, p->hi);
+    lb_quantize_rest(p, x, out, i, end);
 }
 
 lb_dequantize_s8_f32_fn lb_dequantize_s8_f32__neon;
@@ -29,8 +28,7 @@ void lb_dequantize_s8_f32__neon(const lb_dequantize_s8_f32_params *p, const int8
         for (int j = 0; j < 4; j++)
             vst1q_f32(out + i + 4 * j, vmulq_f32(scale, vcvtq_f32_s32(vsubq_s32(q[j], zero_point))));
     }
-    for (; i < end; i++)
-        out[i] = lb_dequantize(x[i], p->scale, p->zero_point);
+    lb_dequantize_rest(p, x, out, i, end);
 }
 
 lb_requantize_s8_fn lb_requantize_s8__neon;

@@ -1,4 +1,4 @@
-/* gru_s8 and gru_s16 by vectors of units. Behind rnn_s8.h or lb_rnn_s16_*.h. */
+/* gru_s8 and gru_s16 by vectors of units. Include after rnn_s8.h or rnn_s16_*.h. */
 #ifndef LB_GRU_INT_LANES_H
 #define LB_GRU_INT_LANES_H
 
@@ -50,7 +50,7 @@ LB_INLINE void finish(const lb_gru *g, const lb_lanes *e, lb_ints z, lb_reals ph
         lb_write_hidden(e, g->h, hidden);
 }
 
-/* A vector of units. Between phases z stands in row.kept, and r * h in the bytes behind it. */
+/* A vector of units. Between phases z stands in row.kept, and r * h in the bytes after it. */
 LB_INLINE void some(const lb_gru *g, const lb_rnn_row *row, const lb_lanes e) {
     lb_hidden *reset = (lb_hidden *)(row->kept + (g->p->hidden + 63) / 64 * 64);
     if (g->p->linear_before_reset) {
@@ -62,14 +62,6 @@ LB_INLINE void some(const lb_gru *g, const lb_rnn_row *row, const lb_lanes e) {
         lb_write_hidden(&e, reset, lb_to_hidden_lanes(g->p, product, g->p->reset_multiplier));
     } else
         finish(g, &e, lb_reals_as_ints(lb_read(&e, row->kept)), recurrent(g, &e, 2));
-}
-
-static void units(const lb_gru *g, const lb_units *u, const lb_rnn_row *row) {
-    int32_t j = u->first;
-    for (; j + LB_UNITS <= u->last; j += LB_UNITS)
-        some(g, row, lb_all_lanes(j));
-    if (j < u->last)
-        some(g, row, lb_lanes_at(j, g->p->hidden));
 }
 
 /* The arguments of gru_s8 and gru_s16. */
@@ -90,25 +82,11 @@ LB_INLINE void lb_layer_form(const lb_layer *l, const lb_rnn_row *row, lb_moment
     lb_rnn_form(row, phase ? reset : step ? l->y + at.before : l->h0 + at.state, l->p->hidden, l->p->h_zero, lb_gru_gates(l->p, phase));
 }
 
-LB_INLINE void lb_layer_products(const lb_layer *l, const lb_units *u, int32_t step, int phase) {
-    lb_gru_products(l->p, l->r, u, step, phase, l->scratch);
-}
+#include "rnn/gru_units.h"
 
 LB_INLINE void lb_layer_units(const lb_layer *l, const lb_units *u, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
-    const ptrdiff_t gates = 3 * (ptrdiff_t)l->p->hidden, own = u->direction * gates;
-    const lb_gru g = {.p = l->p,
-                      .x = l->px + at.row * l->p->directions * gates + own,
-                      .bias = l->bias + own,
-                      .r_scale = l->r_scale + own,
-                      .r_bias = l->r_bias + own,
-                      .table = l->table,
-                      .before = step ? l->y + at.before : l->h0 + at.state,
-                      .y = l->y + at.y,
-                      .h = l->h + at.state,
-                      .s = l->s + at.state,
-                      .sums = row->sums,
-                      .step = step,
-                      .phase = phase};
+    const ptrdiff_t own = u->direction * 3 * (ptrdiff_t)l->p->hidden;
+    const lb_gru g = {LB_GRU_OF_LAYER(l, at, row, own, step, phase), .table = l->table, .s = l->s + at.state};
     units(&g, u, row);
 }
 

@@ -1,5 +1,5 @@
 /* The walk of a GRU through time, by vectors of units. With linear_before_reset a panel has all three gates, and units are done one panel
- * after the other; else z and r of all units come first (phase 0), and their h behind them (phase 1). Behind rnn_avx2.h or
+ * after the other; else z and r of all units come first (phase 0), and their h after them (phase 1). Include after rnn_avx2.h or
  * rnn_avx512vnni.h. */
 #ifndef LB_GRU_LANES_H
 #define LB_GRU_LANES_H
@@ -22,5 +22,12 @@ static inline void lb_gru_products(const lb_lstm_s8_params *p, const void *r, co
     else
         lb_rnn_products(1, p, weights + lb_weight_bytes(p->hidden, 2), u, step, scratch);
 }
+
+/* The members of lb_gru that come from members of lb_layer under the same names; `own` is where a direction's gates begin. */
+#define LB_GRU_OF_LAYER(l, at, row, own, its_step, its_phase)                                                                              \
+    .p = (l)->p, .bias = (l)->bias + (own), .r_scale = (l)->r_scale + (own), .r_bias = (l)->r_bias + (own),                                \
+    .before = (its_step) ? (l)->y + (at).before : (l)->h0 + (at).state, .y = (l)->y + (at).y, .h = (l)->h + (at).state,                    \
+    .sums = (row)->sums, .step = (its_step), .phase = (its_phase),                                                                         \
+    .x = (l)->px + (at).row * (l)->p->directions * 3 * (ptrdiff_t)(l)->p->hidden + (own)
 
 #endif

@@ -1,4 +1,4 @@
-/* gru_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
+/* gru_rows_s8 by vectors of units. Include after rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
 #ifndef LB_GRU_ROWS_S8_LANES_H
 #define LB_GRU_ROWS_S8_LANES_H
 
@@ -7,13 +7,13 @@
 /* What some units of a step need. */
 typedef struct {
     const lb_gru_rows_s8_params *p;
+    int32_t step;
+    int phase;
+    const int32_t *sums;
     const float *x, *w_scale, *bias, *r_scale, *r_bias; /* of the direction, and of the row of px */
     const float *before;
     float *y, *h;
     lb_reals x_scale, h_scale;
-    const int32_t *sums;
-    int32_t step;
-    int phase;
 } lb_gru;
 
 LB_INLINE lb_reals input(const lb_gru *g, const lb_lanes *e, int gate) {
@@ -41,7 +41,7 @@ LB_INLINE void finish(const lb_gru *g, const lb_lanes *e, lb_reals z, lb_reals p
         lb_write(e, g->h, next);
 }
 
-/* A vector of units. Between phases z stands in row.kept, and r * h behind it. */
+/* A vector of units. Between phases z stands in row.kept, and r * h after it. */
 LB_INLINE void some(const lb_gru *g, const lb_rnn_row *row, const lb_lanes e) {
     float *reset = row->kept + (g->p->hidden + 63) / 64 * 64;
     if (g->p->linear_before_reset)
@@ -51,14 +51,6 @@ LB_INLINE void some(const lb_gru *g, const lb_rnn_row *row, const lb_lanes e) {
         lb_write(&e, reset, lb_reals_mul(gate_of(g, &e, 1), lb_read(&e, g->before)));
     } else
         finish(g, &e, lb_read(&e, row->kept), recurrent(g, &e, 2));
-}
-
-static void units(const lb_gru *g, const lb_units *u, const lb_rnn_row *row) {
-    int32_t j = u->first;
-    for (; j + LB_UNITS <= u->last; j += LB_UNITS)
-        some(g, row, lb_all_lanes(j));
-    if (j < u->last)
-        some(g, row, lb_lanes_at(j, g->p->hidden));
 }
 
 /* The arguments of gru_rows_s8. */
@@ -76,26 +68,12 @@ LB_INLINE void lb_layer_form(const lb_layer *l, const lb_rnn_row *row, lb_moment
     lb_rnn_quantize(row, phase ? reset : step ? l->y + at.before : l->h0 + at.state, l->p->hidden, lb_gru_gates(l->p, phase));
 }
 
-LB_INLINE void lb_layer_products(const lb_layer *l, const lb_units *u, int32_t step, int phase) {
-    lb_gru_products(l->p, l->r, u, step, phase, l->scratch);
-}
+#include "rnn/gru_units.h"
 
 LB_INLINE void lb_layer_units(const lb_layer *l, const lb_units *u, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
-    const ptrdiff_t gates = 3 * (ptrdiff_t)l->p->hidden, own = u->direction * gates;
-    const lb_gru g = {.x = l->px + at.row * l->p->directions * gates + own,
-                      .x_scale = lb_reals_all(l->x_scale[at.row]),
-                      .w_scale = l->w_scale + own,
-                      .bias = l->bias + own,
-                      .before = step ? l->y + at.before : l->h0 + at.state,
-                      .r_scale = l->r_scale + own,
-                      .r_bias = l->r_bias + own,
-                      .h_scale = lb_reals_all(*row->scale),
-                      .sums = row->sums,
-                      .y = l->y + at.y,
-                      .h = l->h + at.state,
-                      .p = l->p,
-                      .step = step,
-                      .phase = phase};
+    const ptrdiff_t own = u->direction * 3 * (ptrdiff_t)l->p->hidden;
+    const lb_gru g = {LB_GRU_OF_LAYER(l, at, row, own, step, phase), .w_scale = l->w_scale + own,
+                      .x_scale = lb_reals_all(l->x_scale[at.row]), .h_scale = lb_reals_all(*row->scale)};
     units(&g, u, row);
 }
 

@@ -1,4 +1,4 @@
-/* The gates of an integer LSTM by AVX-512, sixteen units to a vector. Behind lstm_steps.h. */
+/* The gates of an integer LSTM by AVX-512, sixteen units to a vector. Include after lstm_steps.h. */
 #ifndef LB_LSTM_GATES_AVX512VNNI_H
 #define LB_LSTM_GATES_AVX512VNNI_H
 

@@ -5,32 +5,27 @@ static inline void lb_lstm_ref(const lb_lstm_s8_params *p, lb_rnn_input in, cons
                                const int16_t *table, const lb_hidden *h0, const lb_f32 *c0, lb_hidden *y, lb_hidden *h, lb_f32 *c,
                                int32_t begin, int32_t end) {
     const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
-    for (int32_t item = begin; item < end; item++) {
-        const lb_units u = lb_units_of(p, item);
-        for (int32_t step = p->first; step < p->first + p->steps; step++)
-            for (int32_t b = 0; b < p->batch; b++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, b);
-                const lb_hidden *before = step ? y + at.before : h0 + at.state;
-                const lb_f32 *cell = (step ? c : c0) + at.state;
-                for (int32_t i = u.first; i < u.last; i++) {
-                    lb_f32 pre[4];
-                    lb_sum sums[4];
-                    lb_four_inputs(pre, &in, p, at.row, rows, u.direction * 4 * n + i);
-                    lb_four_gates(sums, before, r + (u.direction * 4 * n + i) * n, n * n, p->hidden, p->h_zero);
-                    for (int gate = 0; gate < 4; gate++) {
-                        const ptrdiff_t row = (u.direction * 4 + gate) * n + i;
-                        const lb_f32 scaled = lb_f32_mul(LB_SUM_F32(sums[gate]), r_scale[row]);
-                        pre[gate] = lb_f32_add(lb_f32_add(pre[gate], bias[row]), scaled);
-                    }
-                    const lb_f32 taken = lb_f32_mul(lb_sigmoid_real(pre[0], table), lb_tanh_real(pre[3], table));
-                    const lb_f32 next = lb_f32_add(lb_f32_mul(lb_sigmoid_real(pre[2], table), cell[i]), taken);
-                    const lb_f32 out = lb_f32_mul(lb_sigmoid_real(pre[1], table), lb_tanh_real(next, table));
-                    c[at.state + i] = next;
-                    y[at.y + i] = (lb_hidden)lb_round_clamp(lb_f32_mul(out, p->h_multiplier), p->h_zero, p->lo, p->hi);
-                    if (step == p->time - 1)
-                        h[at.state + i] = y[at.y + i];
-                }
+    LB_EACH_MOMENT(p, u, step, at) {
+        const lb_hidden *before = step ? y + at.before : h0 + at.state;
+        const lb_f32 *cell = (step ? c : c0) + at.state;
+        for (int32_t i = u.first; i < u.last; i++) {
+            lb_f32 pre[4];
+            lb_sum sums[4];
+            lb_four_inputs(pre, &in, p, at.row, rows, u.direction * 4 * n + i);
+            lb_four_gates(sums, before, r + (u.direction * 4 * n + i) * n, n * n, p->hidden, p->h_zero);
+            for (int gate = 0; gate < 4; gate++) {
+                const ptrdiff_t row = (u.direction * 4 + gate) * n + i;
+                const lb_f32 scaled = lb_f32_mul(LB_SUM_F32(sums[gate]), r_scale[row]);
+                pre[gate] = lb_f32_add(lb_f32_add(pre[gate], bias[row]), scaled);
             }
+            const lb_f32 taken = lb_f32_mul(lb_sigmoid_real(pre[0], table), lb_tanh_real(pre[3], table));
+            const lb_f32 next = lb_f32_add(lb_f32_mul(lb_sigmoid_real(pre[2], table), cell[i]), taken);
+            const lb_f32 out = lb_f32_mul(lb_sigmoid_real(pre[1], table), lb_tanh_real(next, table));
+            c[at.state + i] = next;
+            y[at.y + i] = (lb_hidden)lb_round_clamp(lb_f32_mul(out, p->h_multiplier), p->h_zero, p->lo, p->hi);
+            if (step == p->time - 1)
+                h[at.state + i] = y[at.y + i];
+        }
     }
 }
 

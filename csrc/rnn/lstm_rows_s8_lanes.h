@@ -1,4 +1,4 @@
-/* lstm_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
+/* lstm_rows_s8 by vectors of units. Include after rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
 #ifndef LB_LSTM_ROWS_S8_LANES_H
 #define LB_LSTM_ROWS_S8_LANES_H
 

@@ -1,7 +1,4 @@
-#include <stdint.h>
-
-typedef int16_t lb_hidden, lb_weight;
-typedef int64_t lb_sum;
+#include "rnn/rnn_s16_ref.h"
 
 #include "rnn/lstm_ref.h"
 

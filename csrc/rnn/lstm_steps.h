@@ -1,5 +1,5 @@
-/* lstm_s8 and lstm_s16, one time behind the other: what is the same for every width. Behind rnn_s8.h or lb_rnn_s16_*.h;
- * lb_lstm_gates_*.h define lb_lstm_units, the gates of units first ... last - 1. */
+/* lstm_s8 and lstm_s16, step by step: what is the same for every width. Include after rnn_s8.h or rnn_s16_*.h;
+ * lstm_gates_*.h define lb_lstm_units, the gates of units first ... last - 1. */
 #ifndef LB_LSTM_STEPS_H
 #define LB_LSTM_STEPS_H
 

@@ -1,5 +1,5 @@
-/* Recurrent layers: what happens step by step, behind the products of all inputs (docs/arithmetic.md, 7). What holds for every contract
- * stands in lb.h. */
+/* Recurrent layers: what happens step by step, after the products of all inputs (docs/arithmetic.md, 7). lb.h has the rules of every
+ * contract. */
 #ifndef LB_RNN_H
 #define LB_RNN_H
 
@@ -17,7 +17,7 @@
  *   r_scale  rows
  *   table    513 of tanh in Q0.15
  *   h0, c0   the initial states; h, c the last ones; y the state at every time. Cells of an LSTM, c0 and c, are floats
- *   s        of a GRU: its 16-bit state, memory that the calls of one layer share; behind the last step it is the last one
+ *   s        of a GRU: its 16-bit state, memory that the calls of one layer share; after the last step it is the last one
  *
  * Time of step i is i or, going back, time - 1 - i. A call does the steps first ... first + steps - 1 and finds what the steps before
  * gave in y, and in c or s; h is written by the last step of all.
@@ -29,7 +29,7 @@
  * 2 * hidden for gru_s8 and gru_s16.
  *
  * Other instruction sets than those take 8-bit weights in panels, (k / 4, gates, units, 4), where k is hidden rounded up to 16 and the last
- * axis is the input. Directions one behind the other. A GRU that is not linear_before_reset has all panels of the gates z and r, then all
+ * axis is the input. Directions one after the other. A GRU that is not linear_before_reset has all panels of the gates z and r, then all
  * of h. Aligned to 64. avx2: weights plus 128, panels of eight units, of which there are two for every 16 units; what does not exist is
  * 128. avx512vnni: weights as they are, panels of 16 units; what does not exist is 0. Before the panels (of a direction, or of z and r, or
  * of h) stand the sums of weights over the inputs: int32, (panels, gates, 16). Weights of 16-bit states: (k / 2, gates, units, 2) words as

@@ -1,5 +1,5 @@
 /* Recurrent layers on AVX2: products of a state with panels of eight units, as in gemv_avx2.h. Weights are read once a step, and in
- * turn forwards and backwards: what was read last is still in the second-level cache. Lines are asked for before their turn, which that
+ * turn forwards and backwards: what was read last is still in the second-level cache. Lines are prefetched before their turn, which that
  * cache gives no faster than the products take them. Gates come when all sums of a step are there: eight units then need not wait for each
  * other. */
 #ifndef LB_RNN_AVX2_H
@@ -13,21 +13,9 @@ enum { LB_UNITS = 8, LB_AHEAD = 1536 };
 typedef __m256 lb_reals;
 typedef __m256i lb_ints;
 
-/* What a row of the batch has of scratch; `wide` is hidden rounded up to 64. */
-typedef struct {
-    int8_t *h;   /* `wide` bytes, where the state is not bytes before */
-    float *kept; /* `wide` floats (or integers) between the two halves of a step, twice */
-    float *scale;
-    int32_t *sums; /* of panels: gates x LB_UNITS each */
-    lb_gemv *form; /* the state as it meets the weights */
-} lb_rnn_row;
+typedef lb_gemv lb_form;
 
-static inline lb_rnn_row lb_rnn_row_at(void *scratch, int32_t hidden, int32_t b) {
-    const ptrdiff_t wide = ((ptrdiff_t)hidden + 63) / 64 * 64;
-    int8_t *at = (int8_t *)scratch + b * 40 * wide;
-    return (lb_rnn_row){at, (float *)(void *)(at + 4 * wide), (float *)(void *)(at + wide), (int32_t *)(void *)(at + 12 * wide),
-                        (lb_gemv *)(void *)(at + 28 * wide)};
-}
+#include "rnn/rnn_row.h"
 
 /* Bytes of a panel. */
 static inline ptrdiff_t lb_panel_bytes(int32_t hidden, int gates) {

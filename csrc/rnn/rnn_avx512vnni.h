@@ -15,26 +15,9 @@ enum { LB_UNITS = 16 };
 typedef __m512 lb_reals;
 typedef __m512i lb_ints;
 
-/* What a row of the batch has of scratch; `wide` is hidden rounded up to 64. */
-typedef struct {
-    int8_t *h;   /* `wide` bytes, where the state is not bytes before */
-    float *kept; /* `wide` floats (or integers) between the two halves of a step, twice */
-    float *scale;
-    int32_t *sums; /* of panels: gates x LB_UNITS each */
-    uint8_t *form; /* the state, flipped */
-    int32_t *less; /* by how much it is too large */
-} lb_rnn_row;
+typedef uint8_t lb_form; /* flipped */
 
-static inline lb_rnn_row lb_rnn_row_at(void *scratch, int32_t hidden, int32_t b) {
-    const ptrdiff_t wide = ((ptrdiff_t)hidden + 63) / 64 * 64;
-    int8_t *at = (int8_t *)scratch + b * 40 * wide;
-    return (lb_rnn_row){at,
-                        (float *)(void *)(at + 4 * wide),
-                        (float *)(void *)(at + wide),
-                        (int32_t *)(void *)(at + 12 * wide),
-                        (uint8_t *)(at + 28 * wide),
-                        (int32_t *)(void *)(at + 2 * wide)};
-}
+#include "rnn/rnn_row.h"
 
 static inline int32_t lb_panels(int32_t hidden) {
     return (hidden + LB_UNITS - 1) / LB_UNITS;
@@ -46,7 +29,7 @@ static inline ptrdiff_t lb_weight_bytes(int32_t hidden, int gates) {
     return gates * units * (4 + units);
 }
 
-/* row.form = the state of so many bytes; behind it is what weights of zero meet. */
+/* row.form = the state of so many bytes; after it is what weights of zero meet. */
 static inline void lb_rnn_form(const lb_rnn_row *row, const int8_t *state, int32_t hidden, int32_t zero, int gates) {
     (void)gates;
     const __m512i flip = _mm512_set1_epi8(-128);

@@ -33,7 +33,7 @@ static inline void lb_rnn_inputs(const lb_lstm_f32_params *p, lb_rnn_item b, int
     }
 }
 
-/* Up to LB_LANES of n floats; zeros behind the last. */
+/* Up to LB_LANES of n floats; zeros after the last. */
 static inline lb_v lb_up_to(const float *from, int32_t n) {
     return n >= LB_LANES ? lb_v_load(from) : lb_v_get(from, n, 0.0f);
 }

@@ -1,5 +1,5 @@
-/* What lstm_rows_s8 and gru_rows_s8 share, by vectors of units. Behind rnn_avx2.h or rnn_avx512vnni.h, and with their lb_sigmoid_lanes and
- * lb_tanh_lanes. */
+/* What lstm_rows_s8 and gru_rows_s8 share, by vectors of units. Include after rnn_avx2.h or rnn_avx512vnni.h, and with their
+ * lb_sigmoid_lanes and lb_tanh_lanes. */
 #ifndef LB_RNN_ROWS_LANES_H
 #define LB_RNN_ROWS_LANES_H
 

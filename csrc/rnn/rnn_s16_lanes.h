@@ -1,5 +1,5 @@
 /* Recurrent products of 16-bit states with panels of LB_UNITS units: (k / 2, gates, LB_UNITS, 2) words, k is hidden rounded up to 16.
- * Behind rnn_avx2.h or rnn_avx512vnni.h, whose products of bytes these replace, and with the words of that width (lb_pairs_*).
+ * Include after rnn_avx2.h or rnn_avx512vnni.h, whose products of bytes these replace, and with the words of that width (lb_pairs_*).
  *
  * Where sums fit int32 they are taken modulo 2^32: no order of additions matters. Else a state is halved, h = 256 u + l with 0 <= l < 256:
  * sums of two products are then within 2^24 whatever the weights are, and 64 of them within int32, after which they go on in int64. */
@@ -20,7 +20,7 @@ static inline ptrdiff_t lb_weight_bytes_s16(int32_t hidden, int gates) {
     return 2 * gates * lb_words_of(hidden) * lb_words_of(hidden);
 }
 
-/* row.form = the state; behind it is what weights of zero meet. */
+/* row.form = the state; after it is what weights of zero meet. */
 static inline void lb_rnn_form_s16(const lb_rnn_row *row, const int16_t *state, int32_t hidden, int32_t zero, int gates) {
     (void)zero, (void)gates;
     int16_t *form = (int16_t *)(void *)row->form;

@@ -66,4 +66,12 @@ static inline int32_t lb_mix(int32_t keep, int32_t old, int32_t take, int32_t fr
     return lb_clamp16s((keep * old + ((take * fresh) >> (15 - bits)) + (1 << 14)) >> 15);
 }
 
+/* Items begin ... end - 1, their steps and rows: `u` are an item's units, `at` is the place of a row of the batch in a step. */
+#define LB_EACH_MOMENT(p, u, step, at)                                                                                                     \
+    for (int32_t item = begin; item < end; item++)                                                                                         \
+        for (lb_units u = lb_units_of(p, item), *of_item = &u; of_item; of_item = NULL)                                                    \
+            for (int32_t step = (p)->first; step < (p)->first + (p)->steps; step++)                                                        \
+                for (int32_t b = 0; b < (p)->batch; b++)                                                                                   \
+                    for (lb_moment at = lb_moment_of(p, u.direction, step, b), *once = &at; once; once = NULL)
+
 #endif

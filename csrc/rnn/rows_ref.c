@@ -6,27 +6,22 @@ void lb_lstm_rows_s8__ref(const lb_lstm_rows_s8_params *p, const float *px, cons
                           const void *r, const float *r_scale, const float *h0, const float *c0, float *y, float *h, float *c,
                           void *scratch, int32_t begin, int32_t end) {
     const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
-    for (int32_t item = begin; item < end; item++) {
-        const lb_units u = lb_units_of(p, item);
-        for (int32_t step = p->first; step < p->first + p->steps; step++)
-            for (int32_t b = 0; b < p->batch; b++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, b);
-                const float *cell = (step ? c : c0) + at.state;
-                const float scale = lb_quantize_row(step ? y + at.before : h0 + at.state, p->hidden, scratch);
-                for (int32_t i = u.first; i < u.last; i++) {
-                    float pre[4];
-                    for (int gate = 0; gate < 4; gate++) {
-                        const ptrdiff_t row = (u.direction * 4 + gate) * n + i;
-                        pre[gate] = (px[at.row * rows + row] * (x_scale[at.row] * w_scale[row]) + bias[row]) +
-                                    lb_rows_product(scratch, (const int8_t *)r + row * n, p->hidden, scale * r_scale[row]);
-                    }
-                    const float next = lb_sigmoid(pre[2]) * cell[i] + lb_sigmoid(pre[0]) * lb_tanh(pre[3]);
-                    c[at.state + i] = next;
-                    y[at.y + i] = lb_sigmoid(pre[1]) * lb_tanh(next);
-                    if (step == p->time - 1)
-                        h[at.state + i] = y[at.y + i];
-                }
+    LB_EACH_MOMENT(p, u, step, at) {
+        const float *cell = (step ? c : c0) + at.state;
+        const float scale = lb_quantize_row(step ? y + at.before : h0 + at.state, p->hidden, scratch);
+        for (int32_t i = u.first; i < u.last; i++) {
+            float pre[4];
+            for (int gate = 0; gate < 4; gate++) {
+                const ptrdiff_t row = (u.direction * 4 + gate) * n + i;
+                pre[gate] = (px[at.row * rows + row] * (x_scale[at.row] * w_scale[row]) + bias[row]) +
+                            lb_rows_product(scratch, (const int8_t *)r + row * n, p->hidden, scale * r_scale[row]);
             }
+            const float next = lb_sigmoid(pre[2]) * cell[i] + lb_sigmoid(pre[0]) * lb_tanh(pre[3]);
+            c[at.state + i] = next;
+            y[at.y + i] = lb_sigmoid(pre[1]) * lb_tanh(next);
+            if (step == p->time - 1)
+                h[at.state + i] = y[at.y + i];
+        }
     }
 }
 
@@ -36,7 +31,7 @@ void lb_gru_rows_s8__ref(const lb_gru_rows_s8_params *p, const float *px, const 
                          const void *r, const float *r_scale, const float *r_bias, const float *h0, float *y, float *h, void *scratch,
                          int32_t begin, int32_t end) {
     const ptrdiff_t n = p->hidden, rows = p->directions * 3 * n;
-    int8_t *q = scratch; /* the state as integers, and behind the floats of r * h theirs */
+    int8_t *q = scratch; /* the state as integers, and after the floats of r * h theirs */
     float *reset = (float *)scratch + (n + 3) / 4;
     for (int32_t item = begin; item < end; item++) {
         const lb_units u = lb_units_of(p, item);

@@ -12,12 +12,7 @@ static _Alignas(64) unsigned char scratch[1 << 18];
 
 static void both(const lb_kernel *ref, const lb_kernel *k, const void *p, void **args, int output, int32_t items) {
     memset(want, 0x5A, sizeof want), memset(got, 0x5A, sizeof got);
-    args[output] = want;
-    ref->call(p, args, 0, items);
-    args[output] = got;
-    const int32_t cut = items ? random_int(0, items) : 0;
-    k->call(p, args, cut, items);
-    k->call(p, args, 0, cut);
+    call_both(ref, k, p, args, output, items, want, got);
 }
 
 static void test_unary_f32(const lb_kernel *ref, const lb_kernel *k) {
@@ -265,10 +260,5 @@ static void test_rnn(const lb_kernel *ref, const lb_kernel *k, int32_t gates) {
     }
 }
 
-KERNEL_TEST(lstm_f32) {
-    test_rnn(ref, k, 4);
-}
-
-KERNEL_TEST(gru_f32) {
-    test_rnn(ref, k, 3);
-}
+TESTED_WITH(lstm_f32, test_rnn, 4)
+TESTED_WITH(gru_f32, test_rnn, 3)

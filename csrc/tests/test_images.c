@@ -12,14 +12,6 @@ enum { MAX_CHANNELS = 100 };
 static int32_t bias[MAX_CHANNELS];
 static float multiplier[MAX_CHANNELS];
 
-static void *aligned(int64_t bytes) {
-    void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
-    if (!block)
-        abort();
-    memset(block, 0x5A, (size_t)bytes);
-    return block;
-}
-
 /* Random bytes, or now and then only the extremes. The caller frees them. */
 static int8_t *bytes_of(int64_t n) {
     int8_t *to = malloc((size_t)n + 1);
@@ -52,7 +44,7 @@ static void expect_same_weights(const lb_kernel *ref, const lb_kernel *k, const 
     if (bytes + 64 > sizeof want)
         abort();
     memset(want, 0xA5, bytes + 64), memset(got, 0xA5, bytes + 64);
-    void *scratch = aligned(scratch_bytes);
+    void *scratch = aligned_bytes(scratch_bytes);
     void *args[6] = {(void *)(uintptr_t)x, (void *)(uintptr_t)w, bias, multiplier, want, scratch};
     ref->call(p, args, 0, items);
     const int32_t cut = items ? random_int(0, items) : 0;
@@ -65,44 +57,78 @@ static void expect_same_weights(const lb_kernel *ref, const lb_kernel *k, const 
 
 static const int32_t channels[] = {1, 2, 3, 5, 8, 15, 16, 17, 24, 32, 33, 48, 65, 80, 97};
 
-/* u = H w G' in the layout of conv3x3_s8. */
-static int16_t *winograd(const int8_t *w, int32_t in_c, int32_t out_c, int32_t tile_h) {
-    static const int32_t g[6][3] = {{1, 0, 0}, {-1, -1, -1}, {-1, 1, -1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}};
-    static const int32_t h2[4][3] = {{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 1}};
-    const int32_t (*h)[3] = tile_h == 4 ? g : h2, points = 6 * (tile_h + 2);
-    const int32_t depth = (in_c + 15) / 16 * 16, panels = (out_c + 15) / 16;
-    const int64_t bytes = (int64_t)panels * points * (depth + 2) * 16 * 2;
-    int16_t *u = aligned(bytes);
-    memset(u, 0, (size_t)bytes);
-    for (int32_t o = 0; o < out_c; o++)
-        for (int32_t c = 0; c < in_c; c++)
-            for (int32_t i = 0; i < points; i++) {
-                int32_t sum = 0;
-                for (int32_t j = 0; j < 9; j++)
-                    sum += h[i / 6][j / 3] * g[i % 6][j % 3] * w[(o * 9 + j) * in_c + c];
-                u[(o / 16 * points + i) * (depth + 2) * 16 + 32 + ((c / 2 ^ 1) * 16 + o % 16) * 2 + c % 2] = (int16_t)sum;
-            }
-    for (int32_t i = 0; i < panels * points * 16; i++) {
-        const int16_t *own = u + i / 16 * (depth + 2) * 16 + 32 + i % 16 * 2;
-        uint32_t sum = 0;
-        for (int32_t c = 0; c < depth; c += 4, own += 64)
-            sum -= (uint32_t)(own[0] * own[32]) + (uint32_t)(own[1] * own[33]);
-        memcpy(u + i / 16 * (depth + 2) * 16 + i % 16 * 2, &sum, 4);
+static const lb_kernel *portable(const char *contract, const char *end) {
+    for (int i = 0; i < lb_kernel_count; i++) {
+        const char *name = lb_kernels[i].contract->name;
+        const size_t n = strlen(contract);
+        if (!strncmp(name, contract, n) && !strcmp(name + n, end) && !strcmp(lb_kernels[i].isa->name, "ref"))
+            return &lb_kernels[i];
     }
-    return u;
+    abort();
 }
 
-/* Weights of conv3x3_s8 in pairs of channels, as avx512vnni takes them. */
-static void *pairs_of_weights(const int8_t *w, int32_t in_c, int32_t out_c) {
-    const int32_t half = (in_c + 31) / 32 * 16;
-    const int64_t bytes = (int64_t)((out_c + 15) / 16) * half * 9 * 32;
-    int8_t *to = aligned(bytes);
-    memset(to, 0, (size_t)bytes);
-    for (int32_t o = 0; o < out_c; o++)
-        for (int32_t j = 0; j < 9; j++)
-            for (int32_t c = 0; c < in_c; c++)
-                to[(((o / 16 * half + c / 2) * 9 + j) * 16 + o % 16) * 2 + c % 2] = w[(o * 9 + j) * in_c + c];
-    return to;
+/* Fields of an image and its window that params of other contracts have, too. */
+#define LB_GEOMETRY(p)                                                                                                                     \
+    .batch = (p).batch, .in_h = (p).in_h, .in_w = (p).in_w, .out_h = (p).out_h, .out_w = (p).out_w, .kernel_h = (p).kernel_h,              \
+    .kernel_w = (p).kernel_w, .stride_h = (p).stride_h, .stride_w = (p).stride_w, .pad_h = (p).pad_h, .pad_w = (p).pad_w,                  \
+    .dilation_h = (p).dilation_h, .dilation_w = (p).dilation_w
+
+/* The number of an instruction set that packs weights. */
+static int32_t number_of(const lb_isa *isa) {
+    return !strcmp(isa->name, "avx2") ? LB_ISA_avx2 : !strcmp(isa->name, "avx512vnni") ? LB_ISA_avx512vnni : LB_ISA_ref;
+}
+
+/* Weights as a contract's _pack makes them, in as many bytes as its _sizes says: each of them is written, whatever stood there. The caller
+ * frees them. */
+static void *packed_by(const char *contract, const void *size_params, const void *params, const int8_t *w) {
+    int64_t sizes[5];
+    void *size_args[1] = {sizes};
+    portable(contract, "_sizes")->call(size_params, size_args, 0, 0);
+    void *made[2];
+    for (int i = 0; i < 2; i++) {
+        made[i] = aligned_bytes(sizes[0]);
+        memset(made[i], i ? 0xFF : 0, (size_t)sizes[0]);
+        void *args[2] = {(void *)(uintptr_t)w, made[i]};
+        portable(contract, "_pack")->call(params, args, 0, 0);
+    }
+    expect(!memcmp(made[0], made[1], (size_t)sizes[0]), "packing writes every byte");
+    free(made[0]);
+    return made[1];
+}
+
+static int64_t scratch_of_tiles(int wide, int32_t in_c, int32_t tile_h, int64_t block) {
+    const int64_t points = 6 * (tile_h + 2);
+    return wide ? block * (points * (2 * ((in_c + 31) / 32 * 32) + 128) + 64) + 49152 : points * block * (2 * ((in_c + 15) / 16 * 16) + 68);
+}
+
+static const int32_t packing[] = {LB_ISA_avx2, LB_ISA_avx512vnni};
+
+KERNEL_TEST(conv3x3_s8_sizes) {
+    (void)ref;
+    for (int round = 0; round < 300; round++) {
+        lb_conv3x3_s8_sizes_params p = {.batch = random_int(1, 4), .out_h = random_int(1, 60), .out_w = random_int(1, 60)};
+        p.in_c = random_int(1, 300), p.out_c = random_int(1, 300), p.threads = random_int(1, 8), p.isa = packing[round % 2];
+        static const int32_t largest[] = {(1 << 25) - 1, 1 << 25, (1 << 27) - 1, 1 << 27, INT32_MAX};
+        p.largest = largest[random_int(0, COUNT(largest) - 1)];
+        int64_t sizes[5];
+        void *args[1] = {sizes};
+        k->call(&p, args, 0, 0);
+        expect(!sizes[2] || (sizes[2] == 4 && p.largest < 1 << 25) || (sizes[2] == 2 && p.largest < 1 << 27), "tiles are exact");
+        expect(sizes[3] >= 1 && sizes[4] >= 16 && sizes[4] % 16 == 0, "blocks are not empty");
+        if (sizes[2])
+            expect(sizes[1] == scratch_of_tiles(round % 2, p.in_c, (int32_t)sizes[2], sizes[3]), "scratch of conv3x3_s8");
+    }
+}
+
+KERNEL_TEST(conv3x3_s8_pack) {
+    (void)ref, (void)k;
+    for (int round = 0; round < 40; round++) {
+        lb_conv3x3_s8_sizes_params p = {.batch = 1, .out_h = 8, .out_w = 8, .in_c = random_int(1, 70), .out_c = random_int(1, 70)};
+        p.tile_h = round % 4 / 2 * 2 + 2, p.isa = packing[round % 2], p.threads = 1;
+        int8_t *w = bytes_of((int64_t)9 * p.in_c * p.out_c);
+        free(packed_by("conv3x3_s8", &p, &(lb_conv3x3_s8_pack_params){p.in_c, p.out_c, p.tile_h, p.isa}, w));
+        free(w);
+    }
 }
 
 KERNEL_TEST(conv3x3_s8) {
@@ -117,7 +143,7 @@ KERNEL_TEST(conv3x3_s8) {
         p.tile_h = 2 * random_int(1, 2), p.block = random_int(1, 30), p.block_columns = 16 * random_int(1, 4);
         p.out_stride = p.out_c + random_int(0, 1) * 7;
         p.x_zero = random_int(-128, 127), p.lo = random_int(-128, 0), p.hi = random_int(0, 127), p.y_zero = random_int(p.lo, p.hi);
-        const int64_t pixels = (int64_t)p.batch * p.in_h * p.in_w * p.in_c, points = 6 * (p.tile_h + 2);
+        const int64_t pixels = (int64_t)p.batch * p.in_h * p.in_w * p.in_c;
         int8_t *x = bytes_of(pixels), *w = bytes_of((int64_t)9 * p.in_c * p.out_c);
         if (round % 4 == 0) { /* the largest sums */
             memset(x, random_int(0, 1) ? -128 : 127, (size_t)pixels),
@@ -132,9 +158,17 @@ KERNEL_TEST(conv3x3_s8) {
                 w[i] = (int8_t)(w[i] / 4);
         }
         fill_channels(p.out_c);
-        void *packed = wide ? pairs_of_weights(w, p.in_c, p.out_c) : winograd(w, p.in_c, p.out_c, p.tile_h);
-        const int64_t scratch = wide ? p.block * (points * (2 * ((p.in_c + 31) / 32 * 32) + 128) + 64) + 49152
-                                     : points * p.block * (2 * ((p.in_c + 15) / 16 * 16) + 68);
+        const lb_conv3x3_s8_sizes_params sizes = {.batch = p.batch,
+                                                  .out_h = p.out_h,
+                                                  .out_w = p.out_w,
+                                                  .in_c = p.in_c,
+                                                  .out_c = p.out_c,
+                                                  .isa = number_of(k->isa),
+                                                  .tile_h = p.tile_h,
+                                                  .threads = 1};
+        void *packed =
+            is_plain(k) ? NULL : packed_by("conv3x3_s8", &sizes, &(lb_conv3x3_s8_pack_params){p.in_c, p.out_c, p.tile_h, sizes.isa}, w);
+        const int64_t scratch = scratch_of_tiles(wide, p.in_c, p.tile_h, p.block);
         const int32_t tiles = p.batch * ((p.out_h + p.tile_h - 1) / p.tile_h) * ((p.out_w + 3) / 4);
         const int32_t items = (tiles + p.block - 1) / p.block * ((p.out_c + p.block_columns - 1) / p.block_columns);
         expect_same_weights(ref, k, &p, x, w, packed, scratch, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), items);
@@ -142,35 +176,54 @@ KERNEL_TEST(conv3x3_s8) {
     }
 }
 
-/* Weights of conv_few_channels_s8 as its contract says. */
-static int16_t *few_channels_weights(const lb_conv_few_channels_s8_params *p, const int8_t *w) {
-    const int32_t run = p->kernel_w * p->in_c, pairs = (run + 1) / 2;
-    const int64_t bytes = (int64_t)((p->out_c + 15) / 16) * p->kernel_h * pairs * 64;
-    int16_t *to = aligned(bytes);
-    memset(to, 0, (size_t)bytes);
-    for (int32_t o = 0; o < p->out_c; o++)
-        for (int32_t i = 0; i < p->kernel_h; i++)
-            for (int32_t j = 0; j < run; j++)
-                to[(((o / 16 * p->kernel_h + i) * pairs + j / 2) * 16 + o % 16) * 2 + j % 2] = w[(o * p->kernel_h + i) * run + j];
-    return to;
+static int64_t scratch_of_runs(int quads, const lb_conv_few_channels_s8_sizes_params *p, int64_t block) {
+    const int64_t rows = (block - 1) * p->stride_h + (p->kernel_h - 1) * p->dilation_h + 1;
+    const int64_t across = quads && p->out_w < 16 ? 16 : p->out_w, reach = ((across - 1) * p->stride_w + p->kernel_w) * p->in_c;
+    return rows * (quads ? (reach + 63) / 64 * 64 + 64 : 2 * ((reach + 15) / 16 * 16 + 16));
 }
 
-/* The same in quads, as avx512vnni takes them: sums of each channel's weights, then fours of a run. */
-static void *few_channels_dot4(const lb_conv_few_channels_s8_params *p, const int8_t *w) {
-    const int32_t run = p->kernel_w * p->in_c, fours = (run + 3) / 4, panels = (p->out_c + 15) / 16;
-    const int64_t bytes = (int64_t)panels * 64 * (1 + p->kernel_h * fours);
-    int32_t *sums = aligned(bytes);
-    memset(sums, 0, (size_t)bytes);
-    int8_t *to = (int8_t *)(sums + 16 * panels);
-    for (int32_t o = 0; o < p->out_c; o++)
-        for (int32_t i = 0; i < p->kernel_h; i++)
-            for (int32_t j = 0; j < run; j++) {
-                const int8_t v = w[(o * p->kernel_h + i) * run + j];
-                sums[o] += v;
-                to[(((o / 16 * p->kernel_h + i) * fours + j / 4) * 16 + o % 16) * 4 + j % 4] = v;
-            }
-    return sums;
+static lb_conv_few_channels_s8_sizes_params few_channels(int round, int32_t stride) {
+    lb_conv_few_channels_s8_sizes_params p = {.batch = 1, .in_h = random_int(7, 60), .in_w = random_int(7, 60)};
+    p.in_c = random_int(1, 4), p.out_c = random_int(1, 70), p.stride_h = p.stride_w = stride, p.dilation_h = p.dilation_w = 1;
+    p.pad_h = random_int(0, 3), p.pad_w = random_int(0, 3), p.kernel_h = random_int(1, 7), p.kernel_w = random_int(1, 7);
+    p.out_h = (p.in_h + p.pad_h - p.kernel_h) / stride + 1, p.out_w = (p.in_w + p.pad_w - p.kernel_w) / stride + 1;
+    p.isa = packing[round % 2];
+    return p;
 }
+
+KERNEL_TEST(conv_few_channels_s8_sizes) {
+    (void)ref;
+    for (int round = 0; round < 100; round++) {
+        const lb_conv_few_channels_s8_sizes_params p = few_channels(round, random_int(1, 3));
+        int64_t sizes[3];
+        void *args[1] = {sizes};
+        k->call(&p, args, 0, 0);
+        expect(sizes[2] >= 1 && sizes[1] == scratch_of_runs(round % 2, &p, sizes[2]), "scratch of conv_few_channels_s8");
+    }
+}
+
+KERNEL_TEST(conv_stride2_winograd_s8_sizes) {
+    (void)ref;
+    for (int round = 0; round < 100; round++) {
+        const lb_conv_few_channels_s8_sizes_params p = few_channels(0, 2);
+        int64_t sizes[3];
+        void *args[1] = {sizes};
+        k->call(&p, args, 0, 0);
+        expect(sizes[2] >= 1 && sizes[1] == 576 * ((p.out_w + 2) / 3 + 1) + 3456 * sizes[2], "scratch of conv_stride2_winograd_s8");
+    }
+}
+
+static void test_few_channels_pack(const lb_kernel *ref, const lb_kernel *k, const char *contract, int isas) {
+    (void)ref, (void)k;
+    for (int round = 0; round < 40; round++) {
+        const lb_conv_few_channels_s8_sizes_params p = few_channels(round % isas, 2);
+        int8_t *w = bytes_of((int64_t)p.out_c * p.kernel_h * p.kernel_w * p.in_c);
+        free(packed_by(contract, &p, &p, w));
+        free(w);
+    }
+}
+TESTED_WITH(conv_few_channels_s8_pack, test_few_channels_pack, "conv_few_channels_s8", 2)
+TESTED_WITH(conv_stride2_winograd_s8_pack, test_few_channels_pack, "conv_stride2_winograd_s8", 1)
 
 KERNEL_TEST(conv_few_channels_s8) {
     const int quads = strcmp(k->isa->name, "avx512vnni") == 0;
@@ -191,35 +244,12 @@ KERNEL_TEST(conv_few_channels_s8) {
         int8_t *x = bytes_of((int64_t)p.batch * p.in_h * p.in_w * p.in_c);
         int8_t *w = bytes_of((int64_t)p.out_c * p.kernel_h * p.kernel_w * p.in_c);
         fill_channels(p.out_c);
-        void *packed = quads ? few_channels_dot4(&p, w) : few_channels_weights(&p, w);
-        const int64_t rows = (p.block - 1) * p.stride_h + (p.kernel_h - 1) * p.dilation_h + 1;
-        const int64_t across = quads && p.out_w < 16 ? 16 : p.out_w, reach = ((across - 1) * p.stride_w + p.kernel_w) * p.in_c;
-        const int64_t pitch = quads ? (reach + 63) / 64 * 64 + 64 : 2 * ((reach + 15) / 16 * 16 + 16);
-        expect_same_weights(ref, k, &p, x, w, packed, rows * pitch, (size_t)(p.batch * p.out_h * p.out_w * p.out_stride),
-                            p.batch * p.out_h);
+        const lb_conv_few_channels_s8_sizes_params sizes = {LB_GEOMETRY(p), .in_c = p.in_c, .out_c = p.out_c, .isa = number_of(k->isa)};
+        void *packed = is_plain(k) ? NULL : packed_by("conv_few_channels_s8", &sizes, &sizes, w);
+        expect_same_weights(ref, k, &p, x, w, packed, scratch_of_runs(quads, &sizes, p.block),
+                            (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), p.batch * p.out_h);
         free(x), free(w), free(packed);
     }
-}
-
-/* Weights of conv_stride2_winograd_s8 as its contract says. */
-static int16_t *stride2_winograd_weights(const lb_conv_stride2_winograd_s8_params *p, const int8_t *w) {
-    static const int32_t g[6][4] = {{1, 0, 0, 0}, {-1, -1, -1, -1}, {-1, 1, -1, 1}, {1, 2, 4, 8}, {1, -2, 4, -8}, {0, 0, 0, 1}};
-    const int32_t depth = 4 * p->in_c;
-    const int64_t bytes = (int64_t)((p->out_c + 15) / 16) * 36 * depth * 16 * 2;
-    int16_t *to = aligned(bytes);
-    memset(to, 0, (size_t)bytes);
-    for (int32_t o = 0; o < p->out_c; o++)
-        for (int32_t i = 0; i < p->kernel_h; i++)
-            for (int32_t j = 0; j < p->kernel_w; j++)
-                for (int32_t l = 0; l < p->in_c; l++) {
-                    const int32_t row = i + p->pad_h % 2, column = j + p->pad_w % 2, c = (row % 2 * 2 + column % 2) * p->in_c + l;
-                    for (int32_t q = 0; q < 36; q++) {
-                        int16_t *u = &to[(((o / 16 * 36 + q) * depth / 2 + c / 2) * 16 + o % 16) * 2 + c % 2];
-                        *u = (int16_t)(*u + g[q / 6][row / 2] * g[q % 6][column / 2] *
-                                                w[((o * p->kernel_h + i) * p->kernel_w + j) * p->in_c + l]);
-                    }
-                }
-    return to;
 }
 
 KERNEL_TEST(conv_stride2_winograd_s8) {
@@ -243,55 +273,44 @@ KERNEL_TEST(conv_stride2_winograd_s8) {
             p.x_zero = random_int(0, 1) ? -128 : 127;
         }
         fill_channels(p.out_c);
-        int16_t *packed = stride2_winograd_weights(&p, w);
+        const lb_conv_few_channels_s8_sizes_params sizes = {LB_GEOMETRY(p), .in_c = p.in_c, .out_c = p.out_c, .isa = number_of(k->isa)};
+        void *packed = is_plain(k) ? NULL : packed_by("conv_stride2_winograd_s8", &sizes, &sizes, w);
         expect_same_weights(ref, k, &p, x, w, packed, 576 * ((p.out_w + 2) / 3 + 1) + 3456 * p.block,
                             (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), p.batch * ((p.out_h + 2) / 3));
         free(x), free(w), free(packed);
     }
 }
 
-/* Weights of dwconv_s8 as its contract says, in pairs of rows. */
-static void *dwconv_pairs(const lb_dwconv_s8_params *p, const int8_t *w) {
-    const int32_t c = (p->channels + 31) / 32 * 32, upper = (p->kernel_h + 1) / 2, lower = (p->kernel_h + 2) / 2;
-    const int64_t bytes = 4 * c + 4 * (int64_t)(upper + lower) * p->kernel_w * c;
-    int32_t *sums = aligned(bytes);
-    memset(sums, 0, (size_t)bytes);
-    int16_t *pairs[2] = {(int16_t *)(void *)(sums + c), (int16_t *)(void *)(sums + c) + upper * p->kernel_w * c * 2};
-    for (int32_t i = 0; i < p->kernel_h; i++)
-        for (int32_t j = 0; j < p->kernel_w; j++)
-            for (int32_t l = 0; l < p->channels; l++) {
-                const int8_t v = w[(i * p->kernel_w + j) * p->channels + l];
-                sums[l] += v;
-                for (int32_t start = 0; start < 2; start++)
-                    pairs[start][(((i + start) / 2 * p->kernel_w + j) * c + l) * 2 + (i + start) % 2] = v;
-            }
-    return sums;
+static int64_t scratch_of_rows(int by_quads, const lb_dwconv_s8_sizes_params *p, int64_t block, int64_t block_rows) {
+    const int64_t columns = (block - 1) * p->stride_w + (p->kernel_w - 1) * p->dilation_w + 1;
+    const int64_t pairs = ((block_rows - 1) * p->stride_h + p->kernel_h) / 2 + 1, quads = (p->kernel_h + 3) / 4;
+    const int64_t positions = p->stride_w * (block + 4 + (p->kernel_w - 1) * p->dilation_w / p->stride_w);
+    return by_quads ? 256 * quads * positions : 128 * pairs * columns;
 }
 
-/* The same in quads of rows. */
-static void *dwconv_quads(const lb_dwconv_s8_params *p, const int8_t *w) {
-    const int32_t blocks = (p->channels + 63) / 64, quads = (p->kernel_h + 3) / 4;
-    const int32_t n = p->dilation_h == 1 && (p->stride_h + p->kernel_h + 3) / 4 == quads ? 2 : 1;
-    const int64_t bytes = 256 * blocks * (1 + (int64_t)quads * p->kernel_w * n);
-    int32_t *sums = aligned(bytes);
-    memset(sums, 0, (size_t)bytes);
-    int8_t *to = (int8_t *)(sums + 64 * blocks);
-    for (int32_t group = 0; group < 4 * blocks; group++) {
-        const int32_t rest = p->channels - group / 4 * 64, size = rest > 32 ? 64 : rest > 16 ? 32 : 16;
-        const int32_t first = p->channels < size ? 0 : rest < size ? p->channels - size : group / 4 * 64;
-        for (int32_t l = 0; l < 16; l++) {
-            const int32_t c = first + (16 * (l / 4) + 4 * (group % 4) + l % 4) % size;
-            for (int32_t i = 0; c < p->channels && i < p->kernel_h * n; i++)
-                for (int32_t j = 0; j < p->kernel_w; j++) {
-                    const int8_t v = w[(i / n * p->kernel_w + j) * p->channels + c];
-                    const int32_t row = i / n + i % n * p->stride_h;
-                    sums[16 * group + l] += i % n ? 0 : v;
-                    to[((((group * quads + row / 4) * p->kernel_w + j) * n + i % n) * 16 + l) * 4 + row % 4] = v;
-                }
+static void test_dwconv_packing(const lb_kernel *ref, const lb_kernel *k, int packs) {
+    (void)ref;
+    for (int round = 0; round < 100; round++) {
+        lb_dwconv_s8_sizes_params p = {.batch = 1, .in_h = random_int(1, 70), .in_w = random_int(1, 70), .channels = random_int(1, 150)};
+        p.kernel_h = random_int(1, 7), p.kernel_w = random_int(1, 7), p.stride_h = random_int(1, 3), p.stride_w = random_int(1, 3);
+        p.dilation_h = random_int(1, 2), p.dilation_w = random_int(1, 2), p.isa = packing[round % 2];
+        if (!RANDOM_OUTPUT(p, 3))
+            continue;
+        int64_t sizes[5];
+        void *args[1] = {sizes};
+        int8_t *w = bytes_of((int64_t)p.kernel_h * p.kernel_w * p.channels);
+        if (packs)
+            free(packed_by("dwconv_s8", &p, &p, w));
+        else {
+            k->call(&p, args, 0, 0);
+            expect(sizes[2] >= 1 && sizes[3] >= 1 && sizes[1] == scratch_of_rows(round % 2, &p, sizes[2], sizes[3]),
+                   "scratch of dwconv_s8");
         }
+        free(w);
     }
-    return sums;
 }
+TESTED_WITH(dwconv_s8_sizes, test_dwconv_packing, 0)
+TESTED_WITH(dwconv_s8_pack, test_dwconv_packing, 1)
 
 KERNEL_TEST(dwconv_s8) {
     for (int round = 0; round < 500; round++) {
@@ -319,11 +338,9 @@ KERNEL_TEST(dwconv_s8) {
         int8_t *w = bytes_of((int64_t)p.kernel_h * p.kernel_w * p.channels);
         fill_channels(p.channels);
         const int by_quads = !strcmp(k->isa->name, "avx512vnni");
-        void *packed = by_quads ? dwconv_quads(&p, w) : dwconv_pairs(&p, w);
-        const int64_t columns = (p.block - 1) * p.stride_w + (p.kernel_w - 1) * p.dilation_w + 1;
-        const int64_t pairs = ((p.block_rows - 1) * p.stride_h + p.kernel_h) / 2 + 1, quads = (p.kernel_h + 3) / 4;
-        const int64_t positions = p.stride_w * (p.block + 4 + (p.kernel_w - 1) * p.dilation_w / p.stride_w);
-        expect_same_weights(ref, k, &p, x, w, packed, by_quads ? 256 * quads * positions : 128 * pairs * columns,
+        const lb_dwconv_s8_sizes_params sizes = {LB_GEOMETRY(p), .channels = p.channels, .isa = number_of(k->isa)};
+        void *packed = is_plain(k) ? NULL : packed_by("dwconv_s8", &sizes, &sizes, w);
+        expect_same_weights(ref, k, &p, x, w, packed, scratch_of_rows(by_quads, &sizes, p.block, p.block_rows),
                             (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), p.batch * p.out_h);
         free(x), free(w), free(packed);
     }

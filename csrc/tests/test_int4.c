@@ -36,19 +36,11 @@ static int32_t segments_of(int32_t k, int32_t segment) {
     return k > segment ? (k + segment - 1) / segment : 1;
 }
 
-static void *aligned(int64_t bytes) {
-    void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
-    if (!block)
-        abort();
-    memset(block, 0x5A, (size_t)bytes);
-    return block;
-}
-
 /* Weights (n, k) in the layout of the kernel. */
 static void *pack(const lb_kernel *kernel, int32_t n, int32_t k, int32_t segment) {
     if (is_plain(kernel)) {
         const int32_t row = k / 2 + k % 2;
-        uint8_t *out = aligned((int64_t)n * row);
+        uint8_t *out = aligned_bytes((int64_t)n * row);
         for (int32_t c = 0; c < n; c++)
             for (int32_t i = 0; i < row; i++)
                 out[c * row + i] = (uint8_t)((w[c * k + 2 * i] & 15) | (2 * i + 1 < k ? (w[c * k + 2 * i + 1] & 15) << 4 : 0));
@@ -56,7 +48,7 @@ static void *pack(const lb_kernel *kernel, int32_t n, int32_t k, int32_t segment
     }
     const int32_t stride = round_up(k < segment ? k : segment, 32), all = segments_of(k, segment) * stride;
     const int32_t depth = all - stride + round_up(k - (segments_of(k, segment) - 1) * segment, 32);
-    uint8_t *out = aligned((int64_t)round_up(n, 16) * depth / 2);
+    uint8_t *out = aligned_bytes((int64_t)round_up(n, 16) * depth / 2);
     memset(out, 0x88, (size_t)(round_up(n, 16) * depth / 2));
     for (int32_t c = 0; c < n; c++)
         for (int32_t i = 0; i < k; i++) {
@@ -70,7 +62,7 @@ static void *pack(const lb_kernel *kernel, int32_t n, int32_t k, int32_t segment
 
 /* Scales (n, segments) in the layout of the kernel. */
 static float *pack_scales(const lb_kernel *kernel, int32_t n, int32_t segments) {
-    float *out = aligned((int64_t)round_up(n, 16) * segments * 4);
+    float *out = aligned_bytes((int64_t)round_up(n, 16) * segments * 4);
     memset(out, 0, (size_t)(round_up(n, 16) * segments) * 4);
     for (int32_t c = 0; c < n; c++)
         for (int32_t s = 0; s < segments; s++)
@@ -147,10 +139,74 @@ static size random_size(int round, int blocks) {
     return s;
 }
 
+/* Contracts that pack, for each layout. */
+static const int32_t numbers[] = {LB_ISA_ref, LB_ISA_avx2, LB_ISA_avxvnni, LB_ISA_avx512vnni};
+static const lb_isa named[] = {{"ref", 0}, {"avx2", 0}, {"avxvnni", 0}, {"avx512vnni", 0}};
+
+KERNEL_TEST(w4_sizes) {
+    (void)ref;
+    for (int round = 0; round < 200; round++) {
+        const size s = random_size(round, round % 2);
+        const lb_w4_sizes_params p = {s.rows, s.k, s.n, s.segment, numbers[round % 4]};
+        const lb_kernel layout = {.isa = &named[round % 4]};
+        int64_t sizes[4];
+        void *args[1] = {sizes};
+        k->call(&p, args, 0, 0);
+        const int32_t plain = round % 4 == 0, all = round_up(s.k < s.segment ? s.k : s.segment, 32) * segments_of(s.k, s.segment);
+        const int64_t most = plain ? 0 : scratch_bytes(&layout, s.rows, s.k, s.segment);
+        expect(sizes[2] <= most && sizes[2] + (int64_t)s.rows * all >= most, "scratch of linear_w4_s8");
+        expect(plain ? sizes[3] == 0 : sizes[3] == sizes[2] + round_up(s.k, 64), "scratch of conv_w4_s8");
+        expect(sizes[1] == 4 * (int64_t)segments_of(s.k, s.segment) * (plain ? s.n : round_up(s.n, 16)), "bytes of scales");
+    }
+}
+
+static void test_w4_pack(const lb_kernel *ref, const lb_kernel *k, int of_scales) {
+    (void)ref;
+    for (int round = 0; round < 100; round++) {
+        const size s = random_size(round, round % 2);
+        const lb_kernel layout = {.isa = &named[round % 4]};
+        const int32_t segments = segments_of(s.k, s.segment), plain = round % 4 == 0;
+        const int32_t depth = (segments - 1) * round_up(s.segment, 32) + round_up(s.k - (segments - 1) * s.segment, 32);
+        const size_t bytes = of_scales ? 4 * (size_t)segments * (size_t)(plain ? s.n : round_up(s.n, 16))
+                             : plain   ? (size_t)s.n * (size_t)(s.k / 2 + s.k % 2)
+                                       : (size_t)round_up(s.n, 16) * (size_t)depth / 2;
+        fill(s.n, s.k, 0, -128);
+        void *want = of_scales ? pack_scales(&layout, s.n, segments) : pack(&layout, s.n, s.k, s.segment),
+             *got = aligned_bytes((int64_t)bytes);
+        void *args[2] = {of_scales ? (void *)scales : (void *)w, got};
+        k->call(&(lb_w4_pack_params){s.k, s.n, s.segment, numbers[round % 4]}, args, 0, 0);
+        expect_equal(k, want, got, bytes, 0);
+        free(want), free(got);
+    }
+}
+TESTED_WITH(w4_pack, test_w4_pack, 0)
+TESTED_WITH(w4_pack_scales, test_w4_pack, 1)
+
+KERNEL_TEST(w4_chunk) {
+    (void)ref;
+    for (int round = 0; round < 100; round++) {
+        const size s = random_size(round, round % 2);
+        const int32_t zero = random_int(-128, 127);
+        fill(s.n, s.k, 0, -128);
+        int64_t chunk;
+        void *args[2] = {w, &chunk};
+        k->call(&(lb_w4_chunk_params){s.k, s.n, s.segment, -128, zero}, args, 0, 0);
+        int fits = 1;
+        for (int32_t c = 0; c < s.n; c++)
+            for (int32_t i = 0; i < s.k; i += s.segment)
+                for (int32_t at = i, end; at < i + s.segment && at < s.k; at = end) {
+                    end = at + (int32_t)chunk < i + s.segment ? at + (int32_t)chunk : i + s.segment;
+                    end = end < s.k ? end : s.k;
+                    fits &= half_sum(c, s.k, at, end, 0, zero, -128) <= 32767 && half_sum(c, s.k, at, end, 1, zero, -128) <= 32767;
+                }
+        expect(chunk % 32 == 0 && (fits || chunk == 32), "sums of a chunk fit int16");
+    }
+}
+
 /* Runs a kernel whose output and scratch are the last two arguments, in two parts; gives the output with the bytes around it. */
 static unsigned char *run(const lb_kernel *k, const void *params, void **args, int output, size_t bytes, int64_t scratch, int32_t items) {
     unsigned char *out = malloc(bytes + 64);
-    void *s = aligned(scratch);
+    void *s = aligned_bytes(scratch);
     if (!out)
         abort();
     memset(out, 0xA5, bytes + 64);
@@ -207,13 +263,8 @@ KERNEL_TEST(linear_w4_s8) {
     free(weights), free(out);
 }
 
-KERNEL_TEST(linear_w4_s8_s16) {
-    test_channels(ref, k, 2);
-}
-
-KERNEL_TEST(linear_w4_s8_f32) {
-    test_channels(ref, k, 4);
-}
+TESTED_WITH(linear_w4_s8_s16, test_channels, 2)
+TESTED_WITH(linear_w4_s8_f32, test_channels, 4)
 
 static void test_blocks(const lb_kernel *ref, const lb_kernel *k, size_t element, int by_rows) {
     for (int round = 0; round < 300; round++) {
@@ -248,21 +299,10 @@ static void test_blocks(const lb_kernel *ref, const lb_kernel *k, size_t element
     }
 }
 
-KERNEL_TEST(linear_w4_blocks_s8) {
-    test_blocks(ref, k, 1, 0);
-}
-
-KERNEL_TEST(linear_w4_blocks_s8_s16) {
-    test_blocks(ref, k, 2, 0);
-}
-
-KERNEL_TEST(linear_w4_blocks_s8_f32) {
-    test_blocks(ref, k, 4, 0);
-}
-
-KERNEL_TEST(linear_w4_rows_f32) {
-    test_blocks(ref, k, 4, 1);
-}
+TESTED_WITH(linear_w4_blocks_s8, test_blocks, 1, 0)
+TESTED_WITH(linear_w4_blocks_s8_s16, test_blocks, 2, 0)
+TESTED_WITH(linear_w4_blocks_s8_f32, test_blocks, 4, 0)
+TESTED_WITH(linear_w4_rows_f32, test_blocks, 4, 1)
 
 static void test_conv_w4(const lb_kernel *ref, const lb_kernel *k, size_t element) {
     for (int round = 0; round < 200; round++) {
@@ -296,14 +336,6 @@ static void test_conv_w4(const lb_kernel *ref, const lb_kernel *k, size_t elemen
     }
 }
 
-KERNEL_TEST(conv_w4_s8) {
-    test_conv_w4(ref, k, 1);
-}
-
-KERNEL_TEST(conv_w4_s8_s16) {
-    test_conv_w4(ref, k, 2);
-}
-
-KERNEL_TEST(conv_w4_s8_f32) {
-    test_conv_w4(ref, k, 4);
-}
+TESTED_WITH(conv_w4_s8, test_conv_w4, 1)
+TESTED_WITH(conv_w4_s8_s16, test_conv_w4, 2)
+TESTED_WITH(conv_w4_s8_f32, test_conv_w4, 4)

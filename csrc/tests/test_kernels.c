@@ -29,6 +29,25 @@ int32_t random_int(int32_t lo, int32_t hi) {
     return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1));
 }
 
+int32_t random_broadcast(int32_t shape[4], int32_t a_stride[4], int32_t b_stride[4]) {
+    int32_t items = 1, a = 1, b = 1;
+    for (int i = 3; i >= 0; i--) {
+        shape[i] = random_int(1, i == 3 ? 70 : 4);
+        const int repeat = random_int(0, 5);
+        a_stride[i] = repeat == 0 ? 0 : a, b_stride[i] = repeat == 1 ? 0 : b;
+        items *= shape[i], a *= repeat == 0 ? 1 : shape[i], b *= repeat == 1 ? 1 : shape[i];
+    }
+    return items;
+}
+
+void *aligned_bytes(int64_t bytes) {
+    void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
+    if (!block)
+        abort();
+    memset(block, 0x5A, (size_t)bytes);
+    return block;
+}
+
 void expect(int ok, const char *claim) {
     comparisons++;
     if (!ok) {

@@ -80,14 +80,6 @@ static int64_t room(const lb_isa *isa, int64_t said, int32_t k, int32_t out_c) {
     return strcmp(isa->name, "mve") == 0 ? 4 * out_c + k : said + (k + 63) / 64 * 64;
 }
 
-static void *aligned(int64_t bytes) {
-    void *block = aligned_alloc(64, (size_t)(bytes + 63) / 64 * 64 + 64);
-    if (!block)
-        abort();
-    memset(block, 0x5A, (size_t)bytes);
-    return block;
-}
-
 /* Weights of `n` columns: of all sizes, extremes, small ones (of which many sums fit 16 bits), and small ones with a column in eight or
  * an element in eight as large as can be. */
 static void fill_weights(int32_t n, int32_t k) {
@@ -151,7 +143,7 @@ static void *packed(const lb_isa *isa, int32_t rows, int32_t activations, int32_
             void *args[2] = {w + (ptrdiff_t)g * n * k, all + each * g};
             packing("linear_s8_pack_dot4", isa)->call(&q, args, 0, 0);
         }
-        *scratch_bytes = 64 * m * ((k + 63) / 64 | 1), *scratch = aligned(*scratch_bytes + BEHIND);
+        *scratch_bytes = 64 * m * ((k + 63) / 64 | 1), *scratch = aligned_bytes(*scratch_bytes + BEHIND);
         return all;
     }
     int64_t bytes[3], used = 0;
@@ -159,8 +151,8 @@ static void *packed(const lb_isa *isa, int32_t rows, int32_t activations, int32_
     const lb_linear_s8_pack_params p = {rows, k, n, activations};
     void *size_args[1] = {bytes};
     packing("linear_s8_sizes", isa)->call(&sizes, size_args, 0, 0);
-    *scratch_bytes = room(isa, bytes[1], k, n * groups), *scratch = aligned(*scratch_bytes + BEHIND);
-    char *all = aligned(bytes[0] * groups), *work = aligned(bytes[2]);
+    *scratch_bytes = room(isa, bytes[1], k, n * groups), *scratch = aligned_bytes(*scratch_bytes + BEHIND);
+    char *all = aligned_bytes(bytes[0] * groups), *work = aligned_bytes(bytes[2]);
     for (int32_t g = 0; g < groups; g++) {
         void *args[4] = {w + (ptrdiff_t)g * n * k, all + bytes[0] * g, &used, work};
         packing("linear_s8_pack", isa)->call(&p, args, 0, 0);
@@ -244,17 +236,9 @@ static void test_conv(const lb_kernel *ref, const lb_kernel *k, size_t element) 
     }
 }
 
-KERNEL_TEST(conv_s8) {
-    test_conv(ref, k, 1);
-}
-
-KERNEL_TEST(conv_s8_s16) {
-    test_conv(ref, k, 2);
-}
-
-KERNEL_TEST(conv_s8_f32) {
-    test_conv(ref, k, 4);
-}
+TESTED_WITH(conv_s8, test_conv, 1)
+TESTED_WITH(conv_s8_s16, test_conv, 2)
+TESTED_WITH(conv_s8_f32, test_conv, 4)
 
 static void check_linear(const lb_kernel *ref, const lb_kernel *k, size_t element, int32_t rows, int32_t depth, int32_t n, int32_t spread) {
     lb_linear_s8_params p = {.rows = rows, .k = depth, .n = n, .out_stride = n + random_int(0, 3)};
@@ -393,9 +377,9 @@ KERNEL_TEST(linear_s8_pack) {
         char *got[2];
         fill_weights(p.n, p.k);
         for (int32_t j = 0; j < 2; j++) {
-            got[j] = aligned(bytes[0]);
+            got[j] = aligned_bytes(bytes[0]);
             memset(got[j], j, (size_t)bytes[0]);
-            void *work = aligned(bytes[2]), *args[4] = {w, got[j], &used[j], work};
+            void *work = aligned_bytes(bytes[2]), *args[4] = {w, got[j], &used[j], work};
             k->call(&p, args, 0, 0);
             free(work);
         }
@@ -412,7 +396,7 @@ KERNEL_TEST(linear_s8_pack_dot4) {
     for (int32_t i = 0; i < COUNT(ns) * COUNT(ks); i++) {
         const lb_linear_s8_pack_dot4_params p = {ks[i % COUNT(ks)], ns[i / COUNT(ks)]};
         const int32_t columns = (p.n + 15) / 16 * 16, depth = (p.k + 3) / 4 * 4, bytes = 64 + columns * (4 + depth);
-        int8_t *want = aligned(bytes), *got = aligned(bytes);
+        int8_t *want = aligned_bytes(bytes), *got = aligned_bytes(bytes);
         int32_t *numbers = (int32_t *)(void *)want;
         fill_weights(p.n, p.k);
         memset(want, 0, (size_t)bytes);
@@ -428,17 +412,9 @@ KERNEL_TEST(linear_s8_pack_dot4) {
     }
 }
 
-KERNEL_TEST(linear_s8) {
-    test_linear(ref, k, 1);
-}
-
-KERNEL_TEST(linear_s8_s16) {
-    test_linear(ref, k, 2);
-}
-
-KERNEL_TEST(linear_s8_f32) {
-    test_linear(ref, k, 4);
-}
+TESTED_WITH(linear_s8, test_linear, 1)
+TESTED_WITH(linear_s8_s16, test_linear, 2)
+TESTED_WITH(linear_s8_f32, test_linear, 4)
 
 /* Rows with scales of their own, of every number that tiles have. */
 KERNEL_TEST(linear_s8_rows_f32) {
@@ -489,7 +465,7 @@ static void test_averages(const lb_kernel *ref, const lb_kernel *k, int words, s
         p.x_zero = random_int(-half, half - 1), p.lo = random_int(-half, 0), p.hi = random_int(0, half - 1);
         p.y_zero = random_int(p.lo, p.hi);
         fill(x, MAX_X);
-        void *scratch = aligned(4 * p.channels);
+        void *scratch = aligned_bytes(4 * p.channels);
         void *args[3] = {x + (words ? 2 : 1), NULL, scratch};
         expect_same(ref, k, &p, args, 1, element * (size_t)(p.batch * p.out_h * p.out_w * p.out_stride), element * (size_t)(round % 3),
                     p.batch * p.out_h);
@@ -497,21 +473,10 @@ static void test_averages(const lb_kernel *ref, const lb_kernel *k, int words, s
     }
 }
 
-KERNEL_TEST(avg_pool_s8) {
-    test_averages(ref, k, 0, 1);
-}
-
-KERNEL_TEST(avg_pool_s8_f32) {
-    test_averages(ref, k, 0, 4);
-}
-
-KERNEL_TEST(avg_pool_s16) {
-    test_averages(ref, k, 1, 2);
-}
-
-KERNEL_TEST(avg_pool_s16_f32) {
-    test_averages(ref, k, 1, 4);
-}
+TESTED_WITH(avg_pool_s8, test_averages, 0, 1)
+TESTED_WITH(avg_pool_s8_f32, test_averages, 0, 4)
+TESTED_WITH(avg_pool_s16, test_averages, 1, 2)
+TESTED_WITH(avg_pool_s16_f32, test_averages, 1, 4)
 
 /* A transpose, and with it strides of every kind: `ref` against the formula, the others against `ref`. */
 static void test_copy(const lb_kernel *ref, const lb_kernel *k, size_t element) {
@@ -541,21 +506,10 @@ static void test_copy(const lb_kernel *ref, const lb_kernel *k, size_t element) 
     }
 }
 
-KERNEL_TEST(copy_b8) {
-    test_copy(ref, k, 1);
-}
-
-KERNEL_TEST(copy_b16) {
-    test_copy(ref, k, 2);
-}
-
-KERNEL_TEST(copy_b32) {
-    test_copy(ref, k, 4);
-}
-
-KERNEL_TEST(copy_b64) {
-    test_copy(ref, k, 8);
-}
+TESTED_WITH(copy_b8, test_copy, 1)
+TESTED_WITH(copy_b16, test_copy, 2)
+TESTED_WITH(copy_b32, test_copy, 4)
+TESTED_WITH(copy_b64, test_copy, 8)
 
 /* What has a portable version alone so far; tests of sessions compare it with the interpreter. */
 static void test_portable(const lb_kernel *ref, const lb_kernel *k) {

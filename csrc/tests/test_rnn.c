@@ -213,29 +213,12 @@ static void test(const lb_kernel *ref, const lb_kernel *k, int32_t gates, int dy
     }
 }
 
-KERNEL_TEST(lstm_s8) {
-    test(ref, k, 4, 0, 0);
-}
-
-KERNEL_TEST(lstm_s16) {
-    test(ref, k, 4, 0, 1);
-}
-
-KERNEL_TEST(lstm_rows_s8) {
-    test(ref, k, 4, 1, 0);
-}
-
-KERNEL_TEST(gru_s8) {
-    test(ref, k, 3, 0, 0);
-}
-
-KERNEL_TEST(gru_s16) {
-    test(ref, k, 3, 0, 1);
-}
-
-KERNEL_TEST(gru_rows_s8) {
-    test(ref, k, 3, 1, 0);
-}
+TESTED_WITH(lstm_s8, test, 4, 0, 0)
+TESTED_WITH(lstm_s16, test, 4, 0, 1)
+TESTED_WITH(lstm_rows_s8, test, 4, 1, 0)
+TESTED_WITH(gru_s8, test, 3, 0, 0)
+TESTED_WITH(gru_s16, test, 3, 0, 1)
+TESTED_WITH(gru_rows_s8, test, 3, 1, 0)
 
 /* Inputs, their weights, and px as the contract makes it of them. */
 static void products(lb_lstm_s8_params *p, int32_t gates) {

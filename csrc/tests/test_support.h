@@ -23,11 +23,26 @@ void expect_equal(const lb_kernel *k, const void *want, const void *got, size_t 
 void expect_same(const lb_kernel *ref, const lb_kernel *k, const void *params, void **args, int output, size_t bytes, size_t shift,
                  int32_t items);
 
+/* Shapes and strides of two operands that broadcast; the number of results. */
+int32_t random_broadcast(int32_t shape[4], int32_t a_stride[4], int32_t b_stride[4]);
+
+/* So many bytes, aligned to 64, which are not zeros. The caller frees them. */
+void *aligned_bytes(int64_t bytes);
+
+/* A pad and the sizes of the output for a window that p describes, with up to `most` pixels of padding before and after the image. 0: the
+ * window does not fit. */
+#define RANDOM_OUTPUT(p, most)                                                                                                             \
+    ((p).pad_h = random_int(0, most), (p).pad_w = random_int(0, most),                                                                     \
+     (p).out_h = (p).in_h + (p).pad_h + random_int(0, most) - (p).dilation_h * ((p).kernel_h - 1) - 1,                                     \
+     (p).out_w = (p).in_w + (p).pad_w + random_int(0, most) - (p).dilation_w * ((p).kernel_w - 1) - 1,                                     \
+     (p).out_h >= 0 && (p).out_w >= 0 && ((p).out_h = (p).out_h / (p).stride_h + 1, (p).out_w = (p).out_w / (p).stride_w + 1))
+
 /* Arithmetic in integers (soft.h), which no kernel of this machine uses. */
 void test_soft(void);
 
 /* A test of a contract, run for every kernel of it that this CPU can run: KERNEL_TEST(add_s8) { ... }. TESTED_BY names a function that
- * tests several contracts. The build finds these lines and makes the list of all tests (kernel_table.py). */
+ * tests several contracts, TESTED_WITH also what it is called with. The build finds these lines and makes the list of all tests
+ * (kernel_table.py). */
 typedef void kernel_test(const lb_kernel *ref, const lb_kernel *k);
 #define KERNEL_TEST(contract)                                                                                                              \
     kernel_test test_of_##contract;                                                                                                        \
@@ -35,6 +50,10 @@ typedef void kernel_test(const lb_kernel *ref, const lb_kernel *k);
 #define TESTED_BY(contract, test)                                                                                                          \
     KERNEL_TEST(contract) {                                                                                                                \
         test(ref, k);                                                                                                                      \
+    }
+#define TESTED_WITH(contract, test, ...)                                                                                                   \
+    KERNEL_TEST(contract) {                                                                                                                \
+        test(ref, k, __VA_ARGS__);                                                                                                         \
     }
 
 typedef struct {

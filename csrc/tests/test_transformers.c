@@ -55,13 +55,8 @@ static void test_norm(const lb_kernel *ref, const lb_kernel *k, int wide) {
     }
 }
 
-KERNEL_TEST(norm_s8) {
-    test_norm(ref, k, 0);
-}
-
-KERNEL_TEST(norm_s16) {
-    test_norm(ref, k, 1);
-}
+TESTED_WITH(norm_s8, test_norm, 0)
+TESTED_WITH(norm_s16, test_norm, 1)
 
 KERNEL_TEST(scale_shift) {
     for (int round = 0; round < 100; round++) {
@@ -98,13 +93,7 @@ static void test_scaled_int(const lb_kernel *ref, const lb_kernel *k) {
         fill();
         lb_mul_int_params p = {.multiplier = (float)random_int(1, 1000) * 1e-4f, .a_bytes = random_int(1, 2), .b_bytes = random_int(1, 2)};
         p.out_bytes = width();
-        int32_t items = 1, a = 1, b = 1;
-        for (int i = 3; i >= 0; i--) {
-            p.shape[i] = random_int(1, i == 3 ? 70 : 4);
-            const int repeat = random_int(0, 5);
-            p.a_stride[i] = repeat == 0 ? 0 : a, p.b_stride[i] = repeat == 1 ? 0 : b;
-            items *= p.shape[i], a *= repeat == 0 ? 1 : p.shape[i], b *= repeat == 1 ? 1 : p.shape[i];
-        }
+        const int32_t items = random_broadcast(p.shape, p.a_stride, p.b_stride);
         const int32_t far = round % 3 ? 9 : 32768; /* products of far zero points have more than 32 bits */
         p.a_zero = random_int(-far, far - 1), p.b_zero = random_int(-far, far - 1);
         clamp_of(p.out_bytes, &p.y_zero, &p.lo, &p.hi);

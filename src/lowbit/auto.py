@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowbit import quant_params
 from lowbit.calibration.observers import EntropyObserver, PercentileObserver
 from lowbit.dtypes import DType
 from lowbit.dtypes import dtype as dtype_of
@@ -23,19 +24,6 @@ from lowbit.metrics import sqnr_db
 from lowbit.numerics import F32, LOG_DTYPES, as_float32
 from lowbit.progress import progress
 from lowbit.qarray.core import QArray, original_of
-from lowbit.quant_params import (
-    SCHEMES,
-    Granularity,
-    PerAxis,
-    PerBlock,
-    PerTensor,
-    QuantParams,
-    Scheme,
-    dequantize,
-    quant_dtype,
-    quantize,
-    scale_shape,
-)
 from lowbit.ranges import default_scheme, params_from_data, params_from_range, range_of
 
 Prefer = Literal["accuracy", "speed"]
@@ -51,7 +39,7 @@ class Trial:
     """Parameters that were tried, and what they cost: `worth` = SQNR less the price of their scales and zero points."""
 
     method: str
-    params: QuantParams
+    params: quant_params.QuantParams
     sqnr_db: float
     bits_per_value: float  # with scales and zero points
 
@@ -82,12 +70,12 @@ def auto_quantize(x: ArrayLike, dtype: str | DType = "int8", *, prefer: Prefer =
     array = as_float32(x.dequantize() if isinstance(x, QArray) else x)
     tried = try_params(array, dtype, prefer=prefer)
     best = tried[0]
-    out = AutoQArray(quantize(array, best.params), best.params, sqnr_db=best.sqnr_db, original_dtype=original_of(x))
+    out = AutoQArray(quant_params.quantize(array, best.params), best.params, sqnr_db=best.sqnr_db, original_dtype=original_of(x))
     out.tried = tried
     return out
 
 
-def optimal_params(x: ArrayLike, dtype: str | DType, prefer: Prefer = "accuracy") -> QuantParams:
+def optimal_params(x: ArrayLike, dtype: str | DType, prefer: Prefer = "accuracy") -> quant_params.QuantParams:
     """The best parameters for `x`. With prefer="speed", among those that the integer kernels run without correction terms:
     a zero point in the middle, and scales that do not vary inside a dot product (per tensor, or per index of the first axis).
 
@@ -114,11 +102,11 @@ def try_params(x: ArrayLike, dtype: str | DType, *, prefer: Prefer = "accuracy")
 
 def _rank(t: Trial) -> tuple[float, float, int]:
     """Best first; of equals the smaller, then the scheme that kernels like more."""
-    return -t.worth, t.bits_per_value, SCHEMES.index(t.params.scheme)
+    return -t.worth, t.bits_per_value, quant_params.SCHEMES.index(t.params.scheme)
 
 
 def _checked(x: ArrayLike, dtype: str | DType, prefer: str) -> tuple[F32, DType]:
-    array, d = as_float32(x), quant_dtype(dtype)
+    array, d = as_float32(x), quant_params.quant_dtype(dtype)
     if prefer not in get_args(Prefer):
         raise InputError(f"prefer={prefer!r} is not known", hint="prefer='accuracy' or prefer='speed'")
     if array.size == 0:
@@ -129,10 +117,10 @@ def _checked(x: ArrayLike, dtype: str | DType, prefer: str) -> tuple[F32, DType]
     return array, d
 
 
-def _schemes(d: DType, prefer: Prefer) -> list[Scheme]:
+def _schemes(d: DType, prefer: Prefer) -> list[quant_params.Scheme]:
     if d.name == "binary":
         return ["symmetric"]
-    schemes: list[Scheme] = ["symmetric", "symmetric_restricted"]
+    schemes: list[quant_params.Scheme] = ["symmetric", "symmetric_restricted"]
     if prefer == "accuracy" and d.name != "int32":
         schemes.append("asymmetric")
     if prefer == "accuracy" and d.name in LOG_DTYPES:
@@ -140,31 +128,31 @@ def _schemes(d: DType, prefer: Prefer) -> list[Scheme]:
     return schemes
 
 
-def _granularities(x: F32, prefer: Prefer) -> Iterator[Granularity]:
-    yield PerTensor()
+def _granularities(x: F32, prefer: Prefer) -> Iterator[quant_params.Granularity]:
+    yield quant_params.PerTensor()
     if x.ndim < 2:
         axes: Sequence[int] = ()
     else:
         axes = (0,) if prefer == "speed" else range(x.ndim)
-    yield from (PerAxis(a) for a in axes if x.shape[a] > 1)
+    yield from (quant_params.PerAxis(a) for a in axes if x.shape[a] > 1)
     if prefer == "accuracy" and x.ndim:
-        yield from (PerBlock(x.ndim - 1, size) for size in BLOCKS if size < x.shape[-1])
+        yield from (quant_params.PerBlock(x.ndim - 1, size) for size in BLOCKS if size < x.shape[-1])
 
 
-def _trial(x: F32, method: str, params: QuantParams) -> Trial:
+def _trial(x: F32, method: str, params: quant_params.QuantParams) -> Trial:
     bits = params.dtype.bits + 8 * params.nbytes / x.size
-    return Trial(method, params, sqnr_db(x, dequantize(quantize(x, params), params)), bits)
+    return Trial(method, params, sqnr_db(x, quant_params.dequantize(quant_params.quantize(x, params), params)), bits)
 
 
-def _clips(x: F32, whole: QuantParams) -> Iterator[tuple[str, QuantParams]]:
+def _clips(x: F32, whole: quant_params.QuantParams) -> Iterator[tuple[str, quant_params.QuantParams]]:
     d, scheme, g = whole.dtype, whole.scheme, whole.granularity
-    if isinstance(g, PerTensor):  # a histogram for each channel or block would be larger than what it describes
+    if isinstance(g, quant_params.PerTensor):  # a histogram for each channel or block would be larger than what it describes
         for observer in (PercentileObserver(), EntropyObserver()):
             yield observer.method, observer.observe(x).params(d, scheme)
     yield "mse", _least_squares(x, whole)
 
 
-def _least_squares(x: F32, whole: QuantParams) -> QuantParams:
+def _least_squares(x: F32, whole: quant_params.QuantParams) -> quant_params.QuantParams:
     """For each scale on its own, the shrunken range with the least squared error on the values themselves."""
     lo, hi = (end.astype(np.float64) for end in range_of(x, whole.granularity))
     scale, zero_point = whole.scale.copy(), whole.zero_point.copy()
@@ -175,17 +163,17 @@ def _least_squares(x: F32, whole: QuantParams) -> QuantParams:
         better = error < least
         scale, zero_point = np.where(better, p.scale, scale), np.where(better, p.zero_point, zero_point)
         least = np.where(better, error, least)
-    return QuantParams(whole.dtype, scale, zero_point, whole.scheme, whole.granularity)
+    return quant_params.QuantParams(whole.dtype, scale, zero_point, whole.scheme, whole.granularity)
 
 
-def _errors(x: F32, params: QuantParams) -> Any:
+def _errors(x: F32, params: quant_params.QuantParams) -> Any:
     """The sum of squared errors of each scale's values, in the shape of the scales."""
-    off = np.asarray(np.subtract(x, dequantize(quantize(x, params), params), dtype=np.float64))
+    off = np.asarray(np.subtract(x, quant_params.dequantize(quant_params.quantize(x, params), params), dtype=np.float64))
     np.multiply(off, off, out=off)
     g = params.granularity
-    if isinstance(g, PerBlock):
+    if isinstance(g, quant_params.PerBlock):
         return np.add.reduceat(off, np.arange(0, x.shape[g.axis], g.size), g.axis)
-    if isinstance(g, PerAxis):
+    if isinstance(g, quant_params.PerAxis):
         return off.sum(axis=tuple(i for i in range(x.ndim) if i != g.axis % x.ndim))
     return off.sum()
 
@@ -222,8 +210,8 @@ def estimate_memory_savings(
     dtype: str | DType | QArray,
     shape: Sequence[int] | int | None = None,
     *,
-    granularity: Granularity | None = None,
-    scheme: Scheme | None = None,
+    granularity: quant_params.Granularity | None = None,
+    scheme: quant_params.Scheme | None = None,
     original: str | DType = "float32",
 ) -> MemorySavings:
     """The exact bytes of an array of `shape` in the dtype, with packing, scales (float32) and, if asymmetric, zero points (in the dtype).
@@ -239,20 +227,20 @@ def estimate_memory_savings(
             raise QuantError("a QArray has its own shape, granularity and scheme", hint="estimate_memory_savings(q)")
         size, params = dtype.size, dtype.quant_params
         return MemorySavings(dtype_of(original).nbytes(size), params.dtype.nbytes(size), params.nbytes)
-    d, g = quant_dtype(dtype), granularity or PerTensor()
+    d, g = quant_params.quant_dtype(dtype), granularity or quant_params.PerTensor()
     scheme = default_scheme(d) if scheme is None else scheme
     if shape is None:
-        if isinstance(g, PerAxis):
+        if isinstance(g, quant_params.PerAxis):
             raise QuantError(f"{g}: how many scales that are depends on the shape", hint="estimate_memory_savings(dtype, shape, ...)")
-        dims: tuple[int, ...] = (8, g.size) if isinstance(g, PerBlock) else (8,)
-        scales = 8 if isinstance(g, PerBlock) else 0  # one scale for a whole tensor vanishes among its values
+        dims: tuple[int, ...] = (8, g.size) if isinstance(g, quant_params.PerBlock) else (8,)
+        scales = 8 if isinstance(g, quant_params.PerBlock) else 0  # one scale for a whole tensor vanishes among its values
     else:
         dims = tuple(shape) if isinstance(shape, tuple | list) else (shape,)  # type: ignore[assignment]  # or what is no size
         if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in dims):
             raise ShapeError(f"{dims} is no shape: sizes are integers, 0 or more")
         dims = tuple(map(int, dims))
-        scales = prod(scale_shape(g, dims))
-    QuantParams(d, 1.0, None, scheme)  # complains about schemes that do not exist or do not go with the dtype
+        scales = prod(quant_params.scale_shape(g, dims))
+    quant_params.QuantParams(d, 1.0, None, scheme)  # complains about schemes that do not exist or do not go with the dtype
     stored_zero_points = d.nbytes(scales) if scheme == "asymmetric" else 0
     count = prod(dims)
     return MemorySavings(dtype_of(original).nbytes(count), d.nbytes(count), 4 * scales + stored_zero_points)

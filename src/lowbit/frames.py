@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -56,8 +56,7 @@ class Streaming:
     state: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class _Stream:
+class _Stream(NamedTuple):
     """A value of the new graph; along `axis` stand `history` elements of earlier frames, then those of this one."""
 
     value: Value

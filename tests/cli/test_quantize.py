@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_tools import ran
 
 import lowbit
 from lowbit.cli import main
@@ -41,14 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         '[[rule]]\nkind = "float"\npattern = "fc2"\nbecause = "why not"\n[[rule]]\nkind = "calibrated"\npattern = ".*"\n'
     )
     return where
-
-
-def ran(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> str:
-    """What a command line (with {} for the folder) says on stdout; nothing is said on stderr."""
-    code = main(text.format(folder).split())
-    captured = capsys.readouterr()
-    assert (code, captured.err) == (0, "")
-    return captured.out
 
 
 def test_every_form_of_data_gives_the_same_bytes(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

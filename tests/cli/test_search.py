@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cli_tools import ran
+from quick_timing import quick_timing as quick_timing
 
 import lowbit
 from lowbit.cli import main
 from lowbit.cli import search as verb
 from lowbit.dims import symbol
 from lowbit.ir.build import Builder
-from lowbit.runtime import timing
 from lowbit.types import TensorType
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timing, "SECONDS", 0.0)
-        patch.setattr(timing, "RUNS", 1)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -45,13 +37,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save(where / f"{name}_y.npy", made.argmax(1))
     np.save(where / "shifted_y.npy", np.load(where / "seen_y.npy") + 1)
     return where
-
-
-def ran(capsys: pytest.CaptureFixture[str], folder: Path, text: str) -> str:
-    code = main(text.format(folder).split())
-    captured = capsys.readouterr()
-    assert (code, captured.err) == (0, "")
-    return captured.out
 
 
 def test_search_writes_the_best_and_rules_that_quantize_reads(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -464,3 +464,44 @@ def test_everything_gets_16_bits_where_single_repairs_do_not_do(monkeypatch: pyt
     assert (
         any(s.what == "16 bits" and s.kept for s in found.steps) and {"depth", "point", "last"} <= found.widths.layers | found.widths.floats
     )
+
+
+@pytest.mark.parametrize(("wide_ratio", "taken"), [(0.5, True), (0.85, False)])
+def test_16_bits_take_the_place_of_float_where_they_are_as_good_and_faster(
+    wide_ratio: float, taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = depthwise_network()
+    floats = Widths(floats=frozenset(n.output.name for n in graph.nodes))
+
+    def costly_repairs(self: Engine) -> None:
+        trial = self.tried(replace(self.best.candidate, widths=floats), "float", "all layers", ())
+        assert trial is not None
+        self.best, self.maker.best = trial, trial.candidate
+
+    def times(self: Stopwatch, integer: Graph) -> Times:
+        wide = any(o.type.dtype.name == "int16" for n in integer.nodes for o in n.outputs)
+        return Times(wide_ratio if wide else 0.8 if any(n.op == "conv" for n in integer.nodes) else 0.4, 1.0)
+
+    monkeypatch.setattr(Engine, "costly_repairs", costly_repairs)
+    monkeypatch.setattr(Stopwatch, "times", times)
+    found = decided(graph, samples(graph), goal=Goal(worst=12.0, answers=12.0, wanted=12.0, enough=60.0))
+    assert any(s.what.startswith("16 bits in the place of float") and s.kept for s in found.steps) == taken
+    assert bool(found.widths.layers) == taken and bool(found.widths.floats) != taken
+
+
+def test_repairs_are_looked_for_without_16_bits_where_those_with_them_do_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = depthwise_network()
+    tried: list[bool] = []
+
+    def costly_repairs(self: Engine) -> None:
+        tried.append(self.goal.bits16)
+        layers = frozenset(n.output.name for n in graph.nodes if n.op == "conv")
+        widths = Widths(taps=frozenset({"t"})) if self.goal.bits16 else Widths(floats=layers)
+        trial = self.tried(replace(self.best.candidate, widths=widths), "repairs", "some layers", ())
+        assert trial is not None
+        self.best, self.maker.best = trial, trial.candidate
+
+    monkeypatch.setattr(Engine, "costly_repairs", costly_repairs)
+    monkeypatch.setattr(Stopwatch, "times", lambda self, integer: Times(0.5, 1.0))
+    found = decided(graph, samples(graph), goal=Goal(worst=34.0, answers=34.0, wanted=34.0, enough=60.0))
+    assert tried == [True, False] and {"depth", "point", "last"} <= found.widths.floats

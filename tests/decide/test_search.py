@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from quick_timing import quick_timing as quick_timing
 
 import lowbit
 from lowbit.decide import candidates, cost, limits
@@ -34,7 +35,6 @@ from lowbit.ir.graph import Graph, Node
 from lowbit.quantization.recipes import recipe
 from lowbit.quantization.rules import QuantNode, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
-from lowbit.runtime import timing
 from lowbit.types import Array, TensorType
 
 
@@ -68,15 +68,6 @@ def network() -> Graph:
 def data(seed: int = 1, batches: int = 8) -> list[dict[str, Array]]:
     rng = np.random.default_rng(seed)
     return [{"x": f32(rng.standard_normal((8, 32)))} for _ in range(batches)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick() -> Iterator[None]:
-    """Times are measured once each: no test here is about how well."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timing, "SECONDS", 0.0)
-        patch.setattr(timing, "RUNS", 1)
-        yield
 
 
 @pytest.fixture(scope="module")

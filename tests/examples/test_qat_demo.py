@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import runpy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,7 @@ from lowbit.torch.qat import prepare_qat
 
 @pytest.fixture(scope="module")
 def demo() -> Any:
-    spec = importlib.util.spec_from_file_location("qat_demo", ROOT / "examples" / "qat_demo.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "examples" / "qat_demo.py"), run_name="qat_demo"))
 
 
 def test_the_examples_network_is_the_one_that_ships_and_learns_four_bits(demo: Any) -> None:

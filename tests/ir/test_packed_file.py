@@ -28,7 +28,7 @@ def saved(tmp_path: Path) -> Path:
 def test_what_is_loaded_with_packed_weights_packs_nothing_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     g = network(16, 16, 16)
     monkeypatch.setattr(products, "pack", lambda *_: pytest.fail("packed again"))
-    for name in ("pack", "pack_row_pairs", "pack_row_quads", "pack_runs", "pack_run_quads", "pack_pairs", "pack_tiles"):
+    for name in ("pack", "pack_by"):
         monkeypatch.setattr(convolutions, name, lambda *_: pytest.fail("packed again"))
     loaded = lowbit.load(saved)
     assert loaded == g and loaded.packed is not None and loaded.packed.arrays

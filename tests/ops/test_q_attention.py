@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import zlib
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import own_numbers
 import pytest
+from own_numbers import normal
+from own_numbers import numbers_of_a_test as numbers_of_a_test
 from q_ops_laws import Road, graph_of, inner, road
 
 from lowbit.dims import Sym, parse_dim
@@ -18,20 +20,6 @@ from lowbit.ops.op import get_op
 from lowbit.ops.q_attention import P_MAX
 from lowbit.quantization.rules import CalibratedQuantRule
 from lowbit.types import Array, TensorType
-
-RNG = np.random.default_rng(7)
-
-
-@pytest.fixture(autouse=True)
-def _numbers_of_its_own(request: pytest.FixtureRequest) -> None:
-    """Each test draws the same numbers in whatever order and process it runs."""
-    global RNG
-    RNG = np.random.default_rng(zlib.crc32(request.node.name.encode()))
-
-
-def normal(*shape: int) -> Array:
-    """Within ±2.5: what calibration saw is what comes."""
-    return np.clip(RNG.standard_normal(shape), -2.5, 2.5).astype(np.float32)
 
 
 def attention(
@@ -109,7 +97,10 @@ def test_attention_in_int16_keeps_much_more() -> None:
 @pytest.mark.parametrize("kind", ["none", "float", "bool", "causal"])
 def test_the_formula_again_in_python_integers(kind: str) -> None:
     """Bit for bit: scores and sums in Python integers, each float step on its own."""
-    mask = {"float": np.where(RNG.random((5, 5)) < 0.3, -np.inf, normal(5, 5)), "bool": RNG.random((5, 5)) < 0.6}.get(kind)
+    mask = {
+        "float": np.where(own_numbers.rng.random((5, 5)) < 0.3, -np.inf, normal(5, 5)),
+        "bool": own_numbers.rng.random((5, 5)) < 0.6,
+    }.get(kind)
     if mask is not None:
         mask[2] = False if mask.dtype == bool else -np.inf  # a row with nothing to attend to
         mask = mask if mask.dtype == bool else mask.astype(np.float32)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import own_numbers
 import pytest
+from own_numbers import normal
+from own_numbers import numbers_of_a_test as numbers_of_a_test
 from q_ops_laws import graph_of, inner, road
 
 from lowbit.dims import symbol
@@ -32,21 +34,9 @@ from lowbit.quantization.transform import QuantizationTransform, bracket
 from lowbit.ranges import params_from_data
 from lowbit.types import Array, TensorType
 
-RNG = np.random.default_rng(5)
 f = np.float32
 TABLE = tanh_table()
 GATES = {"lstm": 4, "gru": 3}
-
-
-@pytest.fixture(autouse=True)
-def _numbers_of_its_own(request: pytest.FixtureRequest) -> None:
-    """Each test draws the same numbers in whatever order and process it runs."""
-    global RNG
-    RNG = np.random.default_rng(zlib.crc32(request.node.name.encode()))
-
-
-def normal(*shape: int) -> Array:
-    return np.clip(RNG.standard_normal(shape), -2.5, 2.5).astype(np.float32)
 
 
 def options(op: str, direction: str = "forward", **others: Any) -> dict[str, Any]:
@@ -57,7 +47,7 @@ def options(op: str, direction: str = "forward", **others: Any) -> dict[str, Any
 def weights(op: str, inputs: int, hidden: int, directions: int = 1, scale: float = 2.0) -> list[Array]:
     k = scale / hidden**0.5
     g = GATES[op] * hidden
-    return [RNG.uniform(-k, k, (directions, *s)).astype(np.float32) for s in ((g, inputs), (g, hidden), (2 * g,))]
+    return [own_numbers.rng.uniform(-k, k, (directions, *s)).astype(np.float32) for s in ((g, inputs), (g, hidden), (2 * g,))]
 
 
 def recurrent(
@@ -108,7 +98,7 @@ def test_gates_of_an_lstm_are_reals_with_a_half_of_the_error_and_close_and_open_
 
 
 def test_float_gates_are_close_and_have_decided_ends() -> None:
-    x = np.concatenate([RNG.uniform(-30, 30, 4000), [0, -0.0, np.inf, -np.inf]]).astype(np.float32)
+    x = np.concatenate([own_numbers.rng.uniform(-30, 30, 4000), [0, -0.0, np.inf, -np.inf]]).astype(np.float32)
     wide = x.astype(np.float64)
     with np.errstate(over="ignore"):
         assert np.abs(lb_sigmoid(x) - 1 / (1 + np.exp(-wide))).max() <= 1.3e-7
@@ -357,15 +347,15 @@ def test_bounds_are_those_of_the_worst_input() -> None:
 @pytest.mark.parametrize("op", ["lstm", "gru"])
 def test_extremes_of_codes_and_scales_stay_inside(op: str) -> None:
     ends = np.array([-128, 127], np.int8)
-    w, r = RNG.choice(ends, (1, GATES[op] * 4, 5)), RNG.choice(ends, (1, GATES[op] * 4, 4))
+    w, r = own_numbers.rng.choice(ends, (1, GATES[op] * 4, 5)), own_numbers.rng.choice(ends, (1, GATES[op] * 4, 4))
     big = np.full((1, GATES[op] * 4), 1e30, f)
-    h0 = RNG.choice(ends, (1, 3, 4))
+    h0 = own_numbers.rng.choice(ends, (1, 3, 4))
     attrs: dict[str, Any] = dict(
         direction="forward", layout=0, x_zero=-128, h_zero=3, lo=-128, hi=127, bound_x=5 * 255 * 128, bound_h=4 * 131 * 128
     )
-    x = RNG.choice(ends, (6, 3, 5))
+    x = own_numbers.rng.choice(ends, (6, 3, 5))
     if op == "lstm":
-        c0 = RNG.choice(f([-3e38, 3e38]), (1, 3, 4))
+        c0 = own_numbers.rng.choice(f([-3e38, 3e38]), (1, 3, 4))
         out = get_op("q_lstm").run([x, w, big, r, big, TABLE, h0, c0], {**attrs, "h_multiplier": 128.0})
     else:
         out = get_op("q_gru").run(

@@ -10,10 +10,11 @@ from int4_laws import check, quantized
 from native_laws import same
 
 from lowbit.ir.build import Builder
+from lowbit.ir.graph import Value
 from lowbit.ir.interp import run
 from lowbit.kernels import native
 from lowbit.plan import Target, build
-from lowbit.plan.kernels.int4 import LONGEST_CHUNK, chunk_of, cut, padded
+from lowbit.plan.kernels.int4 import chunk_of
 from lowbit.runtime.session import Session
 from lowbit.types import Array, TensorType
 
@@ -48,14 +49,18 @@ def constants(b: Builder, rng: np.random.Generator, n: int, k: int, block: int, 
     return w, b.constant(scale, name="scale"), b.constant(rng.normal(size=n).astype(np.float32), name="bias")
 
 
+def begun(size: tuple[int, int, int]) -> tuple[np.random.Generator, Builder, Value]:
+    """Numbers of its own for a size (rows, k, n), and a graph whose input are the rows."""
+    rows, k, _ = size
+    b = Builder()
+    return np.random.default_rng(rows * k), b, b.input("x", TensorType((rows, k), "int8"))
+
+
 @pytest.mark.parametrize("to", ["int8", "int16", "float32"])
 @pytest.mark.parametrize("style", ["any", "small", "lowest", "ends"])
 @pytest.mark.parametrize("size", SIZES)
 def test_layers_with_a_scale_for_each_channel(size: tuple[int, int, int], style: str, to: str) -> None:
-    rows, k, n = size
-    rng = np.random.default_rng(rows * k)
-    b = Builder()
-    x = b.input("x", TensorType((rows, k), "int8"))
+    (rows, k, n), (rng, b, x) = size, begun(size)
     w = b.constant(weights(rng, n, k, style), name="w", dtype="int4")
     m = b.constant(rng.uniform(1e-5, 1e-3, n).astype(np.float32), name="m")
     bias = b.constant(rng.integers(-5000, 5000, n).astype(np.int32), name="bias")
@@ -86,10 +91,7 @@ def test_weights_that_caches_hold_give_the_same_bits_as_bytes(monkeypatch: pytes
 @pytest.mark.parametrize("block", [32, 64, 128, 48, 7])
 @pytest.mark.parametrize("size", SIZES)
 def test_layers_with_a_scale_for_each_block(size: tuple[int, int, int], block: int, to: str) -> None:
-    rows, k, n = size
-    rng = np.random.default_rng(rows * k)
-    b = Builder()
-    x = b.input("x", TensorType((rows, k), "int8"))
+    (rows, k, n), (rng, b, x) = size, begun(size)
     w, scale, bias = constants(b, rng, n, k, block, ["any", "small", "lowest", "ends"][rows % 4])
     lo, hi = {"int8": (-128, 127), "int16": (-32768, 32767), "float32": (0, 0)}[to]
     zero = [0, -128, 17][k % 3]
@@ -136,27 +138,16 @@ def test_chunks_are_as_long_as_16_bits_allow_and_no_longer() -> None:
     lowest = np.full((1, 4096), -8, np.int8)
     assert chunk_of(lowest, 4096, -128, 0) == 32  # 128 · 8 · 32 = 2¹⁵
     assert chunk_of(lowest, 4096, -127, 0) == 64
-    assert chunk_of(np.zeros((3, 4096), np.int8), 4096, -128, 0) == LONGEST_CHUNK
+    assert chunk_of(np.zeros((3, 4096), np.int8), 4096, -128, 0) == 1024
     assert chunk_of(np.full((1, 4096), 5, np.int8), 4096, -128, 0) == 96  # 128 · 5 · 48 < 2¹⁵
     assert chunk_of(np.full((1, 128), 5, np.int8), 128, -128, 0) == 64  # two chunks either way
     w = np.zeros((2, 256), np.int8)
     w[1, 130:190:4] = 7
     w[1, 131:190:4] = 7  # 30 sevens in the second halves of two neighbouring groups: 30 · 7 · 128 < 2¹⁵
-    assert chunk_of(w, 256, -128, 0) == LONGEST_CHUNK
+    assert chunk_of(w, 256, -128, 0) == 1024
     w[1, 2:64:4] = 4  # and 16 fours in the first two: 274 · 128 > 2¹⁵
-    assert chunk_of(w, 256, -128, 0) == 128 and chunk_of(w, 128, -128, 0) == LONGEST_CHUNK
+    assert chunk_of(w, 256, -128, 0) == 128 and chunk_of(w, 128, -128, 0) == 1024
     assert chunk_of(-w, 256, -128, -128) == 32 and chunk_of(w, 256, -128, 127) == 32  # all on one side: 30 · 7 · 255 > 2¹⁵
-
-
-@pytest.mark.parametrize(("k", "segment"), [(1, 1), (5, 2), (64, 32), (100, 32), (100, 48), (96, 100), (0, 1), (33, 33)])
-def test_padding_keeps_every_weight_in_its_segment(k: int, segment: int) -> None:
-    w = np.random.default_rng(0).integers(-8, 8, (3, k)).astype(np.int8)
-    segments, stride, depth = cut(k, segment)
-    out = padded(w, segment)
-    assert out.shape == (3, depth) and depth % 32 == 0
-    for s in range(segments):
-        want, got = w[:, s * segment : (s + 1) * segment], out[:, s * stride : (s + 1) * stride]
-        assert np.array_equal(got[:, : want.shape[1]], want) and not got[:, want.shape[1] :].any()
 
 
 def test_a_convolution_network_runs_natively_in_4_bits() -> None:

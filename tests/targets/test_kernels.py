@@ -12,7 +12,6 @@ from repository import ROOT
 from lowbit.codegen.targets import TARGETS
 from lowbit.kernels.kernel_table import (
     CONTRACTS,
-    contract_headers,
     contracts_header,
     contracts_of,
     kernel_files,
@@ -71,7 +70,7 @@ def test_kernels_give_the_bytes_of_ref(target: str, tmp_path: Path) -> None:
         files.append(tmp_path / f"{contract}__{isa}.c")
         files[-1].write_text(text)
     contracts = {n: c for n, c in contracts_of(CSRC).items() if n in names}
-    (tmp_path / CONTRACTS).write_text(contracts_header(contract_headers(CSRC)))
+    (tmp_path / CONTRACTS).write_text(contracts_header(CSRC))
     made = tmp_path / "lb_table.c"
     made.write_text(table(contracts, parse_isas((CSRC / "isas.txt").read_text()), list(kernels)))
     (tmp_path / "others.c").write_text(OTHERS)

@@ -1,12 +1,13 @@
 /* Rows of the image are widened to int16 less the zero point, with their padding. The elements that a pixel meets in a row are then
  * neighbours, whatever the stride: pairs of them are read where they stand, and no window is ever copied together. */
 #include "lb.h"
+#include "conv/few_channels/few_channels_taps.h"
 #include "base/madd_avx2.h"
 #include "base/requantize_avx2.h"
 
 lb_conv_few_channels_s8_fn lb_conv_few_channels_s8__avx2;
 
-enum { PANEL = 16, TILE = 6, TAPS = 512 };
+enum { PANEL = 16, TILE = 6 };
 
 typedef struct {
     int16_t *rows;                /* from row `top` of the image on */
@@ -60,23 +61,6 @@ static void widen(const strip *s, const int8_t *from, int32_t zero_point, int16_
         to[i] = (int16_t)(from[i] - zero_point);
 }
 
-/* Where the pairs of a window are, row by row, in one list: a loop in a loop would end as often as the window has rows, which the processor
- * does not foresee. */
-typedef struct {
-    int32_t all;           /* pairs of a window */
-    int32_t offsets[TAPS]; /* of TAPS of them, in elements from where the window begins */
-} taps;
-
-/* Those from `first` on. */
-static void find(const lb_conv_few_channels_s8_params *p, const strip *s, int32_t first, taps *t) {
-    const int32_t pairs = (p->kernel_w * p->in_c + 1) / 2, end = t->all - first < TAPS ? t->all - first : TAPS;
-    for (int32_t i = 0, row = first / pairs, j = first % pairs; i < end; i++) {
-        t->offsets[i] = (int32_t)(row * s->pitch * p->dilation_h) + 2 * j;
-        if (++j == pairs)
-            j = 0, row++;
-    }
-}
-
 /* Bytes of `many` pixels, 16 channels. */
 LB_INLINE void put(const int many, const int bare, __m256i c[TILE][2], __m256 m0, __m256 m1, const lb_clamp16 *clamp, int8_t *out,
                    ptrdiff_t stride, int32_t width) {
@@ -113,7 +97,7 @@ LB_INLINE void pixels(const int many, const lb_conv_few_channels_s8_params *p, c
             c[i][0] = c[0][0], c[i][1] = c[0][1];
         for (int32_t first = 0; first < t->all; first += TAPS) {
             if (t->all > TAPS)
-                find(p, s, first, t);
+                find_taps(p, 2, s->pitch, first, t);
             const int32_t *offset = t->offsets, *end = offset + (t->all - first < TAPS ? t->all - first : TAPS);
             for (; offset < end; offset++, w += 2 * PANEL) {
                 const __m256i w0 = _mm256_load_si256((const __m256i *)(const void *)w);
@@ -155,17 +139,12 @@ void lb_conv_few_channels_s8__avx2(const lb_conv_few_channels_s8_params *p, cons
     const lb_clamp16 clamp = lb_clamp16_of(p->y_zero, p->lo, p->hi);
     const strip s = strip_of(p, scratch);
     taps t = {.all = p->kernel_h * ((p->kernel_w * p->in_c + 1) / 2)};
-    find(p, &s, 0, &t);
+    find_taps(p, 2, s.pitch, 0, &t);
     for (int32_t item = begin, rows; item < end; item += rows) {
-        const int32_t row = item % p->out_h, left = p->out_h - row;
-        rows = end - item < left ? end - item : left; /* of one image */
-        rows = rows < p->block ? rows : p->block;
-        const int8_t *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->in_c;
-        const int32_t top = row * p->stride_h - p->pad_h, high = (rows - 1) * p->stride_h + (p->kernel_h - 1) * p->dilation_h + 1;
-        for (int32_t i = 0; i < high; i++) {
-            const int inside = top + i >= 0 && top + i < p->in_h;
-            widen(&s, inside ? image + (ptrdiff_t)(top + i) * p->in_w * p->in_c : NULL, p->x_zero, s.rows + i * s.pitch);
-        }
+        const row_block b = row_block_at(p, x, item, end);
+        rows = b.rows;
+        for (int32_t i = 0; i < b.high; i++)
+            widen(&s, row_of_block(p, &b, i), p->x_zero, s.rows + i * s.pitch);
         int8_t *to = out + (ptrdiff_t)item * p->out_w * p->out_stride;
         const int32_t all = rows * p->out_w;
         const int16_t *down = s.rows, *next = s.rows;

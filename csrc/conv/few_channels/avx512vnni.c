@@ -3,6 +3,7 @@
  *
  *   sum of (x - x_zero) w = sum of (x + 128) w - (x_zero + 128) sum of w */
 #include "lb.h"
+#include "conv/few_channels/few_channels_taps.h"
 #include "base/requantize_avx512.h"
 #include "base/vnni.h"
 
@@ -10,7 +11,7 @@
 
 lb_conv_few_channels_s8_fn lb_conv_few_channels_s8__avx512vnni;
 
-enum { LANES = 16, MOST_PIXELS = 16, TAPS = 512 };
+enum { LANES = 16, MOST_PIXELS = 16 };
 
 typedef struct {
     uint8_t *rows;
@@ -40,23 +41,6 @@ static void widen(const strip *s, const int8_t *from, int32_t x_zero, uint8_t *t
     memset(to + s->width, x_zero + 128, (size_t)(s->pitch - s->first - s->width));
 }
 
-/* Where the fours of a window are, row by row, in one list: a loop in a loop would end as often as the window has rows, which the processor
- * does not foresee. */
-typedef struct {
-    int32_t all;           /* fours of a window */
-    int32_t offsets[TAPS]; /* of TAPS of them, in bytes from where the window begins */
-} taps;
-
-/* Those from `first` on. */
-static void find(const lb_conv_few_channels_s8_params *p, const strip *s, int32_t first, taps *t) {
-    const int32_t fours = (p->kernel_w * p->in_c + 3) / 4, end = t->all - first < TAPS ? t->all - first : TAPS;
-    for (int32_t i = 0, row = first / fours, j = first % fours; i < end; i++) {
-        t->offsets[i] = (int32_t)(row * s->pitch * p->dilation_h) + 4 * j;
-        if (++j == fours)
-            j = 0, row++;
-    }
-}
-
 typedef struct {
     __m512i start[4]; /* what sums begin with */
     __m512 multiplier[4];
@@ -74,7 +58,7 @@ LB_INLINE void pixels(const int count, const int wide, const lb_conv_few_channel
         c[i] = e->start[i % wide];
     for (int32_t first = 0; first < t->all; first += TAPS) {
         if (t->all > TAPS)
-            find(p, s, first, t);
+            find_taps(p, 4, s->pitch, first, t);
         const int32_t *offset = t->offsets, *end = offset + (t->all - first < TAPS ? t->all - first : TAPS);
         for (; offset < end; offset++, w += 64) {
             const uint8_t *from = at + *offset;
@@ -142,19 +126,14 @@ void lb_conv_few_channels_s8__avx512vnni(const lb_conv_few_channels_s8_params *p
     const strip s = strip_of(p, scratch);
     const int32_t panels = (p->out_c + LANES - 1) / LANES;
     taps t = {.all = p->kernel_h * ((p->kernel_w * p->in_c + 3) / 4)};
-    find(p, &s, 0, &t);
+    find_taps(p, 4, s.pitch, 0, &t);
     const int32_t *sums = w;
     const int8_t *fours = (const int8_t *)w + 64 * (ptrdiff_t)panels;
     for (int32_t item = begin, rows; item < end; item += rows) {
-        const int32_t row = item % p->out_h, left = p->out_h - row;
-        rows = end - item < left ? end - item : left; /* of one image */
-        rows = rows < p->block ? rows : p->block;
-        const int8_t *image = x + (ptrdiff_t)(item / p->out_h) * p->in_h * p->in_w * p->in_c;
-        const int32_t top = row * p->stride_h - p->pad_h, high = (rows - 1) * p->stride_h + (p->kernel_h - 1) * p->dilation_h + 1;
-        for (int32_t i = 0; i < high; i++) {
-            const int inside = top + i >= 0 && top + i < p->in_h;
-            widen(&s, inside ? image + (ptrdiff_t)(top + i) * p->in_w * p->in_c : NULL, p->x_zero, s.rows + i * s.pitch);
-        }
+        const row_block b = row_block_at(p, x, item, end);
+        rows = b.rows;
+        for (int32_t i = 0; i < b.high; i++)
+            widen(&s, row_of_block(p, &b, i), p->x_zero, s.rows + i * s.pitch);
         for (int32_t n = 0, wide; n < panels; n += wide) {
             wide = panels - n >= 4 ? 4 : panels - n >= 2 ? 2 : 1;
             const int32_t c = n * LANES, width = p->out_c - c < wide * LANES ? p->out_c - c : wide * LANES;

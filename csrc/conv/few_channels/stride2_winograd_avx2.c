@@ -115,12 +115,7 @@ LB_INLINE void multiply_points(const int rows, const int16_t *v, ptrdiff_t v_ste
     static void multiply##n(const int16_t *v, ptrdiff_t v_step, int32_t pairs, const int16_t *u, __m256i *m, ptrdiff_t m_step) {           \
         multiply_points(n, v, v_step, pairs, u, m, m_step);                                                                                \
     }
-MULTIPLY(1)
-MULTIPLY(2)
-MULTIPLY(3)
-MULTIPLY(4)
-MULTIPLY(5)
-MULTIPLY(6)
+LB_1_TO_6(MULTIPLY)
 
 typedef void multiply_fn(const int16_t *v, ptrdiff_t v_step, int32_t pairs, const int16_t *u, __m256i *m, ptrdiff_t m_step);
 

@@ -18,13 +18,8 @@ lb_conv3x3_s8_fn lb_conv3x3_s8__avx2;
 
 enum { PANEL = 16, TILE = 4 };
 
-/* B' for two outputs: of four vectors. */
-LB_INLINE void transform_input2(const __m256i *d, __m256i *o, int to) {
-    o[0] = _mm256_sub_epi16(d[0], d[2]);
-    o[to] = _mm256_add_epi16(d[1], d[2]);
-    o[2 * to] = _mm256_sub_epi16(d[2], d[1]);
-    o[3 * to] = _mm256_sub_epi16(d[1], d[3]);
-}
+#define OP(name) _mm256_##name
+TRANSFORM_INPUT2(__m256i, OP)
 
 /* A' of four vectors of int32, `step` apart, for two outputs, times 2. */
 LB_INLINE void transform_output2(const __m256i *m, ptrdiff_t step, __m256i *o, int to) {

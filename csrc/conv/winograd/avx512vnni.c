@@ -21,13 +21,8 @@ LB_INLINE __m512i load512(const void *from) {
     return _mm512_load_si512(from);
 }
 
-/* B' for two outputs: of four vectors; the second row's sum is 2, that of others 0. */
-LB_INLINE void transform_input2(const __m512i *d, __m512i *o, int to) {
-    o[0] = _mm512_sub_epi16(d[0], d[2]);
-    o[to] = _mm512_add_epi16(d[1], d[2]);
-    o[2 * to] = _mm512_sub_epi16(d[2], d[1]);
-    o[3 * to] = _mm512_sub_epi16(d[1], d[3]);
-}
+#define OP(name) _mm512_##name
+TRANSFORM_INPUT2(__m512i, OP)
 
 /* A' of four vectors of int32, `step` apart, for two outputs, times 2. */
 LB_INLINE void transform_output2(const __m512i *m, ptrdiff_t step, __m512i *o, int to) {

@@ -35,4 +35,14 @@ static inline void find(const int high, const lb_conv3x3_s8_params *p, const int
         }
 }
 
+/* transform_input2, B' of four vectors for two outputs, over the intrinsics of a width: OP(add_epi16). The second row's sum is 2, that of
+ * others 0. */
+#define TRANSFORM_INPUT2(VECTOR, OP)                                                                                                       \
+    LB_INLINE void transform_input2(const VECTOR *d, VECTOR *o, int to) {                                                                  \
+        o[0] = OP(sub_epi16)(d[0], d[2]);                                                                                                  \
+        o[to] = OP(add_epi16)(d[1], d[2]);                                                                                                 \
+        o[2 * to] = OP(sub_epi16)(d[2], d[1]);                                                                                             \
+        o[3 * to] = OP(sub_epi16)(d[1], d[3]);                                                                                             \
+    }
+
 #endif

@@ -9,7 +9,7 @@
  * others are cut into parts that fit, two of which make a group. Where that gives too many groups, d is multiplied in halves,
  * d = 16 h + l, four quads each.
  *
- * `unsigned_x`: behind a relu there are no d < 0. Weights then stand as they are and activations are unsigned: a lane gets a0 w0 + a1 w1,
+ * `unsigned_x`: after a relu there are no d < 0. Weights then stand as they are and activations are unsigned: a lane gets a0 w0 + a1 w1,
  * within 128 (a0 + a1), so nothing is to be freed of anything, and quads fit where the a of a lane sum up to 255.
  *
  * Weights: k padded to LB_GEMV_STEP; for each quad some vectors of eight columns of four k. What does not exist is any number. */
@@ -119,7 +119,7 @@ static inline int lb_gemv_apart(lb_gemv *row, __m128i up, __m128i down, uint32_t
     return 1;
 }
 
-/* 16 of the k activations from `at` on, plus 128; those behind them at their zero point. */
+/* 16 of the k activations from `at` on, plus 128; those after them at their zero point. */
 LB_INLINE __m128i lb_gemv_read(const int8_t *a, int32_t k, int32_t at, __m128i zero) {
     __m128i v = zero;
     if (k - at >= LB_GEMV_STEP)
@@ -235,7 +235,7 @@ LB_INLINE void lb_gemv_next(__m256i *sum, const __m256i *w, __m256i x, const int
                          : [w] "m"(*w), [x] "x"(x));
 }
 
-/* Asks for the line at an address, which may be behind the weights: a number, since no pointer may lead there. */
+/* Asks for the line at an address, which may be after the weights: a number, since no pointer may lead there. */
 LB_INLINE void lb_gemv_soon(uintptr_t at) {
     _mm_prefetch((const char *)at, _MM_HINT_T0);
 }

@@ -60,7 +60,7 @@ LB_INLINE __m128i lb_maddubs_s8_places(int32_t k) {
     return _mm_add_epi32(_mm_set1_epi32(k * LB_PANEL), _mm_setr_epi32(0, 4 * LB_PANEL, 8 * LB_PANEL, 12 * LB_PANEL));
 }
 
-/* What was cut off the rows of a tile, in `out`; whether there was enough room. A row's quads are put one behind the other, into the next
+/* What was cut off the rows of a tile, in `out`; whether there was enough room. A row's quads are put one after the other, into the next
  * group where a lane would get too much. */
 static inline int lb_maddubs_s8_rest_groups(const lb_maddubs_s8_rest *rest, uint8_t *out, lb_maddubs_s8_head *head) {
     const uint8_t *back = (const uint8_t *)rest;

@@ -94,7 +94,7 @@ LB_INLINE ptrdiff_t lb_maddubs_s8_bytes(const int kind) {
     return kind == LB_MADDUBS_S8_REST_KIND ? LB_MADDUBS_S8_REST_BYTES : kind * LB_MADDUBS_S8_QUAD_BYTES;
 }
 
-/* Groups of a kind; of a tile of which the first `rows` rows are there. Gives what is behind them. */
+/* Groups of a kind; of a tile of which the first `rows` rows are there. Gives what is after them. */
 LB_INLINE const uint8_t *lb_maddubs_s8_steps(const int rows, const int kind, const uint8_t *a, int32_t groups, const uint8_t *w,
                                              __m256i c[LB_MADDUBS_S8_ROWS][2]) {
     __m256i s00, s01, s10, s11, s20, s21, w0, w1, x, y;

@@ -2,9 +2,9 @@
  *
  * A quad is four k of 16 columns: a broadcast of four activations (unsigned) meets their weights, and each lane of int16 gets a0 w0 + a1
  * w1, within 128 (a0 + a1). So quads whose activations of each lane sum up to 255 at most make a group, which is added in int16 before one
- * vpmaddwd. Behind a relu most activations are small. The load of a quad's lane is the largest a0 + a1 of any row of a block; for each
+ * vpmaddwd. After a relu most activations are small. The load of a quad's lane is the largest a0 + a1 of any row of a block; for each
  * block the quads are put into groups by their loads, and one that is 0 in all rows is left out. A lane above 255 is cut: what is too much
- * stands once more behind the row, as a quad of its own. Where nearly all are large, the block is multiplied in halves of four bits, as in
+ * stands once more after the row, as a quad of its own. Where nearly all are large, the block is multiplied in halves of four bits, as in
  * nibbles_avx2.h, whose layout the weights have. */
 #ifndef LB_MADDUBS_U8_AVX2_H
 #define LB_MADDUBS_U8_AVX2_H
@@ -79,7 +79,7 @@ static inline int lb_maddubs_u8_is_heavy(const lb_rows *s, ptrdiff_t quads) {
 /* Quads of a chunk that have no group yet, by the larger load of their lanes. */
 typedef struct {
     uint64_t there;                      /* bit i: some have one of 4 i ... 4 i + 3; of few: quad i has no group */
-    uint16_t next[LB_MADDUBS_U8_LOADS];  /* behind the last of them */
+    uint16_t next[LB_MADDUBS_U8_LOADS];  /* after the last of them */
     uint16_t count[LB_MADDUBS_U8_LOADS]; /* how many there are */
     uint32_t load[LB_MADDUBS_U8_ITEMS];  /* of both lanes: the second in the upper 16 bits */
     lb_maddubs_u8_item item[LB_MADDUBS_U8_ITEMS];
@@ -97,7 +97,7 @@ static inline uint32_t lb_maddubs_u8_least(uint32_t load) {
     return (load & 0xFFFF) < load >> 16 ? load & 0xFFFF : load >> 16;
 }
 
-/* All quads of k from `first` on, up to a chunk; those that are too much are cut, and *extra quads stand behind the rows then. Gives how
+/* All quads of k from `first` on, up to a chunk; those that are too much are cut, and *extra quads stand after the rows then. Gives how
  * many there are. */
 LB_INLINE uint32_t lb_maddubs_u8_list(const lb_rows *s, ptrdiff_t rows, ptrdiff_t k, ptrdiff_t first, ptrdiff_t *extra, uint32_t *load,
                                       lb_maddubs_u8_item *item) {

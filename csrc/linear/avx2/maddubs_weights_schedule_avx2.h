@@ -11,7 +11,7 @@ typedef struct {
     uint8_t load[16];          /* of each lane: the sum of |w| */
     uint32_t quad;
     uint32_t most;   /* of load */
-    uint32_t next;   /* the one behind it among those that have no group yet */
+    uint32_t next;   /* the one after it among those that have no group yet */
     uint32_t turned; /* whether its odd k are: it may only be the first of a group */
 } lb_item;
 
@@ -164,7 +164,7 @@ static inline int lb_kind_of(const lb_schedule *s, uint32_t group) {
 }
 
 /* One chunk of a panel, as the tiles read it: its groups, kind by kind, and the numbers of their quads. `at` counts units of 32 bytes
- * of the packed weights; gives the one behind. What takes the centring away goes onto added[8]. */
+ * of the packed weights; gives the one after. What takes the centring away goes onto added[8]. */
 static inline uint32_t lb_put_groups(const lb_schedule *s, uint32_t groups, char *packed, uint32_t at, lb_maddubs_w_panel *panel,
                                      int32_t *added) {
     const __m256i ones = _mm256_set1_epi16(1);

@@ -19,7 +19,7 @@ LB_INLINE void lb_maddubs_s8_rows(const int rows, const lb_panel_work *t, ptrdif
     lb_epilogue16(rows, t->p, t->first + tile * LB_MADDUBS_S8_ROWS, t->n, c, t->e);
 }
 
-/* Some panels, one behind the other: a tile of rows meets all of them while it is near. */
+/* Some panels, one after the other: a tile of rows meets all of them while it is near. */
 static inline void lb_maddubs_s8_panels(const lb_panel_work t[], int panels, ptrdiff_t rows, const uint8_t *w) {
     const ptrdiff_t tiles = (rows + LB_MADDUBS_S8_ROWS - 1) / LB_MADDUBS_S8_ROWS, bytes = LB_PANEL * lb_round_up(t->p->k, LB_STEP);
     for (ptrdiff_t tile = 0; tile < tiles; tile++) {

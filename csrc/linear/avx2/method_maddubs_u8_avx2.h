@@ -57,7 +57,7 @@ LB_INLINE void lb_maddubs_u8_rows(const int rows, const int halves, const lb_pan
         _mm256_store_si256(acc + 2 * r + half, c[r][half]);
 }
 
-/* A single row behind threes would cost as much as two: four are two and two. */
+/* A single row after threes would cost as much as two: four are two and two. */
 LB_INLINE void lb_maddubs_u8_chunk_rows(const lb_panel_work *t, ptrdiff_t rows, const int8_t *w, ptrdiff_t chunk, ptrdiff_t chunks,
                                         const int few, const int last) {
     if (!t->e[1].width) {

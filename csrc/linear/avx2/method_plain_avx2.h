@@ -5,7 +5,7 @@
 #include "linear/avx2/product_avx2.h"
 #include "base/madd_avx2.h"
 
-/* n bytes as int16, and zeros behind them up to a multiple of 16. */
+/* n bytes as int16, and zeros after them up to a multiple of 16. */
 static inline void lb_widen(const int8_t *from, ptrdiff_t n, int16_t *to) {
     for (ptrdiff_t i = 0; i < n; i += 16) {
         __m128i v;

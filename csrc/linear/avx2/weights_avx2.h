@@ -105,7 +105,7 @@ static inline ptrdiff_t lb_weights_bytes(int32_t k, int32_t n) {
 
 enum { LB_MADDUBS_S8_ROWS = 3, LB_MADDUBS_S8_STAGED = 2 * LB_MADDUBS_S8_ROWS + 2 * 4 + 4 * 2 };
 
-/* A tile of maddubs_s8: how many groups there are of each kind (maddubs_s8_loops_avx2.h), of four quads behind `halves` of them where it
+/* A tile of maddubs_s8: how many groups there are of each kind (maddubs_s8_loops_avx2.h), of four quads after `halves` of them where it
  * stands in halves; and what is taken away from all sums of a row, modulo 2^32. While it is made: the sum of |d|, how many rows there are,
  * and how many quads were cut off each. */
 typedef struct {

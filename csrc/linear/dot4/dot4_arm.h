@@ -1,6 +1,6 @@
 /* linear_s8 and conv_s8 on NEON: activations stand as they are, because its products are of signed bytes, so that sums begin at
- * bias - x_zero * (sum of the weights), modulo 2^32. Tiles of up to LB_ROWS rows and 16 columns. Behind a header that defines LB_ROWS and
- * lb_dot4_sums: sums[rows][4] += rows of a times `quads` quads of a panel. */
+ * bias - x_zero * (sum of the weights), modulo 2^32. Tiles of up to LB_ROWS rows and 16 columns. Include after a header that defines
+ * LB_ROWS and lb_dot4_sums: sums[rows][4] += rows of a times `quads` quads of a panel. */
 #ifndef LB_DOT4_ARM_H
 #define LB_DOT4_ARM_H
 

@@ -1,5 +1,5 @@
-/* linear_s8 and conv_s8 by quads: the items, and how rows come to scratch. Behind a header that defines LB_DOT4_FLIP (what is XORed to
- * activations) and lb_dot4_multiply (columns left ... right - 1, left a multiple of 16, of the rows in scratch, which are rows first,
+/* linear_s8 and conv_s8 by quads: the items, and how rows come to scratch. Include after a header that defines LB_DOT4_FLIP (what is XORed
+ * to activations) and lb_dot4_multiply (columns left ... right - 1, left a multiple of 16, of the rows in scratch, which are rows first,
  * first + 1, ... of out), and lb_dot4_put (n bytes, flipped). */
 #ifndef LB_DOT4_DRIVE_H
 #define LB_DOT4_DRIVE_H

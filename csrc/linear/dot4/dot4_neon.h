@@ -4,20 +4,9 @@
 #ifndef LB_DOT4_NEON_H
 #define LB_DOT4_NEON_H
 
-#include "base/unroll.h"
-
-#include <arm_neon.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "linear/dot4/dot4_quad_neon.h"
 
 enum { LB_ROWS = 2, LB_SIGNED_OVERFLOWS = 1 };
-
-LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
-    int32_t quad;
-    memcpy(&quad, a, sizeof quad);
-    return vreinterpretq_s8_s32(vdupq_n_s32(quad));
-}
 
 LB_INLINE void lb_dot4_dots(const int rows, const int lowest, const int8_t *a, ptrdiff_t stride, const int8_t *w, ptrdiff_t quads,
                             int32x4_t sums[][4]) {

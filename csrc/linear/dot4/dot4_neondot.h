@@ -3,20 +3,9 @@
 #ifndef LB_DOT4_NEONDOT_H
 #define LB_DOT4_NEONDOT_H
 
-#include "base/unroll.h"
-
-#include <arm_neon.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "linear/dot4/dot4_quad_neon.h"
 
 enum { LB_ROWS = 4, LB_SIGNED_OVERFLOWS = 0 };
-
-LB_INLINE int8x16_t lb_quad_at(const int8_t *a) {
-    int32_t quad;
-    memcpy(&quad, a, sizeof quad);
-    return vreinterpretq_s8_s32(vdupq_n_s32(quad));
-}
 
 /* One quad of every row, which is lane `lane` of x, with 16 columns. */
 #define LB_DOT_LANE(lane)                                                                                                                  \

@@ -1,4 +1,4 @@
-/* Sums of quads in memory, for those who do more with them than linear_s8 does. Behind dot4_avxvnni.h or dot4_avx512vnni.h. */
+/* Sums of quads in memory, for those who do more with them than linear_s8 does. Include after dot4_avxvnni.h or dot4_avx512vnni.h. */
 #ifndef LB_DOT4_SUMS_VNNI_H
 #define LB_DOT4_SUMS_VNNI_H
 

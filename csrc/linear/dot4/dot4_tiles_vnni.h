@@ -1,4 +1,4 @@
-/* linear_s8 and conv_s8 by tiles of quads, behind dot4_vnni.h and a header that defines
+/* linear_s8 and conv_s8 by tiles of quads, after dot4_vnni.h and a header that defines
  *   lb_dot4_columns_at   what columns n ... n + width - 1 begin with, and their multipliers
  *   lb_dot4_epilogue       accumulators (rows x wide vectors) as results
  *   lb_dot4_put          n bytes, flipped

@@ -1,8 +1,8 @@
 /* Products of quads by vpdpbusd, which adds four products of unsigned with signed bytes to a lane of 32 bits and does not saturate.
  * Activations are flipped, x + 128, so that sums begin at bias - (x_zero + 128) * (sum of the weights), modulo 2^32.
  *
- * Behind a header that defines lb_vec, its LB_LANES, LB_PANEL_VECS vectors of a panel, LB_ROWS of a tile that is two vectors wide, and how
- * many accumulators LB_APART keep apart products that would wait for each other. */
+ * Include after a header that defines lb_vec, its LB_LANES, LB_PANEL_VECS vectors of a panel, LB_ROWS of a tile that is two vectors wide,
+ * and how many accumulators LB_APART keep apart products that would wait for each other. */
 #ifndef LB_DOT4_VNNI_H
 #define LB_DOT4_VNNI_H
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from lowbit.cli.common import UsageError, print_json, table
 from lowbit.errors import UnsupportedOp
@@ -19,7 +18,7 @@ def show_file(args: argparse.Namespace, error: UnsupportedOp | None = None) -> N
         if not nodes:
             raise UsageError(f"no node of the file is number or name {args.node!r}", where=args.model, hint="without --node: all of them")
     if args.json:
-        print_json({"error": None if error is None else error.message, "nodes": [asdict(n) for n in nodes]})
+        print_json({"error": None if error is None else error.message, "nodes": [n._asdict() for n in nodes]})
     else:
         columns = {"node": "right", "name": "left", "operator": "left", "inputs": "left", "outputs": "left", "": "left"}
         table(args.model, columns, [[n.number, n.name, n.op, ", ".join(n.inputs), ", ".join(n.outputs), n.problem or ""] for n in nodes])

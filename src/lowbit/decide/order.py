@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 Cost = float
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """A unit at some width: its cost, and the noise that it alone makes at the outputs, as a share of their signal."""
 
     cost: Cost

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import isqrt, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,8 +68,7 @@ class Product:
         return self.gmacs * (1 - other.waited) > other.gmacs * (1 + max(self.spread, other.spread))
 
 
-@dataclass(frozen=True)
-class Bandwidth:
+class Bandwidth(NamedTuple):
     """GB/s at which one thread reads a buffer of `bytes`, which fits `level` ("L2", "L3", "memory") and nothing nearer."""
 
     level: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,25 +17,8 @@ from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.shared import share_constants
 from lowbit.lower.signed import signed
+from lowbit.ops import quant
 from lowbit.ops.q_elementwise import data_of_link, link, requantize_call, table_call
-from lowbit.ops.quant import (
-    QUANTIZABLE,
-    Arg,
-    Const,
-    DynamicOperands,
-    FloatOperand,
-    NotLowered,
-    OpCall,
-    Operand,
-    Operands,
-    Outputs,
-    QuantSpec,
-    Ref,
-    Result,
-    RowsOperand,
-    WeightsOnly,
-    is_clamp,
-)
 from lowbit.quant_params import QUANT_DTYPES, PerAxis, PerBlock, PerTensor, QuantParams, quantize, requantize
 from lowbit.types import Array
 
@@ -48,21 +31,20 @@ def quantized_nodes(graph: Graph) -> list[Node]:
 
 
 @dataclass(frozen=True)
-class Island:
-    """A node that stays float next to integers, and the reason."""
-
-    layer: str
-    op: str
-    because: str
-
-
-@dataclass(frozen=True)
 class Lowered:
     """The integer graph, its float nodes, and its weight-only nodes (integer weights, float arithmetic)."""
 
     graph: Graph
     islands: tuple[Island, ...]
     weights_only: tuple[Island, ...] = ()
+
+
+class Island(NamedTuple):
+    """A node that stays float next to integers, and the reason."""
+
+    layer: str
+    op: str
+    because: str
 
 
 def lower(graph: Graph) -> Lowered:
@@ -77,9 +59,9 @@ def lower(graph: Graph) -> Lowered:
             continue
         try:
             _lower_node(editor, node)
-        except WeightsOnly as e:
+        except quant.WeightsOnly as e:
             weights_only.append(Island(node.name or node.output.name, node.op, e.because))
-        except NotLowered as e:
+        except quant.NotLowered as e:
             if _touches_integers(editor, node):
                 islands.append(Island(node.name or node.output.name, node.op, e.because))
     for node in editor.nodes():
@@ -93,16 +75,16 @@ def lower(graph: Graph) -> Lowered:
 def _lower_node(editor: Editor, node: Node) -> None:
     if _lower_chain(editor, node):
         return
-    entry = QUANTIZABLE.get(node.op)
+    entry = quant.QUANTIZABLE.get(node.op)
     if entry is None:
-        raise NotLowered(f"{node.op} has no integer form")
+        raise quant.NotLowered(f"{node.op} has no integer form")
     operands = bracketed_operands(editor, node)
     unfit = None if entry.unfit is None else entry.unfit(tuple(v is not None for v in node.inputs), **node.attrs)
     if unfit is not None and not _weights_only(entry.spec, operands):
-        raise NotLowered(unfit)
-    if any(isinstance(o, RowsOperand) for o in operands):
+        raise quant.NotLowered(unfit)
+    if any(isinstance(o, quant.RowsOperand) for o in operands):
         if entry.dynamic is None:
-            raise NotLowered("it has no integer form for rows that are quantized at run time")
+            raise quant.NotLowered("it has no integer form for rows that are quantized at run time")
         lower = entry.dynamic
     else:
         check_quantized(entry.spec, operands)
@@ -111,11 +93,11 @@ def _lower_node(editor: Editor, node: Node) -> None:
             return
         lower = entry.lower or _same_as(node)
     if lower is entry.dynamic:  # the scales of its result are known at run time only: it is float, and a quantize after it stays
-        target, result = node.output, Result(node.output.type, None)
+        target, result = node.output, quant.Result(node.output.type, None)
     else:
         target, result = find_result(editor, node, entry.spec.fuses_clip)
     made = lower(operands, result, **node.attrs) or _same_as(node)(operands, result, **node.attrs)
-    if isinstance(made, Outputs):
+    if isinstance(made, quant.Outputs):
         _emit_outputs(editor, node, made)
     else:
         editor.replace(target, emit(editor, made, node, target.name), inherit=True)
@@ -125,19 +107,19 @@ def _lower_chain(editor: Editor, node: Node) -> bool:
     """A chain of functions of one 8-bit value becomes one table: of integers before a quantize, else of reals."""
     at = _link(editor, node)
     x = None if at is None else operand(editor, node.inputs[at])
-    if at is None or not isinstance(x, Operand) or x.data is not None or x.params.dtype.bits != 8 or x.params.scale.ndim:
+    if at is None or not isinstance(x, quant.Operand) or x.data is not None or x.params.dtype.bits != 8 or x.params.scale.ndim:
         return False
     chain = [node]
     while (user := editor.only_user(chain[-1].output)) is not None and _link(editor, user) is not None:
         chain.append(user)
     if len(chain) < 2:
         return False
-    target, result = chain[-1].output, Result(chain[-1].output.type, None)
+    target, result = chain[-1].output, quant.Result(chain[-1].output.type, None)
     params = bracket_params(editor, user) if user is not None and user.op == "quantize_linear" else None
     if user is not None and params is not None:
         if params.dtype.bits != 8 or params.scale.ndim:
             return False
-        target, result = user.output, Result(chain[-1].output.type, params, *params.code_range)
+        target, result = user.output, quant.Result(chain[-1].output.type, params, *params.code_range)
 
     def together(reals: Array) -> Array:
         for n in chain:
@@ -158,44 +140,44 @@ def _numbers(editor: Editor, node: Node) -> list[Array | None]:
     return [None if v is None or not v.type.dtype.is_float else editor.constant_data(v) for v in node.inputs]
 
 
-def check_quantized(spec: QuantSpec, operands: DynamicOperands) -> None:
+def check_quantized(spec: quant.QuantSpec, operands: quant.DynamicOperands) -> None:
     """Raises NotLowered unless every input that the spec names is quantized; WeightsOnly if just the weights are."""
-    floats = [i for i in spec.positions(len(operands)) if not isinstance(operands[i], Operand)]
+    floats = [i for i in spec.positions(len(operands)) if not isinstance(operands[i], quant.Operand)]
     if not floats:
         return
     if (weights := _weights_only(spec, operands)) is not None:
-        raise WeightsOnly(f"weights only: stored as {weights.params.dtype}, multiplied as floats")
-    raise NotLowered(f"its input {floats[0]} is not quantized")
+        raise quant.WeightsOnly(f"weights only: stored as {weights.params.dtype}, multiplied as floats")
+    raise quant.NotLowered(f"its input {floats[0]} is not quantized")
 
 
-def _weights_only(spec: QuantSpec, operands: DynamicOperands) -> Operand | None:
+def _weights_only(spec: quant.QuantSpec, operands: quant.DynamicOperands) -> quant.Operand | None:
     """The weight, if constant weights are the only quantized operands."""
-    found = {i: o for i in spec.channel_axis if i < len(operands) and isinstance(o := operands[i], Operand) and o.data is not None}
+    found = {i: o for i in spec.channel_axis if i < len(operands) and isinstance(o := operands[i], quant.Operand) and o.data is not None}
     others = [operands[i] for i in spec.positions(len(operands)) if i not in found]
-    return next(iter(found.values())) if found and all(isinstance(o, FloatOperand | None) for o in others) else None
+    return next(iter(found.values())) if found and all(isinstance(o, quant.FloatOperand | None) for o in others) else None
 
 
-def _same_as(node: Node) -> Callable[..., OpCall]:
+def _same_as(node: Node) -> Callable[..., quant.OpCall]:
     return lambda operands, result, **_: _same(node, operands, result)
 
 
-def bracketed_operands(editor: Editor, node: Node) -> DynamicOperands:
+def bracketed_operands(editor: Editor, node: Node) -> quant.DynamicOperands:
     """The inputs of a node as `lower` sees them."""
     return tuple(operand(editor, v) for v in node.inputs)
 
 
-def operand(editor: Editor, value: Value | None) -> Operand | RowsOperand | FloatOperand | None:
+def operand(editor: Editor, value: Value | None) -> quant.Operand | quant.RowsOperand | quant.FloatOperand | None:
     """An input as `lower` sees it: quantized if a dequantize with constant parameters, or by rows, stands before it."""
     if value is None:
         return None
     node = editor.producer(value)
     if node is not None and node.op == "dequantize_rows":
-        return RowsOperand(value.type)
+        return quant.RowsOperand(value.type)
     if node is not None and node.op == "dequantize_linear" and node.inputs[0] is not None:
         params = bracket_params(editor, node)
         if params is not None:
-            return Operand(node.inputs[0].type, params, editor.constant_data(node.inputs[0]))
-    return FloatOperand(value.type, editor.constant_data(value))
+            return quant.Operand(node.inputs[0].type, params, editor.constant_data(node.inputs[0]))
+    return quant.FloatOperand(value.type, editor.constant_data(value))
 
 
 def integers(editor: Editor, node: Node, index: int) -> Value:
@@ -203,13 +185,13 @@ def integers(editor: Editor, node: Node, index: int) -> Value:
     value = node.inputs[index]
     assert value is not None
     before = editor.producer(value)
-    if before is None or not isinstance(operand(editor, value), Operand | RowsOperand):
+    if before is None or not isinstance(operand(editor, value), quant.Operand | quant.RowsOperand):
         return value
     assert before.inputs[0] is not None
     return before.inputs[0]
 
 
-def referred(editor: Editor, node: Node, ref: Ref) -> Value:
+def referred(editor: Editor, node: Node, ref: quant.Ref) -> Value:
     """The part of an input that a Ref names."""
     value = node.inputs[ref.index]
     assert value is not None
@@ -245,17 +227,17 @@ def bracket_params(editor: Editor, node: Node) -> QuantParams | None:
     return QuantParams(data.type.dtype, scale, zeros, None, granularity)
 
 
-def find_result(editor: Editor, node: Node, fuses_clip: bool) -> tuple[Value, Result]:
+def find_result(editor: Editor, node: Node, fuses_clip: bool) -> tuple[Value, quant.Result]:
     """The value that the integers represent, and their parameters: follows the only use to a quantize, past a clamp."""
-    clips = [node] if is_clamp(node.op) else []
+    clips = [node] if quant.is_clamp(node.op) else []
     end = node
     user = editor.only_user(end.output)
-    if user is not None and is_clamp(user.op) and fuses_clip:
+    if user is not None and quant.is_clamp(user.op) and fuses_clip:
         clips.append(user)
         end, user = user, editor.only_user(user.output)
     params = bracket_params(editor, user) if user is not None and user.op == "quantize_linear" else None
     if params is None or user is None:
-        return node.output, Result(node.output.type, None)  # float, and the clamp after it stays
+        return node.output, quant.Result(node.output.type, None)  # float, and the clamp after it stays
     lo, hi = params.code_range
     for clip in clips:
         low, high = clip_bounds(clip)
@@ -263,57 +245,57 @@ def find_result(editor: Editor, node: Node, fuses_clip: bool) -> tuple[Value, Re
             lo = max(lo, int(quantize(np.float32(low), params).max()))
         if high is not None:
             hi = min(hi, int(quantize(np.float32(high), params).min()))
-    return user.output, Result(node.output.type, params, lo, hi)
+    return user.output, quant.Result(node.output.type, params, lo, hi)
 
 
 def clip_bounds(node: Node) -> tuple[float | None, float | None]:
-    bounds = QUANTIZABLE[node.op].bounds
+    bounds = quant.QUANTIZABLE[node.op].bounds
     assert bounds is not None
     return bounds(**node.attrs)
 
 
-def _same(node: Node, operands: Operands, result: Result) -> OpCall:
+def _same(node: Node, operands: quant.Operands, result: quant.Result) -> quant.OpCall:
     """The same op on integers. Inputs with other parameters than the result are requantized first, constants at once.
 
     If the result stays float but all inputs have the same parameters, the integers are moved and dequantized afterwards.
     """
-    entry = QUANTIZABLE[node.op]
-    sides = {i: o for i in entry.spec.positions(len(operands)) if isinstance(o := operands[i], Operand)}
+    entry = quant.QUANTIZABLE[node.op]
+    sides = {i: o for i in entry.spec.positions(len(operands)) if isinstance(o := operands[i], quant.Operand)}
     for o in sides.values():
         o.per_tensor("input")
     params = result.params
     if params is None:
         first, *others = sides.values()
         if any(o.params != first.params for o in others):
-            raise NotLowered("its result stays float")
+            raise quant.NotLowered("its result stays float")
         params = first.params
-    target = Result(result.type, params, *params.code_range)
+    target = quant.Result(result.type, params, *params.code_range)
     target.per_tensor()
-    args: list[Arg] = []
+    args: list[quant.Arg] = []
     for i, o in enumerate(operands):
         if i not in sides or sides[i].params == params:
-            args.append(None if o is None else Ref(i))
+            args.append(None if o is None else quant.Ref(i))
         elif (data := sides[i].data) is not None:
-            args.append(Const(requantize(data, sides[i].params, params), f"{i}", params.dtype.name))
+            args.append(quant.Const(requantize(data, sides[i].params, params), f"{i}", params.dtype.name))
         else:
-            args.append(requantize_call(Ref(i), sides[i], target))
+            args.append(requantize_call(quant.Ref(i), sides[i], target))
     attrs = node.attrs if entry.integer_attrs is None else entry.integer_attrs(params, **node.attrs)
-    call = OpCall(node.op, tuple(args), attrs)
+    call = quant.OpCall(node.op, tuple(args), attrs)
     return call if result.params is not None or not result.type.dtype.is_float else dequantize_call(call, params)
 
 
-def dequantize_call(arg: Arg, params: QuantParams) -> OpCall:
+def dequantize_call(arg: quant.Arg, params: QuantParams) -> quant.OpCall:
     """The reals of integers."""
-    scale = Const(np.asarray(params.scale), "scale")
-    zero = Const(params.zero_point.astype(params.dtype.numpy), "zero", params.dtype.name)
-    return OpCall("dequantize_linear", (arg, scale, zero), {"axis": 0, "block_size": 0})
+    scale = quant.Const(np.asarray(params.scale), "scale")
+    zero = quant.Const(params.zero_point.astype(params.dtype.numpy), "zero", params.dtype.name)
+    return quant.OpCall("dequantize_linear", (arg, scale, zero), {"axis": 0, "block_size": 0})
 
 
-def _lower_split(editor: Editor, node: Node, operands: DynamicOperands) -> None:
+def _lower_split(editor: Editor, node: Node, operands: quant.DynamicOperands) -> None:
     """A node with several outputs on integers: reals get the input's parameters, or are requantized after; indices stay."""
-    x, entry = operands[0], QUANTIZABLE[node.op]
-    if entry.spec.output != "same" or not isinstance(x, Operand):
-        raise NotLowered(f"{node.op} has no integer form")
+    x, entry = operands[0], quant.QUANTIZABLE[node.op]
+    if entry.spec.output != "same" or not isinstance(x, quant.Operand):
+        raise quant.NotLowered(f"{node.op} has no integer form")
     x.per_tensor("input")
     reals = [o for o in node.outputs if o.type.dtype.is_float and (editor.users(o) or editor.is_output(o))]
     targets = {o.name: find_result(editor, _with_output(node, o), False) for o in reals}
@@ -328,11 +310,11 @@ def _lower_split(editor: Editor, node: Node, operands: DynamicOperands) -> None:
             editor.replace(target, _brought(editor, part, x, result, node), inherit=True)
 
 
-def _brought(editor: Editor, part: Value, x: Operand, result: Result, node: Node) -> Value:
+def _brought(editor: Editor, part: Value, x: quant.Operand, result: quant.Result, node: Node) -> Value:
     """Integers with the parameters of `x` in the form of the result: unchanged, requantized, or dequantized."""
     if result.params == x.params:
         return part
-    call = dequantize_call(Ref(0), x.params) if result.params is None else requantize_call(Ref(0), x, result)
+    call = dequantize_call(quant.Ref(0), x.params) if result.params is None else requantize_call(quant.Ref(0), x, result)
     return emit(editor, call, node, part.name, (part,))
 
 
@@ -340,30 +322,30 @@ def _with_output(node: Node, output: Value) -> Node:
     return Node(node.op, node.inputs, node.attrs, node.name, (output,))
 
 
-def emit(editor: Editor, call: OpCall, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> Value:
+def emit(editor: Editor, call: quant.OpCall, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> Value:
     """The result of `emit_all` if there is exactly one."""
     return emit_all(editor, call, node, out, operands)[0]
 
 
-def emit_all(editor: Editor, call: OpCall, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> tuple[Value, ...]:
+def emit_all(editor: Editor, call: quant.OpCall, node: Node, out: str, operands: tuple[Value, ...] | None = None) -> tuple[Value, ...]:
     """The nodes of a call; constants are named after the layer. Its Refs are `operands`, or the integers of the node's inputs."""
 
-    def arg(a: Arg) -> Value | None:
-        if isinstance(a, Ref):
+    def arg(a: quant.Arg) -> Value | None:
+        if isinstance(a, quant.Ref):
             return referred(editor, node, a) if operands is None else operands[a.index]
-        if isinstance(a, Const):
+        if isinstance(a, quant.Const):
             return editor.constant(a.data, name=f"{node.name or out}:{a.name}", dtype=a.dtype)
         return None if a is None else editor.add(a.op, *map(arg, a.args), name=node.name, **a.attrs)
 
     return editor.add_node(call.op, *map(arg, call.args), name=node.name, outputs=(out,), **call.attrs)
 
 
-def _emit_outputs(editor: Editor, node: Node, made: Outputs) -> None:
+def _emit_outputs(editor: Editor, node: Node, made: quant.Outputs) -> None:
     """Replaces the node by the call, with a dequantize after each result. A dequantize before a quantize is lowered later."""
     parts = emit_all(editor, made.call, node, node.output.name)
     for old, part, params in zip(node.outputs, parts, made.params, strict=True):
         if editor.users(old) or editor.is_output(old):
-            real = part if params is None else emit(editor, dequantize_call(Ref(0), params), node, old.name, (part,))
+            real = part if params is None else emit(editor, dequantize_call(quant.Ref(0), params), node, old.name, (part,))
             editor.replace(old, real, inherit=True)
 
 
@@ -382,12 +364,12 @@ def _lower_boundary(editor: Editor, node: Node) -> None:
             ints = editor.add("channel_table", made.inputs[0], table, name=made.name, out=node.output.name, axis=made.attrs["axis"])
             editor.replace(node.output, ints, inherit=True)
         return
-    if not isinstance(x, Operand) or params is None or x.data is not None:
+    if not isinstance(x, quant.Operand) or params is None or x.data is not None:
         return
     lo, hi = params.code_range
     try:
-        call = requantize_call(Ref(0), x, Result(node.output.type, params, lo, hi))
-    except NotLowered:
+        call = requantize_call(quant.Ref(0), x, quant.Result(node.output.type, params, lo, hi))
+    except quant.NotLowered:
         return
     ints = integers(editor, node, 0) if x.params == params else emit(editor, call, node, node.output.name)
     editor.replace(node.output, ints, inherit=editor.producer(ints) is not None)
@@ -397,5 +379,5 @@ def _touches_integers(editor: Editor, node: Node) -> bool:
     """Whether a float node is next to quantized values: only then it is reported. A node without inputs is a constant."""
     if not node.inputs:
         return False
-    before = any(isinstance(operand(editor, v), Operand) for v in node.inputs)
+    before = any(isinstance(operand(editor, v), quant.Operand) for v in node.inputs)
     return before or any(u.op == "quantize_linear" for o in node.outputs for u in editor.users(o))

@@ -11,29 +11,18 @@ A batch norm that no convolution took in has its statistics as constants: y = cl
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lowbit.dims import Dim, product
 from lowbit.errors import DTypeError
+from lowbit.ops import quant
 from lowbit.ops.norm import infer_batch, infer_group, infer_instance, infer_layer, infer_rms
-from lowbit.ops.op import Op, register
+from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.q_matmul import need_integers, rounded
-from lowbit.ops.quant import (
-    Const,
-    FloatOperand,
-    Lower,
-    NotLowered,
-    OpCall,
-    Operand,
-    Operands,
-    QuantSpec,
-    Ref,
-    Result,
-    largest_magnitude,
-    quantizes,
-)
 from lowbit.types import Array, TensorType, normalize_axis
 
 
@@ -72,81 +61,89 @@ def _reals(*types: TensorType | None) -> list[TensorType | None]:
     return [x.with_dtype("float32"), *(None if t is not None and t.rank == 0 else t for t in vectors)]
 
 
-def infer_q_layer(
-    x: TensorType,
-    gain: TensorType,
-    offset: TensorType | None = None,
-    *,
-    axis: int,
-    eps: float,
-    x_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-) -> TensorType:
-    real, g, b = _reals(x, gain, offset)
-    assert real is not None
-    return infer_layer(real, g, b, axis=axis, eps=eps).with_dtype(to)
+@dataclass(frozen=True)
+class QNorm:
+    """Attributes of q_instance_norm, and the last ones of the other norms: zero points, limits and the dtype of the result."""
+
+    eps: float
+    x_zero: int
+    y_zero: int
+    lo: int
+    hi: int
+    to: str
+
+    def result(self, standard: Array, gain: Array, offset: Array | None) -> Array:
+        return affine(standard, gain, offset, self.y_zero, self.lo, self.hi, self.to)
 
 
-def layer_norm(
-    x: Array, gain: Array, offset: Array | None = None, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
-) -> Array:
-    axes = tuple(range(normalize_axis(axis, x.ndim), x.ndim))
-    return affine(standardized(x.astype(np.int64) - x_zero, axes, eps), gain, offset, y_zero, lo, hi, to)
+@dataclass(frozen=True)
+class _Axis:
+    axis: int
 
 
-def infer_q_rms(
-    x: TensorType, gain: TensorType, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
-) -> TensorType:
-    real, g = _reals(x, gain)
-    assert real is not None
-    return infer_rms(real, g, axis=axis, eps=eps).with_dtype(to)
+@dataclass(frozen=True)
+class QLayerNorm(QNorm, _Axis):
+    """Attributes of q_layer_norm and q_rms_norm: axis, then those of QNorm."""
 
 
-def rms_norm(x: Array, gain: Array, *, axis: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str) -> Array:
-    axes = tuple(range(normalize_axis(axis, x.ndim), x.ndim))
-    return affine(standardized(x.astype(np.int64) - x_zero, axes, eps, center=False), gain, None, y_zero, lo, hi, to)
+@dataclass(frozen=True)
+class _Groups:
+    groups: int
 
 
-def infer_q_instance(
-    x: TensorType, gain: TensorType, offset: TensorType, *, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
-) -> TensorType:
-    real, g, b = _reals(x, gain, offset)
-    assert real is not None and g is not None and b is not None
-    return infer_instance(real, g, b, eps=eps).with_dtype(to)
+@dataclass(frozen=True)
+class QGroupNorm(QNorm, _Groups):
+    """Attributes of q_group_norm: groups, then those of QNorm."""
 
 
-def instance_norm(x: Array, gain: Array, offset: Array, *, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str) -> Array:
-    t = standardized(x.astype(np.int64) - x_zero, tuple(range(2, x.ndim)), eps)
-    return affine(t, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
+def _typed(infer: Callable[..., TensorType], a: QNorm, *types: TensorType | None, **own: int) -> TensorType:
+    """The result's type: that of the float norm, in the dtype of the integers."""
+    return infer(*_reals(*types), eps=a.eps, **own).with_dtype(a.to)
 
 
-def infer_q_group(
-    x: TensorType,
-    gain: TensorType,
-    offset: TensorType | None = None,
-    *,
-    groups: int,
-    eps: float,
-    x_zero: int,
-    y_zero: int,
-    lo: int,
-    hi: int,
-    to: str,
-) -> TensorType:
-    real, g, b = _reals(x, gain, offset)
-    assert real is not None
-    return infer_group(real, g, b, groups=groups, eps=eps).with_dtype(to)
+@attributes(QLayerNorm)
+def infer_q_layer(x: TensorType, gain: TensorType, offset: TensorType | None = None, *, a: QLayerNorm) -> TensorType:
+    return _typed(infer_layer, a, x, gain, offset, axis=a.axis)
 
 
-def group_norm(
-    x: Array, gain: Array, offset: Array | None = None, *, groups: int, eps: float, x_zero: int, y_zero: int, lo: int, hi: int, to: str
-) -> Array:
-    d = (x.astype(np.int64) - x_zero).reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
-    t = standardized(d, tuple(range(2, d.ndim)), eps).reshape(x.shape)
-    return affine(t, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
+@attributes(QLayerNorm)
+def layer_norm(x: Array, gain: Array, offset: Array | None = None, *, a: QLayerNorm) -> Array:
+    axes = tuple(range(normalize_axis(a.axis, x.ndim), x.ndim))
+    return a.result(standardized(x.astype(np.int64) - a.x_zero, axes, a.eps), gain, offset)
+
+
+@attributes(QLayerNorm)
+def infer_q_rms(x: TensorType, gain: TensorType, *, a: QLayerNorm) -> TensorType:
+    return _typed(infer_rms, a, x, gain, axis=a.axis)
+
+
+@attributes(QLayerNorm)
+def rms_norm(x: Array, gain: Array, *, a: QLayerNorm) -> Array:
+    axes = tuple(range(normalize_axis(a.axis, x.ndim), x.ndim))
+    return a.result(standardized(x.astype(np.int64) - a.x_zero, axes, a.eps, center=False), gain, None)
+
+
+@attributes(QNorm)
+def infer_q_instance(x: TensorType, gain: TensorType, offset: TensorType, *, a: QNorm) -> TensorType:
+    return _typed(infer_instance, a, x, gain, offset)
+
+
+@attributes(QNorm)
+def instance_norm(x: Array, gain: Array, offset: Array, *, a: QNorm) -> Array:
+    t = standardized(x.astype(np.int64) - a.x_zero, tuple(range(2, x.ndim)), a.eps)
+    return a.result(t, _channels(gain, x.ndim), _channels(offset, x.ndim))
+
+
+@attributes(QGroupNorm)
+def infer_q_group(x: TensorType, gain: TensorType, offset: TensorType | None = None, *, a: QGroupNorm) -> TensorType:
+    return _typed(infer_group, a, x, gain, offset, groups=a.groups)
+
+
+@attributes(QGroupNorm)
+def group_norm(x: Array, gain: Array, offset: Array | None = None, *, a: QGroupNorm) -> Array:
+    d = (x.astype(np.int64) - a.x_zero).reshape(x.shape[0], a.groups, x.shape[1] // a.groups, *x.shape[2:])
+    t = standardized(d, tuple(range(2, d.ndim)), a.eps).reshape(x.shape)
+    return a.result(t, _channels(gain, x.ndim), _channels(offset, x.ndim))
 
 
 def infer_q_batch(
@@ -162,27 +159,27 @@ def batch_norm(x: Array, gain: Array, offset: Array, *, x_zero: int, y_zero: int
     return affine(d, _channels(gain, x.ndim), _channels(offset, x.ndim), y_zero, lo, hi, to)
 
 
-def over(dims: tuple[Dim, ...], x: Operand) -> None:
+def over(dims: tuple[Dim, ...], x: quant.Operand) -> None:
     """Raises NotLowered unless n·s2 - s1² over this many elements is proved to fit int64."""
     n = product(dims)
     if not isinstance(n, int):
-        raise NotLowered(f"the range of its sums cannot be proved while '{n}' is not bound")
-    if (n * largest_magnitude(x)) ** 2 >= 2**63:
-        raise NotLowered(f"its sums of squares over {n} elements of {x.params.dtype} do not fit 64 bits")
+        raise quant.NotLowered(f"the range of its sums cannot be proved while '{n}' is not bound")
+    if (n * quant.largest_magnitude(x)) ** 2 >= 2**63:
+        raise quant.NotLowered(f"its sums of squares over {n} elements of {x.params.dtype} do not fit 64 bits")
 
 
 def constant(operand: Any, what: str) -> Array | None:
     if operand is None:
         return None
-    if not isinstance(operand, FloatOperand) or operand.data is None:
-        raise NotLowered(f"its {what} is not constant")
+    if not isinstance(operand, quant.FloatOperand) or operand.data is None:
+        raise quant.NotLowered(f"its {what} is not constant")
     return operand.data
 
 
-def lower(op: str) -> Lower:
-    def lowered(operands: Operands, result: Result, *, eps: float, **attrs: Any) -> OpCall:
+def lower(op: str) -> quant.Lower:
+    def lowered(operands: quant.Operands, result: quant.Result, *, eps: float, **attrs: Any) -> quant.OpCall:
         x = operands[0]
-        assert isinstance(x, Operand)
+        assert isinstance(x, quant.Operand)
         (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
         shape = x.type.shape
         if "axis" in attrs:
@@ -194,27 +191,27 @@ def lower(op: str) -> Lower:
         with np.errstate(divide="ignore", over="ignore", under="ignore"):
             small = np.float32(np.float32(eps) / np.float32(sx * sx))
         if not np.isfinite(small):
-            raise NotLowered("its eps ÷ (input scale)² leaves the range of float32")
+            raise quant.NotLowered("its eps ÷ (input scale)² leaves the range of float32")
         gain = np.asarray((np.float32(1) if scale is None else scale.astype(np.float32)) / sy, np.float32)
-        offset = None if bias is None else Const(np.asarray(bias.astype(np.float32) / sy, np.float32), "offset")
-        args = (Ref(0), Const(gain, "gain")) if offset is None else (Ref(0), Const(gain, "gain"), offset)
-        return OpCall(op, args, {**attrs, "eps": float(small), "x_zero": xz, "y_zero": yz, **result.clamp})
+        offset = None if bias is None else quant.Const(np.asarray(bias.astype(np.float32) / sy, np.float32), "offset")
+        args = (quant.Ref(0), quant.Const(gain, "gain")) if offset is None else (quant.Ref(0), quant.Const(gain, "gain"), offset)
+        return quant.OpCall(op, args, {**attrs, "eps": float(small), "x_zero": xz, "y_zero": yz, **result.clamp})
 
     return lowered
 
 
-def lower_batch(operands: Operands, result: Result, *, eps: float) -> OpCall:
+def lower_batch(operands: quant.Operands, result: quant.Result, *, eps: float) -> quant.OpCall:
     x = operands[0]
-    assert isinstance(x, Operand)
+    assert isinstance(x, quant.Operand)
     (sx, xz), (sy, yz) = x.per_tensor("input"), result.target()
     wide = [constant(o, what) for o, what in zip(operands[1:], ("scale", "bias", "mean", "variance"), strict=True)]
     scale, bias, mean, var = (np.asarray(t, np.float64) for t in wide)
     a = scale / np.sqrt(var + eps)
     gain, offset = (a * float(sx) / float(sy)).astype(np.float32), ((bias - mean * a) / float(sy)).astype(np.float32)
     if not (np.all(np.isfinite(gain)) and np.all(np.isfinite(offset))):
-        raise NotLowered("its factors leave the range of float32")
+        raise quant.NotLowered("its factors leave the range of float32")
     attrs = {"x_zero": xz, "y_zero": yz, **result.clamp}
-    return OpCall("q_batch_norm", (Ref(0), Const(gain, "gain"), Const(offset, "offset")), attrs)
+    return quant.OpCall("q_batch_norm", (quant.Ref(0), quant.Const(gain, "gain"), quant.Const(offset, "offset")), attrs)
 
 
 register(
@@ -225,5 +222,5 @@ register(
     Op("q_batch_norm", infer_q_batch, batch_norm),
 )
 for _op in ("layer_norm", "rms_norm", "instance_norm", "group_norm"):
-    quantizes(_op, QuantSpec((0,), fuses_clip=True), lower(f"q_{_op}"))
-quantizes("batch_norm", QuantSpec((0,), fuses_clip=True), lower_batch)
+    quant.quantizes(_op, quant.QuantSpec((0,), fuses_clip=True), lower(f"q_{_op}"))
+quant.quantizes("batch_norm", quant.QuantSpec((0,), fuses_clip=True), lower_batch)

@@ -18,7 +18,7 @@ from lowbit.ops.op import Op, attributes, register
 from lowbit.ops.q_elementwise import requantize_call
 from lowbit.ops.q_matmul import Rescaled, need_integers, requantized
 from lowbit.ops.quant import NotLowered, OpCall, Operand, Operands, QuantSpec, Ref, Result, quantizes
-from lowbit.ops.resize import Scales, coordinates, interpolation_matrix
+from lowbit.ops.resize import Sampling, Scales, coordinates, interpolation_matrix
 from lowbit.ops.resize import infer as infer_resize
 from lowbit.quant_params import QuantParams, quantize
 from lowbit.types import Array, TensorType
@@ -27,13 +27,9 @@ SPAN = (0.0, 1.0)  # no region of interest
 
 
 @dataclass(frozen=True)
-class Interpolation:
+class Interpolation(Sampling):
     """The weights of q_resize."""
 
-    sizes: tuple[Dim, ...]
-    scales: Scales
-    mode: str
-    coordinate_mode: str
     cubic_coeff_a: float
     exclude_outside: bool
     antialias: bool

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -98,8 +98,7 @@ class Operand:
         return self.data
 
 
-@dataclass(frozen=True)
-class RowsOperand:
+class RowsOperand(NamedTuple):
     """An activation quantized at run time, each row of its last axis by a scale of its own."""
 
     type: TensorType

@@ -19,13 +19,19 @@ COORDINATE_MODES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", 
 
 
 @dataclass(frozen=True)
-class Resize:
-    """Attributes of resize."""
+class Sampling:
+    """Where an output takes its input from: the first attributes of resize and q_resize."""
 
     sizes: tuple[Dim, ...]
     scales: Scales
     mode: str
     coordinate_mode: str
+
+
+@dataclass(frozen=True)
+class Resize(Sampling):
+    """Attributes of resize."""
+
     nearest_mode: str = "round_prefer_floor"
     cubic_coeff_a: float = -0.75
     exclude_outside: bool = False

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,8 +93,7 @@ class Candidate:
         return {**words, **made, "unmet": list(self.unmet)}
 
 
-@dataclass(frozen=True)
-class Recommendation:
+class Recommendation(NamedTuple):
     """One thing to choose, and the measurement that says so."""
 
     what: str

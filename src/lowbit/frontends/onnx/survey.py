@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lowbit.errors import LowbitError
 from lowbit.frontends.onnx.importer import HANDLERS, place
 from lowbit.frontends.onnx.serialize import OnnxGraph, OnnxModel, subgraphs
 
 
-@dataclass(frozen=True)
-class FileNode:
+class FileNode(NamedTuple):
     """One node; `number` is its place in the file, in a branch after that of the node which holds it: 3.0, 3.1 …"""
 
     number: str

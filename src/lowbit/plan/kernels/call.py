@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,7 @@ class Data:
     array: Array
 
 
-@dataclass(frozen=True)
-class Scratch:
+class Scratch(NamedTuple):
     """Memory that the kernel needs while it works, for each thread."""
 
     size: int

@@ -1,4 +1,4 @@
-"""Activations quantized at run time: quantize_rows_f32_s8, and int8 layers behind it, whose sums are scaled by rows and channels."""
+"""Activations quantized at run time: quantize_rows_f32_s8, and int8 layers after it, whose sums are scaled by rows and channels."""
 
 from __future__ import annotations
 

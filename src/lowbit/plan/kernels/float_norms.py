@@ -19,13 +19,20 @@ from lowbit.types import Array, normalize_axis
 QUERIES = 96  # rows of scores that are held at once
 
 
-@kernels_for("softmax", "log_softmax")
-def softmax(node: Node, ctx: Context) -> list[KernelCall] | None:
+def along_axis(node: Node) -> tuple[Value, list[int], int] | None:
+    """The input of floats, its shape, and the axis that the node names."""
     x = node.inputs[0]
     if x is None or not is_float(x):
         return None
     shape = shape_of(x)
-    axis = normalize_axis(node.attrs["axis"], len(shape))  # type: ignore[arg-type]
+    return x, shape, normalize_axis(node.attrs["axis"], len(shape))  # type: ignore[arg-type]
+
+
+@kernels_for("softmax", "log_softmax")
+def softmax(node: Node, ctx: Context) -> list[KernelCall] | None:
+    if (given := along_axis(node)) is None:
+        return None
+    x, shape, axis = given
     outer, inner = prod(shape[:axis]), prod(shape[axis + 1 :])
     fields: dict[str, Param] = {"outer": outer, "n": shape[axis], "inner": inner, "logarithm": int(node.op == "log_softmax")}
     return [KernelCall(ctx.kernel("softmax_f32"), fields, (ctx.argument(x), node.output), outer, size_of(x) * 0.6, in_place=(0,))]
@@ -45,11 +52,9 @@ def spread(ctx: Context, value: Value | None, shape: list[int], otherwise: float
 
 @kernels_for("layer_norm", "rms_norm")
 def layer_norm(node: Node, ctx: Context) -> list[KernelCall] | None:
-    x = node.inputs[0]
-    if x is None or not is_float(x):
+    if (given := along_axis(node)) is None:
         return None
-    shape = shape_of(x)
-    axis = normalize_axis(node.attrs["axis"], len(shape))  # type: ignore[arg-type]
+    x, shape, axis = given
     rows, n = prod(shape[:axis]), prod(shape[axis:])
     scale, bias = spread(ctx, node.input(1), shape[axis:], 1.0), spread(ctx, node.input(2), shape[axis:], 0.0)
     if scale is None or bias is None or not n:

@@ -38,7 +38,7 @@ def avg_pool(node: Node, ctx: Context) -> list[KernelCall] | None:
 
 
 def three(shape: list[int], axes: Any) -> tuple[int, int, int] | None:
-    """The shape as (before, the axes, behind), if the axes are neighbours but for axes of length 1."""
+    """The shape as (before, the axes, after), if the axes are neighbours but for axes of length 1."""
     over = sorted(normalize_axis(a, len(shape)) for a in axes)
     if not over:
         return prod(shape), 1, 1

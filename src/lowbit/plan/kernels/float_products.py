@@ -53,7 +53,7 @@ def bounds(node: Node) -> dict[str, Param]:
 
 
 def panels(rows: Array) -> Array:
-    """Weights (groups, n, k) as tiles want them: (groups, ceil(n / 16), k, 16), zeros behind the last column."""
+    """Weights (groups, n, k) as tiles want them: (groups, ceil(n / 16), k, 16), zeros after the last column."""
     groups, n, k = rows.shape
     wide = -(-n // PANEL) * PANEL
     out = aligned(4 * groups * wide * k).view(np.float32).reshape(groups, wide // PANEL, k, PANEL)

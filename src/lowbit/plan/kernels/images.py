@@ -21,7 +21,7 @@ KEPT: Axis = (np.zeros((1, 1), np.int32), np.ones((1, 1), np.int64))
 
 @kernels_for("q_resize")
 def resize(node: Node, ctx: Context) -> list[KernelCall] | None:
-    """At most two axes, side by side: what stands before them is a batch, what stands behind them are channels."""
+    """At most two axes, side by side: axes before them are a batch, axes after them are channels."""
     x, a = node.inputs[0], dict[str, Any](node.attrs)
     axes = a["axes"]
     if x is None or not is_int8(x, node.output) or len(axes) not in (1, 2) or axes[-1] - axes[0] != len(axes) - 1:

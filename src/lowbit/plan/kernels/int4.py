@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowbit.ir.graph import Node, Value
 from lowbit.plan.kernels.call import MANY, SEVERAL, Context, Data, KernelCall, Scratch, ints, is_int8, kernels_for, short
-from lowbit.plan.kernels.convolutions import FEW_CHANNELS, TILES, way_of
+from lowbit.plan.kernels.convolutions import FEW_CHANNELS, way_of
 from lowbit.plan.kernels.dynamic import real_bias
+from lowbit.plan.kernels.packing import ask, pack_by
 from lowbit.plan.kernels.products import PANEL, PLAIN, convolved, in_integers, per_channel, two_spatial
-from lowbit.plan.pages import aligned
 from lowbit.plan.plan import Param
 from lowbit.types import Array
 
 FEW_ROWS = 4  # for which reading weights takes longer than multiplying them
-GROUP = 32  # elements that kernels take at once
 TILE = 6  # rows
-LONGEST_CHUNK = 1024  # as deep as a panel in the first-level cache
 MACS_PER_NS = 110.0
 ROWS_IN_CACHE = 384 << 10  # bytes of rows that stay in the second-level cache while the weights pass
 IN_CACHE = 1 << 20  # weights of a network that stay in the second-level cache from run to run, as bytes
@@ -50,99 +47,41 @@ def as_bytes(ctx: Context, rows: int) -> bool:
     return rows > (FEW_ROWS if cached else COLD_ROWS)
 
 
-# -- layouts ----------------------------------------------------------------------------------------------------------------------
+# -- asked of C (csrc/int4/int4_pack.h) -------------------------------------------------------------------------------------------
 
 
-def cut(k: int, segment: int) -> tuple[int, int, int]:
-    """The number of segments, their padded length, and the padded length of all."""
-    segments = max(1, -(-k // segment))
-    stride = -(-min(k, segment) // GROUP) * GROUP
-    return segments, stride, (segments - 1) * stride + -(-(k - (segments - 1) * segment) // GROUP) * GROUP
+class Sizes(NamedTuple):
+    """Bytes: of packed weights and scales, and of the scratch of linear layers and of convolutions."""
+
+    weights: int
+    scales: int
+    linear: int
+    windows: int
 
 
-def padded(w: Array, segment: int) -> Array:
-    """Weights (n, k) with their segments padded: (n, depth)."""
-    n, k = w.shape
-    segments, stride, depth = cut(k, segment)
-    if depth == k:
-        return w
-    full = np.zeros((n, segments * segment), np.int8)
-    full[:, :k] = w
-    out = np.zeros((n, segments, stride), np.int8)
-    width = min(segment, stride)
-    out[:, :, :width] = full.reshape(n, segments, segment)[:, :, :width]
-    return out.reshape(n, -1)[:, :depth]
+def sizes(isa: str, rows: int, k: int, n: int, segment: int) -> Sizes:
+    return Sizes(*ask("w4_sizes", isa, {"rows": rows, "k": k, "n": n, "segment": segment}, 4))
 
 
 def pack(isa: str, w: Array, segment: int) -> Array:
     """Weights (n, k) two a byte, in the layout of the instruction set."""
     n, k = w.shape
-    if isa in PLAIN:
-        even = np.zeros((n, -(-k // 2) * 2), np.uint8)
-        even[:, :k] = w & 15
-        return np.ascontiguousarray(even[:, ::2] | even[:, 1::2] << 4)
-    rows = padded(w, segment)
-    panels, groups = -(-n // PANEL), rows.shape[1] // GROUP
-    full = np.full((panels * PANEL, rows.shape[1]), 8, np.uint8)
-    full[:n] = rows + 8
-    ordered = full.reshape(panels, PANEL, groups, 2, 4, 4).transpose(3, 0, 2, 4, 1, 5)  # half, panel, group, step, channel, element
-    out = aligned(full.size // 2)
-    np.bitwise_or(ordered[0], ordered[1] << 4, out=out.reshape(ordered.shape[1:]))
-    return out
+    packed = pack_by("w4_pack", isa, {"k": k, "n": n, "segment": segment}, w, sizes(isa, 0, k, n, segment).weights)
+    return packed.reshape(n, -(-k // 2)) if isa in PLAIN else packed
 
 
-def pack_scales(isa: str, scales: Array) -> Array:
+def pack_scales(isa: str, scales: Array, k: int, segment: int) -> Array:
     """Scales (n, segments) in the layout of the instruction set."""
-    n, segments = scales.shape
     if isa in PLAIN:
         return np.ascontiguousarray(scales, np.float32)
-    panels = -(-n // PANEL)
-    full = np.zeros((panels * PANEL, segments), np.float32)
-    full[:n] = scales
-    return np.ascontiguousarray(full.reshape(panels, PANEL, segments).transpose(0, 2, 1))
-
-
-def scratch(isa: str, rows: int, k: int, segment: int) -> Scratch:
-    segments, stride, depth = cut(k, segment)
-    if isa == "avx512vnni":
-        return Scratch(rows * (depth + 224) + 36 * max(1024, stride) + 64 * segments + 256)
-    return Scratch(0 if isa in PLAIN else rows * (depth + 160) + 18 * max(1024, stride) + 16 * segments)
-
-
-# -- what is proved ---------------------------------------------------------------------------------------------------------------
+    params, size = {"k": k, "n": len(scales), "segment": segment}, sizes(isa, 0, k, len(scales), segment).scales
+    return pack_by("w4_pack_scales", isa, params, scales.astype(np.float32), size, "float32").reshape(-1, scales.shape[1], 16)
 
 
 def chunk_of(w: Array, segment: int, least: int, x_zero: int) -> int:
     """How many k may be summed in 16 bits, for activations `least` … 127 of that zero point (csrc/int4/int4.h)."""
-    up, down = half_sums(np.maximum(w, 0), segment), half_sums(np.maximum(-w, 0), segment)
-    above, below = 127 - x_zero, x_zero - least
-    sides = above * up + below * down, below * up + above * down  # the largest sum of a group, and the least, negated
-
-    def fits(groups: int) -> bool:
-        return all(largest_run(side, groups) < 1 << 15 for side in sides)
-
-    most, groups = up.shape[2], 1
-    while GROUP * groups < LONGEST_CHUNK and fits(groups + 1):
-        groups += 1
-    if groups >= most:
-        return GROUP * groups
-    even = -(-most // -(-most // groups))  # as many chunks, of one length
-    return GROUP * (even if fits(even) else groups)
-
-
-def half_sums(w: Array, segment: int) -> NDArray[np.int64]:
-    """Sums over both halves of each group of 32: (n, segments, groups of a segment, 2)."""
-    segments, stride, depth = cut(w.shape[1], segment)
-    sums = padded(w, segment).reshape(w.shape[0], depth // GROUP, 8, 2, 2).sum(axis=(2, 4), dtype=np.int64)
-    full = np.zeros((w.shape[0], segments * stride // GROUP, 2), np.int64)
-    full[:, : depth // GROUP] = sums
-    return full.reshape(w.shape[0], segments, stride // GROUP, 2)
-
-
-def largest_run(sums: Array, groups: int) -> int:
-    """The largest sum of so many neighbouring groups, counted from the start of each segment."""
-    runs = [sums[:, :, i : i + groups].sum(axis=2).max(initial=0) for i in range(0, sums.shape[2], groups)]
-    return int(max(runs, default=0))
+    n, k = w.shape
+    return ask("w4_chunk", "ref", {"k": k, "n": n, "segment": segment, "least": least, "x_zero": x_zero}, 1, w)[0]
 
 
 # -- calls ------------------------------------------------------------------------------------------------------------------------
@@ -189,7 +128,7 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> Kern
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, "chunk": chunk,
         **ints(node, "y_zero", "lo", "hi"),
     }  # fmt: skip
-    args = (ctx.argument(x), data, start, multiplier, node.output, scratch(kernel.isa, block, k, max(k, 1)))
+    args = (ctx.argument(x), data, start, multiplier, node.output, Scratch(sizes(kernel.isa, block, k, n, max(k, 1)).linear))
     return KernelCall(kernel, params, args, items, rows * k * n / MACS_PER_NS, parts=MANY if columns >= n else SEVERAL)
 
 
@@ -225,9 +164,11 @@ def scaled_call(
     }  # fmt: skip
     if x_scale is None:
         params |= {"y_scale": float(attrs["y_scale"]), **ints(node, "y_zero", "lo", "hi")}  # type: ignore[arg-type]
-    rest = (ctx.once(scales, "w4 scales", kernel.isa, make=lambda: pack_scales(kernel.isa, factors)), bias, node.output)
+    rest = (ctx.once(scales, "w4 scales", kernel.isa, make=lambda: pack_scales(kernel.isa, factors, k, segment)), bias, node.output)
     weights = (ctx.argument(x), data) if x_scale is None else (ctx.argument(x), ctx.argument(x_scale), data)
-    return KernelCall(kernel, params, (*weights, *rest, scratch(kernel.isa, block, k, segment)), items, rows * k * n / MACS_PER_NS)
+    return KernelCall(
+        kernel, params, (*weights, *rest, Scratch(sizes(kernel.isa, block, k, n, segment).linear)), items, rows * k * n / MACS_PER_NS
+    )
 
 
 @kernels_for("q_linear_blocks", first=True)
@@ -266,7 +207,7 @@ def conv(node: Node, ctx: Context) -> list[KernelCall] | None:
     rows = np.ascontiguousarray(w4.transpose(0, 2, 3, 1)).reshape(out_c, -1)
     if c.pointwise:
         return [linear_call(node, ctx, x, pixels, rows)]
-    if in_c < FEW_CHANNELS or (pixels >= FEW_PIXELS and node.attrs["to"] == "int8" and way_of(node, ctx, g, w4) in TILES):
+    if in_c < FEW_CHANNELS or (pixels >= FEW_PIXELS and node.attrs["to"] == "int8" and way_of(node, ctx, g, w4) == "tiles"):
         return None
     return [conv_call(node, ctx, x, g, pixels, rows, in_c)]
 
@@ -281,7 +222,6 @@ def conv_call(node: Node, ctx: Context, x: Value, g: dict[str, Any], pixels: int
         **g, "in_c": in_c, "out_c": out_c, "block": block, "out_stride": out_c, "chunk": chunk,
         **ints(node, "x_zero", "y_zero", "lo", "hi"),
     }  # fmt: skip
-    panels = scratch(kernel.isa, block, k, k).size
-    room = Scratch(0 if kernel.isa == "ref" else k if kernel.isa in PLAIN else panels + -(-k // 64) * 64)
+    room = Scratch(sizes(kernel.isa, block, k, out_c, max(k, 1)).windows)
     args = (ctx.argument(x), data, start, multiplier, node.output, room)
     return KernelCall(kernel, params, args, -(-pixels // block), pixels * k * out_c / MACS_PER_NS, parts=MANY)

@@ -67,7 +67,7 @@ def avg_pool(node: Node, ctx: Context) -> list[KernelCall] | None:
 
 
 def whole(x: Value, axes: Any) -> dict[str, int] | None:
-    """The fields of a pool over neighbouring axes, all of them: what is before is the batch, what is behind the channels."""
+    """The fields of a pool over neighbouring axes, all of them: axes before are the batch, axes after the channels."""
     shape = [int(d) for d in x.shape]
     over = sorted(normalize_axis(a, len(shape)) for a in axes)
     if not over or over != list(range(over[0], over[-1] + 1)):

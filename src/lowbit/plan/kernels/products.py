@@ -22,8 +22,8 @@ DOT4 = ("avxvnni", "avx512vnni", "neon", "neondot")  # those that take weights a
 ROWS_EACH = 64  # with fewer rows for each thread, quads wait for weights that are not in its own cache
 MACS_PER_NS = 60.0
 FASTER = {"avxvnni": 150.0, "avx512vnni": 300.0}  # of linear_s8 and conv_s8 by these instructions
-LIGHT = -112  # zero points up to that are those of a relu's results, most of which are small
-MIDDLE = 48  # zero points up to which activations count as being on both sides of it
+RELU_ZERO = -112  # zero points up to that are those of a relu's results, most of which are small
+CENTRED_ZERO = 48  # zero points up to which activations count as being on both sides of it
 FEW_ROWS = 4  # fewer: reading the weights takes longer than multiplying
 ROWS_IN_CACHE = 384 << 10  # bytes of rows that stay in the second-level cache while the weights pass
 
@@ -99,7 +99,7 @@ def activations_of(node: Node) -> int:
     was not found to pay.
     """
     x_zero = ints(node, "x_zero")["x_zero"]
-    return 1 if x_zero <= LIGHT else 2 if node.op == "q_linear" and abs(x_zero) <= MIDDLE else 0
+    return 1 if x_zero <= RELU_ZERO else 2 if node.op == "q_linear" and abs(x_zero) <= CENTRED_ZERO else 0
 
 
 def layout_of(node: Node, isa: str, rows: int) -> tuple[str, int, int]:
@@ -142,9 +142,9 @@ def linear_call(node: Node, ctx: Context, x: Value, rows: int, k: int, n: int, w
 
 
 def product_call(
-    node: Node, ctx: Context, kernel: native.Kernel, x: Value, size: tuple[int, int, int], weights: Array, behind: tuple[Value | Data, ...]
+    node: Node, ctx: Context, kernel: native.Kernel, x: Value, size: tuple[int, int, int], weights: Array, after: tuple[Value | Data, ...]
 ) -> KernelCall:
-    """Rows times weights by a kernel like linear_s8, whose arguments are x, the weights, those `behind` them, out and scratch."""
+    """Rows times weights by a kernel like linear_s8, whose arguments are x, the weights, those `after` them, out and scratch."""
     threads = ctx.target.threads
     rows, k, n = size
     layout, packed_for, activations = layout_of(node, kernel.isa, rows)
@@ -160,7 +160,7 @@ def product_call(
         "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),
     }  # fmt: skip
     items = -(-rows // block) * -(-n // columns)
-    args = (ctx.argument(x), data, *behind, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
+    args = (ctx.argument(x), data, *after, node.output, Scratch(sizes(kernel.isa, block, k, n)[1]))
     # reading the weights takes as long as the products of a few rows
     cost, whole = k * n * max(rows / FASTER.get(kernel.isa, MACS_PER_NS), 1 / MACS_PER_NS), columns >= n
     return KernelCall(kernel, params, args, items, cost, parts=MANY if whole else SEVERAL, item_elements=block * n if whole else 0)

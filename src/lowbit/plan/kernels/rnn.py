@@ -25,7 +25,7 @@ UNITS = 16  # that threads take at a time, and weights are padded to
 SUMMED = ("avx512vnni",)  # instruction sets that take recurrent weights as they are, with their sums
 CHIPS = ("ref", "armdsp", "mve")  # instruction sets of machines with little memory
 MACS_PER_NS = 50.0
-STEP_WORTH = 4_000.0  # nanoseconds of a step's product that pay for meeting the other threads behind it
+STEP_WORTH = 4_000.0  # nanoseconds of a step's product that pay for meeting the other threads after it
 F32 = np.float32
 
 
@@ -43,7 +43,7 @@ def panels(rows: Array, isa: str) -> bytes:
 
 
 def pack(r: Array, gates: int, apart: bool, isa: str) -> Array:
-    """Recurrent weights (directions, gates · hidden, hidden) for the kernels; `apart`: the last gate behind the others."""
+    """Recurrent weights (directions, gates · hidden, hidden) for the kernels; `apart`: the last gate after the others."""
     hidden = r.shape[2]
     cuts = (slice(0, gates - 1), slice(gates - 1, gates)) if apart else (slice(0, gates),)
     whole = b"".join(panels(d.reshape(gates, hidden, hidden)[cut], isa) for d in r for cut in cuts)
@@ -108,7 +108,7 @@ def recurrence(
     args: list[Value | Data],
     before: list[KernelCall],
 ) -> list[KernelCall]:
-    """The calls behind the product of the inputs, if that is made before: one for all times, or where threads gain by it one for each."""
+    """The calls after the product of the inputs, if that is made before: one for all times, or where threads gain by it one for each."""
     g = geometry(node, gates, int(node.outputs[1].shape[-1]))
     hidden, batch, threads = g["hidden"], g["batch"], ctx.target.threads
     cost = g["directions"] * batch * gates * hidden * hidden / MACS_PER_NS

@@ -142,14 +142,14 @@ def linear(node: Node, ctx: Context) -> list[KernelCall] | None:
     if (few.block and few.axis != 1) or not np.isfinite(few.scales).all():
         return None
     rows = prod(int(d) for d in x.shape[:-1])
-    scales = pack_scales("ref", np.ascontiguousarray(few.scales[:, ::segment]))
+    scales = pack_scales("ref", np.ascontiguousarray(few.scales[:, ::segment]), k, segment)
     params: dict[str, Param] = {"rows": rows, "k": k, "n": n, "segment": segment, **bounds(node)}
     args = (ctx.argument(x), Data(pack("ref", few.ints, segment)), Data(scales), bias_of(ctx, node.input(2), n), node.output)
     return [KernelCall(ctx.kernel("linear_w4_f32"), params, args, rows, float(rows * n * k))]
 
 
 def expanded(known: Planner, node: Node, ctx: Context) -> list[KernelCall] | None:
-    """The calls of the layer on float weights, behind calls that make those from what is stored."""
+    """The calls of the layer on float weights, after calls that make those from what is stored."""
     few = {v.name: f for v in node.inputs if v is not None and (f := few_bits(v, ctx)) is not None}
     if not few or len(node.inputs) < 2:
         return None
