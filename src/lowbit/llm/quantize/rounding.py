@@ -1,0 +1,32 @@
+"""Rounds a matrix to a block format: by GPTQ where its inputs are known, else each weight to its nearest level."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lowbit.frontends.gguf.file import RawTensor
+from lowbit.llm.quantize.block import Moments
+from lowbit.llm.quantize.encode import fit
+from lowbit.llm.quantize.gptq import gptq
+from lowbit.numerics import F32
+
+
+def rounded(w: F32, name: str, squares: F32 | None, moments: Moments | None) -> RawTensor:
+    """The matrix w (N, K) in a format.
+
+    squares  how much each column's error counts, or
+    moments  of the inputs, of which the squares are the diagonal
+    """
+    if name == "F16":
+        return RawTensor(name, w.shape, np.clip(w, -65504, 65504).astype(np.float16).view(np.uint8))
+    if moments is not None:
+        grid = fit(name, w, moments.squares)
+        return RawTensor(name, w.shape, grid.to_bytes(gptq(w, moments.second, grid)))
+    grid = fit(name, w, plain_weights(w) if squares is None else squares)
+    return RawTensor(name, w.shape, grid.to_bytes(grid.round(w)))
+
+
+def plain_weights(w: F32) -> F32:
+    """How much errors count where inputs are not known: large weights more, as they carry more of the output."""
+    squares = np.square(w)
+    return np.asarray(squares + squares.mean(axis=1, keepdims=True), np.float32)
