@@ -30,8 +30,9 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("-o", "--out", required=True, metavar="RECORD.json", help="the record to write")
 
 
-def add_rule_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--recipe", choices=[*sorted(RECIPES), MIXED], help="a named list of rules (int8, where there are no --rules)")
+def add_rule_arguments(p: argparse.ArgumentParser, *more: str) -> None:
+    """--recipe and --rules; `more` are recipes that only this verb knows."""
+    p.add_argument("--recipe", choices=[*sorted({*RECIPES, *more}), MIXED], help="a named list of rules (int8, where there are no --rules)")
     p.add_argument(
         "--rules", metavar="FILE.toml", help="rules of your own, see examples/rules.toml; with --recipe they match before its rules"
     )

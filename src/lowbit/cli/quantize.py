@@ -1,4 +1,7 @@
-"""lowbit quantize MODEL --data … -o model.lowbit: quantizes a network and prints the form of each layer."""
+"""lowbit quantize MODEL --data … -o model.lowbit: quantizes a network and prints the form of each layer.
+
+A language model (a Hugging Face folder, or a .gguf file that shall become another one) is quantized by quantize_llm.py.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,13 @@ from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
 from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, memory, positive, print_json, say, size, table
 from lowbit.cli.data import FileData, add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
+from lowbit.cli.quantize_llm import LLM_RECIPES, add_llm_arguments, is_language_model, main_llm, need_no_llm
 from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Prefer
 from lowbit.decide.verdict import verdict
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import quantize
+from lowbit.quantization.recipes import RECIPES
 from lowbit.report.coverage import Coverage, coverage
 
 HELP = "quantize a network by a recipe or by rules of your own"
@@ -28,7 +33,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     add_data_arguments(p, required=False)
     p.add_argument("--record", metavar="RECORD.json", help="ranges from lowbit calibrate, instead of data")
-    add_rule_arguments(p)
+    add_rule_arguments(p, *(r for r in LLM_RECIPES if r not in RECIPES))
+    add_llm_arguments(p)
     p.add_argument("--no-guard", action="store_true", help="take the recipe as it is; do not measure and repair what loses too much")
     p.add_argument("--no-wide", action="store_true", help="no layer gets 16 bits: they cost time, and their tables 128 KB of flash each")
     p.add_argument(
@@ -47,10 +53,14 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--minutes", type=positive, metavar="M", help="take the best that was found after so long")
     p.add_argument("-v", "--verbose", action="store_true", help="say what was tried, and what became of each layer")
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
-    p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the quantized network to write")
+    p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the file to write; of a language model, a .gguf")
 
 
 def main(args: argparse.Namespace) -> None:
+    if is_language_model(args):
+        main_llm(args)
+        return
+    need_no_llm(args)
     check_out(args.out, "a quantized network", (".lowbit",), args.model)
     if args.data and args.record:
         raise UsageError("--data and --record are both given", hint="one of them: a record already holds what the data said")

@@ -1,4 +1,4 @@
-"""Writes GGUF files piece by piece: the header first, then each tensor's bytes as they come. No tensor need be in memory before its turn."""
+"""Writes GGUF files piece by piece: the header, then each tensor's bytes. No tensor need be in memory before its turn."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pieces(fields: Mapping[str, Field], tensors: Mapping[str, TensorToWrite]) ->
         data = np.ascontiguousarray(t.data()).view(np.uint8).reshape(-1)
         if data.nbytes != t.nbytes:
             raise FormatError(f"tensor {name!r} has {data.nbytes:,} bytes, {t.format} of {t.shape} has {t.nbytes:,}")
-        yield memoryview(data)
+        yield data.data
         yield bytes(-t.nbytes % alignment)
 
 

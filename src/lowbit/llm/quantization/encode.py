@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from lowbit.block_formats import BlockFormat, block_format
 from lowbit.errors import QuantError
-from lowbit.llm.quantize.grid import LEVELS, Bytes, Codes, Grid
-from lowbit.llm.quantize.scales import affine, symmetric
+from lowbit.llm.quantization.grid import LEVELS, Bytes, Codes, Grid
+from lowbit.llm.quantization.scales import affine, symmetric
 from lowbit.numerics import F32
 
 LARGEST = np.float32(65504)  # of float16
@@ -46,7 +46,7 @@ def _runs(x: F32, run: int) -> F32:
 def nibbles(codes: Codes) -> Bytes:
     """Halves of the last axis in the low and the high bits."""
     n = codes.shape[-1] // 2
-    return codes[..., :n] | codes[..., n:] << 4
+    return np.asarray(codes[..., :n] | codes[..., n:] << 4, np.uint8)
 
 
 def _fit_symmetric(f: BlockFormat, x: F32, w: F32) -> Grid:
@@ -70,7 +70,7 @@ def _pack_small(f: BlockFormat, step: F32, offset: F32 | None, codes: Codes) -> 
     if f.name == "Q8_0":
         body = [(blocks.astype(np.int16) - 127).astype(np.int8).view(np.uint8)]
     elif f.bits == 5:
-        body = [np.packbits(blocks >> 4, axis=-1, bitorder="little"), nibbles(blocks & 15)]
+        body = [np.packbits(blocks >> 4, axis=-1, bitorder="little"), nibbles(np.asarray(blocks & 15, np.uint8))]
     else:
         body = [nibbles(blocks)]
     return np.concatenate([*head, *body], axis=-1).reshape(len(codes), -1)
@@ -135,7 +135,7 @@ def _fit_q6(f: BlockFormat, x: F32, w: F32) -> Grid:
     runs, weights = _runs(x, 16), _runs(w, 16)
     s = symmetric(runs, weights, levels, (-0.6, 0.0, 0.6)).reshape(-1, 16)
     at = np.abs(s).argmax(axis=1)[:, None]
-    d = half(np.take_along_axis(s, at, axis=1)[:, 0] / -128)
+    d = half(np.take_along_axis(s, at, axis=1)[:, 0] / np.float32(-128))
     for turn in range(2):
         factor = np.clip(np.rint(np.divide(s, d[:, None], out=np.zeros_like(s), where=d[:, None] != 0)), -128, 127)
         if turn == 1:
@@ -144,7 +144,7 @@ def _fit_q6(f: BlockFormat, x: F32, w: F32) -> Grid:
         level = levels.nearest(np.divide(runs, step, out=np.zeros_like(runs), where=step != 0))
         a = level * factor.reshape(-1, 1)
         dot, square = (np.einsum("bn,bn,bn->b", weights, p, a).reshape(-1, 16).sum(axis=1) for p in (runs, a))
-        d = half(np.divide(dot, square, out=np.zeros_like(d), where=square > 0))
+        d = half(np.asarray(np.divide(dot, square, out=np.zeros_like(d), where=square > 0), np.float32))
     step = (d[:, None] * factor).reshape(n, -1)
     return Grid(f, 16, step, None, partial(_pack_q6, d, factor.astype(np.int8)))
 

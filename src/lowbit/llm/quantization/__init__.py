@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lowbit.llm.quantize.make import Made, quantize
+from lowbit.llm.quantization.make import Made, quantize
 
 __all__ = ["Made", "quantize"]

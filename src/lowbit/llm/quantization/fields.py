@@ -10,7 +10,7 @@ import numpy as np
 from lowbit.errors import UnsupportedOp
 from lowbit.frontends.gguf.header import Field
 from lowbit.llm.architectures import Config, config_of
-from lowbit.llm.quantize.vocabulary import vocabulary_fields
+from lowbit.llm.quantization.vocabulary import vocabulary_fields
 from lowbit.llm.rope import plain
 from lowbit.llm.weights import Weights
 from lowbit.numerics import F32

@@ -15,7 +15,7 @@ from lowbit.errors import UnsupportedOp
 from lowbit.frontends.gguf.file import RawTensor
 from lowbit.frontends.gguf.header import Field
 from lowbit.llm.architectures import Config, config_of
-from lowbit.llm.quantize.fields import fields_of_folder
+from lowbit.llm.quantization.fields import fields_of_folder
 from lowbit.llm.tokenizer import Tokenizer
 from lowbit.llm.weights import Weights, open_weights
 from lowbit.numerics import F32

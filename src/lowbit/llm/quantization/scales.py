@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lowbit.llm.quantize.grid import Levels
+from lowbit.llm.quantization.grid import Levels
 from lowbit.numerics import F32
 
 TRIES = tuple(float(t) for t in np.linspace(-1.2, 1.2, 13))  # levels by which the extreme weight is moved past the extreme level

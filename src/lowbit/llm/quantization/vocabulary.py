@@ -18,9 +18,9 @@ NORMAL = 1
 TEXTS, WHOLES, REALS = ("ARRAY", "STRING"), ("ARRAY", "INT32"), ("ARRAY", "FLOAT32")
 # Texts by which tokenizers differ: spaces, digits, contractions, scripts, signs, lines.
 PROBES = (
-    "Hello world", "  two  spaces\n\n\nlines\t\ttabs ", "It's we'LL they'd 've", "12345 3.14159 007 1,000,000", "naïve café ÅNGSTRÖM ﬁ e\u0301",
-    "中文字符 と かな 한국어", "👩‍👩‍👧 🙂", "def f(x):\n\treturn x ** 2  # ok\n", "HTTPServer camelCase snake_case kebab-case", "a/b\\c \r\n end",
-    "عربي עברית हिन्दी ไทย", "!!! ??? ...—“quotes”", "",
+    "Hello world", "  two  spaces\n\n\nlines\t\ttabs ", "It's we'LL they'd 've", "12345 3.14159 007 1,000,000",
+    "naïve café ÅNGSTRÖM ﬁ e\u0301", "中文字符 と かな 한국어", "👩‍👩‍👧 🙂", "def f(x):\n\treturn x ** 2  # ok\n",
+    "HTTPServer camelCase snake_case kebab-case", "a/b\\c \r\n end", "عربي עברית हिन्दी ไทย", "!!! ??? ...—“quotes”", "",
 )  # fmt: skip
 CANDIDATES = ("gpt-2", *SINGLE_DIGITS[:1], "qwen2", "llama-bpe", "tekken", "gpt-4o", *GPT2[1:], *SINGLE_DIGITS[1:], *PATTERNS)
 
@@ -66,10 +66,10 @@ def _common(t: Tokenizer, settings: dict[str, Any], rows: int) -> dict[str, Fiel
     found = {"tokenizer.ggml.tokens": Field(tokens, TEXTS), "tokenizer.ggml.token_type": Field(kinds, WHOLES)}
     for name in ("bos", "eos", "unk", "pad"):
         spelling = t.named.get(f"{name}_token")
-        i = None if spelling is None else t.id_of(spelling)
-        if i is not None:
+        number = None if spelling is None else t.id_of(spelling)
+        if number is not None:
             key = {"unk": "unknown", "pad": "padding"}.get(name, name)
-            found[f"tokenizer.ggml.{key}_token_id"] = Field(i, ("UINT32",))
+            found[f"tokenizer.ggml.{key}_token_id"] = Field(number, ("UINT32",))
     if "tokenizer.ggml.bos_token_id" not in found and t.before:
         found["tokenizer.ggml.bos_token_id"] = Field(t.before[0], ("UINT32",))
     if "tokenizer.ggml.eos_token_id" not in found and t.ends:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lowbit.llm.quantize.grid import Grid
+from lowbit.llm.quantization.grid import Grid
 from lowbit.numerics import F32
 
 F64 = NDArray[np.float64]
@@ -45,7 +45,7 @@ def inverse_factor(h: F64, order: NDArray[np.intp]) -> F32:
     mean = damped[at, at].mean()
     damped[at, at] += max(DAMPING * mean, 1e-12)
     # With J the order reversed and J H J = L Lᵀ, the factor is J L⁻¹ J.
-    lower = np.linalg.cholesky(damped[::-1, ::-1])
+    lower: F64 = np.linalg.cholesky(damped[::-1, ::-1]).astype(np.float64)
     inverse = _lower_inverse(lower)
     return np.ascontiguousarray(inverse[::-1, ::-1].astype(np.float32))
 
@@ -54,7 +54,7 @@ def _lower_inverse(lower: F64) -> F64:
     """The inverse of a lower triangle, by halves."""
     n = len(lower)
     if n <= 64:
-        return np.asarray(np.linalg.inv(lower))
+        return np.asarray(np.tril(np.linalg.inv(lower)))
     m = n // 2
     a, c = _lower_inverse(lower[:m, :m]), _lower_inverse(lower[m:, m:])
     out = np.zeros_like(lower)

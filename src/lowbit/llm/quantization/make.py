@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from os import PathLike
 from pathlib import Path
@@ -15,26 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowbit.blas import one_thread
-from lowbit.block_formats import block_format, dequantize
+from lowbit.block_formats import block_format
 from lowbit.errors import CalibrationError, InputError
 from lowbit.files import check_target
 from lowbit.frontends.gguf.file import RawTensor
 from lowbit.frontends.gguf.header import Field
 from lowbit.frontends.gguf.writer import TensorToWrite, write_file
 from lowbit.kernels import threads as threads_of
-from lowbit.llm.quantize.block import INPUT_OF, BlockRun, Moments, as_raw, moments_of
-from lowbit.llm.quantize.budget import formats_under
-from lowbit.llm.quantize.journal import Journal
-from lowbit.llm.quantize.rounding import rounded
-from lowbit.llm.quantize.scaling import scale_block
-from lowbit.llm.quantize.source import Source, open_source
-from lowbit.llm.quantize.survey import Survey, block_of, embedded, normalized, survey, without_texts
+from lowbit.llm.quantization.block import INPUT_OF, BlockRun, Moments, as_raw, moments_of
+from lowbit.llm.quantization.budget import formats_under
+from lowbit.llm.quantization.journal import Journal
+from lowbit.llm.quantization.rounding import rounded
+from lowbit.llm.quantization.scaling import scale_block
+from lowbit.llm.quantization.source import Source, open_source
+from lowbit.llm.quantization.survey import block_of, embedded, normalized, survey, without_texts
 from lowbit.numerics import F32
 from lowbit.progress import progress
 
 BITS = {"int4": 4.85, "int8": 8.5}  # a weight, where nothing is said
 WINDOW = 512  # tokens that are read together
 TOKENS = 16384  # of the texts that are read
+TABLE, HEAD = "token_embd.weight", "output.weight"
+LOOKED_UP = 0.1  # what rows that are looked up count, of the mean of what the head's columns do
 TABLE_ROWS = 8192  # of a table of tokens that are rounded together
 # general.file_type: the format that most weights have
 FILE_TYPES = {"Q4_1": 3, "Q8_0": 7, "Q5_0": 8, "Q5_1": 9, "Q4_K": 15, "Q5_K": 17, "Q6_K": 18, "IQ4_NL": 25, "F16": 1}
@@ -82,9 +85,9 @@ def quantize(
     work = _Work(source, ids, threads_of.count(threads), journal)
     with one_thread():  # sums have one order, so that the file's bytes are always the same
         work.choose(asked)
-        work.table()
+        work.first()
         work.blocks()
-        work.head()
+        work.tables()
     work.write(target)
     weights = sum(prod(source.shapes[n]) for n in work.formats)
     size = sum(_nbytes(f, source.shapes[n]) for n, f in work.formats.items())
@@ -125,37 +128,25 @@ class _Work:
     def __init__(self, source: Source, ids: NDArray[np.int64] | None, threads: int, journal: Journal) -> None:
         self.source, self.ids, self.threads, self.journal = source, ids, threads, journal
         self.formats: dict[str, str] = {}
-        self.last: F32 | None = None
         self.hidden: F32 | None = None
 
     def choose(self, bits: float) -> None:
         """The format of each matrix, under the budget."""
         if "plan" not in self.journal:
-            found: Survey = without_texts(self.source) if self.ids is None else survey(self.source, self.ids, self.threads)
-            chosen = formats_under(found.matrices, bits)
-            last = {} if found.last is None else {"last": found.last}
-            self.journal.keep("plan", {"names": np.array(list(chosen)), "formats": np.array(list(chosen.values())), **last})
+            found = without_texts(self.source) if self.ids is None else survey(self.source, self.ids, self.threads)
+            chosen = formats_under(found, bits)
+            self.journal.keep("plan", {"names": np.array(list(chosen)), "formats": np.array(list(chosen.values()))})
         plan = self.journal.load("plan")
         self.formats = {str(n): str(f) for n, f in zip(plan["names"], plan["formats"])}
-        self.last = plan.get("last")
 
-    def table(self) -> None:
-        """The table of tokens. Where it is the head as well, its columns count by what the head reads."""
-        name = "token_embd.weight"
-        if "table" not in self.journal:
-            tied = "output.weight" not in self.source.shapes
-            self.journal.keep("table", {name: self._by_rows(name, self.last if tied else None)})
-        if self.ids is not None and "hidden.0" not in self.journal and "blk.0" not in self.journal:
-            data = self.journal.load("table")[name]
-            self.journal.keep("hidden.0", {"x": embedded(self.source, self.ids, dequantize(self.formats[name], data[self.ids.reshape(-1)]))})
-
-    def _by_rows(self, name: str, squares: F32 | None, moments: Moments | None = None) -> NDArray[np.uint8]:
-        count = self.source.shapes[name][0]
-        parts = []
-        for at in range(0, count, TABLE_ROWS):
-            rows = self.source.rows(name, at, min(at + TABLE_ROWS, count))
-            parts.append(rounded(rows, self.formats[name], squares, moments).data)
-        return np.concatenate(parts)
+    def first(self) -> None:
+        """The hidden states that the first block reads: rows of the table, rounded."""
+        if self.ids is None or any(f"hidden.{i}" in self.journal for i in range(self.source.config.layers + 1)):
+            return
+        used, at = np.unique(self.ids, return_inverse=True)
+        rows = np.concatenate([self.source.rows(TABLE, i, i + 1) for i in used.tolist()])
+        raw = rounded(rows, self.formats[TABLE], None)
+        self.journal.keep("hidden.0", {"x": embedded(self.source, self.ids, raw.dequantize()[at.reshape(-1)])})
 
     def blocks(self) -> None:
         c = self.source.config
@@ -176,43 +167,58 @@ class _Work:
         made: dict[str, RawTensor] = {}
         for name, t in block.items():
             input_of = None if moments is None or t.ndim < 2 else moments[INPUT_OF[name.split(".")[2]]]
-            made[name] = as_raw(t) if t.ndim < 2 else rounded(t, self.formats[name], None, input_of)
+            made[name] = as_raw(t) if t.ndim < 2 else rounded(t, self.formats[name], input_of)
         if self.hidden is not None and self.ids is not None:
             self.hidden = BlockRun(c, i, made, self.ids.shape[1], self.threads)(self.hidden)
             self.journal.keep(f"hidden.{i + 1}", {"x": self.hidden})
         self.journal.keep(f"blk.{i}", {n: t.data for n, t in made.items()})
         self.journal.drop(f"hidden.{i}")
 
-    def head(self) -> None:
-        """The head's own matrix, where it has one, for the hidden states that the quantized blocks make."""
-        name = "output.weight"
-        if name not in self.source.shapes or "head" in self.journal:
-            return
-        moments = None
-        if self.ids is not None:
-            x = self.hidden if self.hidden is not None else self.journal.load(f"hidden.{self.source.config.layers}")["x"]
-            moments = Moments(self.source.config.width)
-            moments.add_all(normalized(self.source, x).reshape(-1, self.source.config.width))
-        self.journal.keep("head", {name: self._by_rows(name, None, moments)})
+    def tables(self) -> None:
+        """The table of tokens, and the head's own where it has one, for the hidden states that the quantized blocks make.
+
+        A table that is both is rounded for the head's outputs, and a tenth as much for the rows that are looked up.
+        """
+        tied = HEAD not in self.source.shapes
+        for name in (TABLE,) if tied else (TABLE, HEAD):
+            if name not in self.journal:
+                moments = self._last() if tied or name == HEAD else None
+                if moments is not None and tied:
+                    moments.add_to_diagonal(LOOKED_UP)
+                self.journal.keep(name, {name: self._by_rows(name, moments)})
+
+    def _last(self) -> Moments | None:
+        """The moments of what the head reads."""
+        if self.ids is None:
+            return None
+        c = self.source.config
+        x = self.hidden if self.hidden is not None else self.journal.load(f"hidden.{c.layers}")["x"]
+        moments = Moments(c.width)
+        moments.add_all(normalized(self.source, x).reshape(-1, c.width))
+        return moments
+
+    def _by_rows(self, name: str, moments: Moments | None) -> NDArray[np.uint8]:
+        count, parts = self.source.shapes[name][0], []
+        for at in range(0, count, TABLE_ROWS):
+            rows = self.source.rows(name, at, min(at + TABLE_ROWS, count))
+            parts.append(rounded(rows, self.formats[name], moments).data)
+        return np.concatenate(parts)
 
     def write(self, target: Path) -> None:
         parts: dict[str, dict[str, NDArray[np.uint8]]] = {}
 
         def data(name: str) -> NDArray[np.uint8]:
-            part = {"token_embd": "table", "output": "head", "blk": ".".join(name.split(".")[:2])}.get(name.split(".")[0], "")
-            if not part:
+            part = ".".join(name.split(".")[:2]) if name.startswith("blk.") else name
+            if part not in self.journal:
                 return as_raw(self.source.real(name)).data
             if part not in parts:
                 parts.clear()  # one part is in memory at a time
-                parts[part] = self.journal.load(part)  # type: ignore[assignment]
+                parts[part] = self.journal.load(part)
             return parts[part][name]
 
-        most = Counter({f: sum(prod(self.source.shapes[n]) for n, g in self.formats.items() if g == f) for f in set(self.formats.values())})
-        kind = FILE_TYPES[most.most_common(1)[0][0]]
+        weights = {f: sum(prod(self.source.shapes[n]) for n, g in self.formats.items() if g == f) for f in FILE_TYPES}
+        kind = FILE_TYPES[max(weights, key=lambda f: weights[f])]
         fields = {**self.source.fields, "general.file_type": Field(kind, ("UINT32",))}
         fields["general.quantization_version"] = Field(2, ("UINT32",))
-        tensors = {
-            n: TensorToWrite(self.formats.get(n, "F32"), shape, lambda n=n: data(n))  # type: ignore[misc]
-            for n, shape in self.source.shapes.items()
-        }
+        tensors = {n: TensorToWrite(self.formats.get(n, "F32"), s, partial(data, n)) for n, s in self.source.shapes.items()}
         write_file(target, fields, tensors)

@@ -11,9 +11,9 @@ from collections.abc import Mapping, MutableMapping, Sequence
 import numpy as np
 
 from lowbit.llm.architectures import Config
-from lowbit.llm.quantize.block import READERS, Moments
-from lowbit.llm.quantize.encode import fit
-from lowbit.llm.quantize.gptq import output_error
+from lowbit.llm.quantization.block import READERS, Moments
+from lowbit.llm.quantization.encode import fit
+from lowbit.llm.quantization.gptq import output_error
 from lowbit.numerics import F32
 
 POWERS = (0.0, 0.15, 0.3, 0.45, 0.6)

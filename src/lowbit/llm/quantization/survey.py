@@ -7,42 +7,29 @@ rounded (y') and without. A table of tokens is measured where it is read and whe
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
-from lowbit.llm.quantize.block import INPUT_OF, BlockRun, Moments, as_raw, moments_of
-from lowbit.llm.quantize.budget import Matrix
-from lowbit.llm.quantize.encode import fit
-from lowbit.llm.quantize.source import Source
+from lowbit.llm.quantization.block import INPUT_OF, BlockRun, Moments, as_raw, moments_of
+from lowbit.llm.quantization.budget import Matrix
+from lowbit.llm.quantization.encode import fit
+from lowbit.llm.quantization.source import Source
 from lowbit.numerics import F32
 from lowbit.progress import progress
 
 TOKENS = 512  # that the survey reads
 TABLE_ROWS = 2048  # of a table of tokens that are measured
-# Noise of matrices where no texts are given, relative to each other: the medians that the survey found for SmolLM2-135M.
-USUAL = {"attn_q": 0.3, "attn_k": 0.4, "attn_v": 1.0, "attn_output": 1.0, "ffn_gate": 0.8, "ffn_up": 1.0, "ffn_down": 1.0}
+# Noise of matrices where no texts are given, relative to each other: what this survey found for SmolLM2-135M, on average.
+USUAL = {"attn_q": 0.2, "attn_k": 0.2, "attn_v": 0.9, "attn_output": 0.3, "ffn_gate": 0.6, "ffn_up": 1.0, "ffn_down": 1.0}
+OTHERS = 80.0  # tables of tokens
 
 
-@dataclass(frozen=True)
-class Survey:
-    """The noise of each matrix, and the mean square of each channel of the last hidden state (None without texts)."""
-
-    matrices: dict[str, Matrix]
-    last: F32 | None = None
+def without_texts(source: Source) -> dict[str, Matrix]:
+    """Relative noise by the layers' names."""
+    return {name: Matrix(shape, USUAL.get(name.split(".")[-2], OTHERS)) for name, shape in source.shapes.items() if len(shape) == 2}
 
 
-def without_texts(source: Source) -> Survey:
-    """Relative noise by the layers' names; tables of tokens count as all matrices of four blocks."""
-    found = {}
-    for name, shape in source.shapes.items():
-        if len(shape) == 2:
-            layer = name.split(".")[-2]
-            found[name] = Matrix(shape, USUAL.get(layer, 4.0))
-    return Survey(found)
-
-
-def survey(source: Source, ids: np.ndarray, threads: int) -> Survey:
+def survey(source: Source, ids: np.ndarray, threads: int) -> dict[str, Matrix]:
     """The noise of every matrix on texts ids (windows, length)."""
     length = ids.shape[1]
     few = ids[: max(1, TOKENS // length)]
@@ -64,7 +51,7 @@ def survey(source: Source, ids: np.ndarray, threads: int) -> Survey:
             made, whole = (float(np.square(m @ last.T).sum()) for m in (error, rows - rows.mean(axis=0)))
             noise = (read if name == "token_embd.weight" else 0.0) + (made / whole if tied or name == "output.weight" else 0.0)
             found[name] = Matrix(shape, noise)
-    return Survey(found, moments.squares)
+    return found
 
 
 def _block(source: Source, i: int, x: F32, threads: int, found: dict[str, Matrix]) -> F32:
