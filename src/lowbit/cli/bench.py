@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.cli.bench_llm import PEER, add_llm_arguments, main_llm
 from lowbit.cli.bench_ops import add_ops_arguments, main_ops, need_no_ops
 from lowbit.cli.common import UsageError, binding_arguments, load_beside, load_model, print_json, say, table, whole
 from lowbit.cli.run import random_array, read_inputs
@@ -42,7 +43,12 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers (0)")
     p.add_argument("--threads", type=whole(1), default=None, metavar="N", help="how many may work at once (all CPUs of the process)")
     p.add_argument("--isa", choices=native.isas(), default=None, help="no better instruction set than this one")
-    p.add_argument("--against", choices=["ort"], help="the same networks in ONNX Runtime; .lowbit files are written as ONNX for it")
+    p.add_argument(
+        "--against",
+        choices=["ort", PEER],
+        help="the same networks in ONNX Runtime (.lowbit files are written as ONNX for it); a .gguf file in llama.cpp",
+    )
+    add_llm_arguments(p)
     p.add_argument("--rounds", type=whole(1), default=ROUNDS, metavar="N", help=f"in which each network runs for a while ({ROUNDS})")
     p.add_argument("--layers", action="store_true", help="the time of every layer; for several networks, beside the first one's")
     add_ops_arguments(p)
@@ -78,6 +84,11 @@ def main(args: argparse.Namespace) -> None:
     if not args.models:
         raise UsageError("no network is named", where="lowbit bench", hint="lowbit bench MODEL.onnx, or lowbit bench --ops")
     need_no_ops(args)
+    if args.against == PEER:
+        main_llm(args)
+        return
+    if args.peer_python is not None:
+        raise UsageError("--peer-python is for --against llama.cpp")
     if args.against and importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("ONNX Runtime is not installed", where="--against ort", hint="pip install onnxruntime")
     need_different(args.models)
