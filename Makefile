@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(shell find csrc bindings -name tests -prune -o -type f -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
 
-.PHONY: docs notebook demo fuzz test test-csrc test-targets test-aarch64 check clean e2e bench
+.PHONY: docs site notebook demo fuzz test test-csrc test-targets test-aarch64 check clean e2e bench
 
 demo: .venv/.native
 	$(BIN)/lowbit demo
@@ -86,6 +86,14 @@ docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_kernel_coverage.py
 	$(BIN)/python tools/gen_founding_doc.py
 	$(BIN)/python tools/gen_dtypes_doc.py
+	$(BIN)/python tools/gen_cli_doc.py
+	$(BIN)/python tools/draw_concepts.py
+	$(BIN)/python tools/gen_recipes_doc.py
+
+# The site, in build/site: links are checked, and it can be read offline.
+site: docs
+	$(PIP) install --no-build-isolation -e '.[docs]' -c constraints.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 
 # Executes examples/quantization_demo.ipynb from the top, with its outputs in it; fetches the data of the four networks the first time.
 notebook: .venv/.dev .venv/.native

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from accuracy_cases import CASES, Case
-from accuracy_ort import finite, outputs, quantized
+from accuracy_ort import SOURCE, finite, outputs, quantized
 
 from lowbit.decide.effort import mac_counts
 from lowbit.ir.graph import Graph
@@ -85,7 +85,7 @@ def ours_by() -> str:
 def theirs_by() -> str:
     """Of all code that decides ONNX Runtime's figures: its own, what calls it, and how they are scored."""
     versions = f"onnxruntime {version('onnxruntime')} onnx {version('onnx')} {platform.machine()}".encode()
-    return hashlib.sha256((HERE.parent / "accuracy_ort.py").read_bytes() + HERE.read_bytes() + versions).hexdigest()[:12]
+    return hashlib.sha256(SOURCE.read_bytes() + HERE.read_bytes() + versions).hexdigest()[:12]
 
 
 def digest(case: Case) -> str:

@@ -31,8 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import numpy as np
 from accuracy import integer_macs, ours_by, wide_macs
 from accuracy_cases import Case
-from accuracy_ort import DYNAMIC, Setting, files, words
-from accuracy_ort import session as in_onnxruntime
+from accuracy_ort import SOURCE, files
 from default_cases import CASES, HOLDOUT
 from default_page import criteria, page
 from default_scores import Noise, Outputs, Results, said_decibels
@@ -42,11 +41,12 @@ import lowbit
 from lowbit.decide.quality import Ruler
 from lowbit.files import cache_folder, write_whole
 from lowbit.ir.graph import Graph
+from lowbit.report.onnxruntime_int8 import DEFAULTS, words
+from lowbit.report.onnxruntime_int8 import session as in_onnxruntime
 from lowbit.runtime.timing import in_turns, pinned
 
 Row = dict[str, Any]
 HERE = Path(__file__).resolve().parent
-SETTINGS = [*(Setting("MinMax", types) for types in ("u8s8", "u8u8", "s8s8")), DYNAMIC]
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LOWBIT_THREADS")}
 
 
@@ -73,7 +73,7 @@ def of_onnxruntime(path: Path) -> Callable[[Mapping[str, NDArray[Any]]], Outputs
 
 def quantized_by_onnxruntime(case: Case, real: Results) -> dict[str, Row]:
     """ONNX Runtime's network and points for each setting, or its error. Both are kept: they do not change with lowbit."""
-    by_file = hashlib.sha256(case.onnx + f"{version('onnxruntime')} {version('onnx')}".encode() + (HERE / "accuracy_ort.py").read_bytes())
+    by_file = hashlib.sha256(case.onnx + f"{version('onnxruntime')} {version('onnx')}".encode() + SOURCE.read_bytes())
     for sample in case.calibration:
         for name, x in sample.items():
             by_file.update(f"{name} {x.dtype} {x.shape}".encode() + x.tobytes())
@@ -87,8 +87,8 @@ def quantized_by_onnxruntime(case: Case, real: Results) -> dict[str, Row]:
     made, points = folder / "made.json", folder / f"points-{by_score.hexdigest()[:12]}.json"
     if not made.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        found = {s: f for s, f in files(case, SETTINGS, folder)}
-        told = {name_of(s): {"error": f} if isinstance(f, str) else {"file": f.name} for s, f in found.items()}
+        found = {s: f for s, f in files(case, DEFAULTS, folder)}
+        told = {s.name: {"error": f} if isinstance(f, str) else {"file": f.name} for s, f in found.items()}
         write_whole(made, json.dumps(told).encode())
     if not points.is_file():
         told = json.loads(made.read_text())
@@ -96,10 +96,6 @@ def quantized_by_onnxruntime(case: Case, real: Results) -> dict[str, Row]:
         write_whole(points, json.dumps(rows).encode())
     kept: dict[str, Row] = json.loads(points.read_text())
     return kept
-
-
-def name_of(setting: Setting) -> str:
-    return "dynamic" if setting == DYNAMIC else setting.types
 
 
 def scored_file(case: Case, real: Results, path: Path) -> Row:

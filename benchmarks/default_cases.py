@@ -19,12 +19,12 @@ import default_scores as scores
 import numpy as np
 import torch
 from accuracy_cases import Case, Sample, of_file, of_module
-from accuracy_ort import session as in_onnxruntime
 from default_scores import Results, Score
 from numpy.typing import NDArray
 
 from lowbit.frontends.onnx import load_onnx
 from lowbit.passes import simplify
+from lowbit.report.onnxruntime_int8 import session as in_onnxruntime
 from zoo import fetched, jax_block, randomize
 from zoo.fetch import debian, pypi
 from zoo.sequence import BidirectionalStack

@@ -20,14 +20,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from accuracy_cases import CASES, Case
-from accuracy_ort import Setting, files
-from accuracy_ort import session as in_onnxruntime
+from accuracy_ort import files
 from models_cases import digest
 
 import lowbit
 import zoo
 from lowbit.files import cache_folder
 from lowbit.ir.graph import Graph
+from lowbit.report.onnxruntime_int8 import Setting
+from lowbit.report.onnxruntime_int8 import session as in_onnxruntime
 from lowbit.runtime.timing import in_turns, pinned
 
 PUBLIC = [name for name in CASES if name not in zoo.ZOO]

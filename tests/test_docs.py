@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import io
+import json
 import re
 import runpy
+import shlex
+import sys
+import textwrap
 import warnings
 from collections import OrderedDict
 from pathlib import Path
@@ -14,6 +21,8 @@ import pytest
 from repository import ROOT
 
 import lowbit
+from lowbit.cli import parser
+from lowbit.quantization.recipes import RECIPES
 
 
 def test_ops_page_is_what_the_code_says() -> None:
@@ -24,6 +33,36 @@ def test_ops_page_is_what_the_code_says() -> None:
 def test_the_results_of_the_readme_are_those_of_the_pages() -> None:
     page = runpy.run_path(str(ROOT / "tools" / "gen_results.py"))["page"]()
     assert (ROOT / "README.md").read_text() == page, "run: make docs"
+
+
+def test_the_recipes_of_the_page_are_those_of_the_code() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "gen_recipes_doc.py"))
+    assert (ROOT / "docs" / "quantize.md").read_text() == tool["page"](), "run: make docs"
+    assert all(f"| `{name}` |" in tool["table"]() for name in RECIPES)
+
+
+def test_the_page_of_defaults_is_that_of_the_measurements() -> None:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        from default_page import page
+    finally:
+        sys.path.pop(0)
+    found = json.loads((ROOT / "benchmarks" / "results" / "default.json").read_text())
+    assert (ROOT / "docs" / "defaults.md").read_text() == page(found["rows"], found["machine"])
+
+
+def test_the_readme_claims_what_its_measurements_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "gen_results.py"))
+    rows = tool["defaults"]()
+    of_float = [r["ways"]["lowbit"]["ms"] / r["ways"]["ort fp32"]["ms"] for r in rows]
+    assert f"takes {min(of_float):.2f} to {max(of_float):.2f} " in tool["claim"]() in (ROOT / "README.md").read_text()
+    table = tool["table"]()
+    for r in rows:  # a setting that loses too much is said to
+        best = tool["best_setting"](r)
+        title = tool["DEFAULTS"].get(r["model"])
+        if title is not None and best is not None:
+            line = next(text for text in table.splitlines() if text.startswith(f"| {title}: "))
+            assert (": too low)" in line) == (not best[2])
 
 
 def test_the_kernels_of_csrc_s_page_are_those_that_are_declared() -> None:
@@ -125,3 +164,47 @@ def test_the_example_of_search_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     exec(block, names := {"lowbit": lowbit, "g": graph, "data": data, "accuracy": lambda session: 1.0})
     assert names["best"].score == 1.0 and {p.name for p in tmp_path.iterdir()} == {"mixed.toml"}
+
+
+def test_every_option_of_the_command_line_is_on_its_page() -> None:
+    page = runpy.run_path(str(ROOT / "tools" / "gen_cli_doc.py"))["page"]()
+    assert (ROOT / "docs" / "cli-reference.md").read_text() == page, "run: make docs"
+
+
+def test_the_pictures_of_the_concepts_are_drawn() -> None:
+    for name, made in runpy.run_path(str(ROOT / "tools" / "draw_concepts.py"))["pictures"]().items():
+        assert (ROOT / "docs" / "pictures" / name).read_text() == made, "run: make docs"
+
+
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
+
+
+def code_blocks(page: Path) -> list[tuple[str, str]]:
+    """The code blocks of a page: their language, and their text."""
+    return [(m[1], textwrap.dedent(m[2])) for m in re.finditer(r"(?ms)^ *```(\w*)[^\n]*\n(.*?)^ *```", page.read_text())]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_on_the_pages_are_commands(page: Path) -> None:
+    """Every line that begins with lowbit has the words and options of a verb."""
+    lines = (line.partition("   #")[0] for _, text in code_blocks(page) for line in text.replace("\\\n", " ").splitlines())
+    commands = [line.removeprefix("$ ").removeprefix(".venv/bin/") for line in lines]
+    for command in commands:
+        if not command.startswith("lowbit "):
+            continue
+        plain = command.replace("…", "x").replace("$IMAGE", "imagenet").replace("[", "").replace("]", "")  # [--may-be-left-out]
+        words = shlex.split(plain, comments=True)
+        if words[:1] != ["lowbit"] or len(words) < 2 or not words[1].replace("-", "").isalpha():
+            continue
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            try:
+                parser().parse_args(words[1:])
+            except SystemExit as e:
+                assert e.code == 0, f"{page.name}: {command}\n{said.getvalue()}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_python_on_the_pages_is_python(page: Path) -> None:
+    for language, text in code_blocks(page):
+        if language == "python":
+            ast.parse(text)

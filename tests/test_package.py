@@ -23,6 +23,7 @@ LAYERS = [
     {"kernels"},  # the compiled kernels by name: plan, runtime, codegen and hardware stand on it
     {"ops"},
     {"ir"},
+    {"data"},
     {
         "frontends",
         "passes",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ import lowbit
 from lowbit.cli import main
 from lowbit.decide.decision import Decision
 from lowbit.dims import symbol
-from lowbit.errors import CalibrationError, InputError, LowbitWarning, ShapeError
+from lowbit.errors import CalibrationError, InputError, LowbitError, LowbitWarning, ShapeError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
@@ -178,3 +179,108 @@ def test_labels_in_another_order_are_warned_of() -> None:
 def test_one_row_is_said_to_be_few() -> None:
     x = images(1, seed=1)
     assert "; 1 row (few: other data may differ), " in str(lowbit.evaluate(network(), [x], labels(x)))
+
+
+# -- all of them by name, for the API and the command line -----------------------------------------------------------------------
+
+
+def raising(_: object) -> float:
+    raise KeyError("no such image")
+
+
+def wrong(name: str) -> tuple[Array, dict[str, object]]:
+    """Rows to quantize with, and more arguments."""
+    x = images(48)
+    if name == "all zeros":
+        return np.zeros_like(x), {}
+    if name == "one sample":
+        return x[:1], {}
+    if name == "other scale":  # than in training: the answers are known for pixels of 0 to 1
+        return -x * 255, {"labels": labels(x)}
+    if name == "NaN":
+        x[11, 0, 0, 0] = np.nan
+        return x, {}
+    if name == "infinity":
+        x[11, 0, 0, 0] = np.inf
+        return x, {}
+    if name == "wrong layout":
+        return x.transpose(0, 2, 3, 1), {}
+    if name == "no rows":
+        return x[:0], {}
+    if name == "other labels":
+        return x, {"labels": np.random.default_rng(0).integers(0, 4, 48)}
+    metrics = {"metric raises": raising, "metric is NaN": lambda _: float("nan"), "metric is no number": lambda _: None}
+    limits = {"bytes": {"max_bytes": 1}, "memory": {"max_ram": 1}, "milliseconds": {"max_ms": 1e-6}}
+    return x, {"metric": metrics[name]} if name in metrics else limits[name.removeprefix("a budget of ")]
+
+
+REFUSED = {
+    "NaN": "batch 1: input .x.: 1 NaN of 864 values: no range can be learned from them; the first is in row 3",
+    "infinity": "batch 1: input .x.: 1 infinite of 864 values: no range can be learned from them; the first is in row 3",
+    "wrong layout": "needed",
+    "no rows": "no samples|no elements|no data",
+    "metric raises": "metric raised KeyError: 'no such image'",
+    "metric is NaN": "metric gave nan, a finite number is needed",
+    "metric is no number": "metric gave NoneType, a number is needed",
+}
+WARNED = {
+    "all zeros": "every batch is zero in all of its inputs: no range that is learned from them means anything",
+    "one sample": "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen",
+    "other scale": "no better than guessing among 4 classes: .* the data scaled as in training",
+    "other labels": "no better than guessing among 4 classes: are the labels those of these rows",
+    "a budget of bytes": r"the goal is not met: .*the parameters have [\d,]+ bytes, max_bytes is 1",
+    "a budget of memory": r"the goal is not met: .*a session needs [\d,]+ bytes beside the weights, max_ram is 1",
+    "a budget of milliseconds": r"the goal is not met: .*a batch takes \S+ ms, max_ms is 1e-06",
+}
+UNMET = ("all zeros", *(n for n in WARNED if n.startswith("a budget")))  # no verdict that calls these good
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_quantize_refuses(name: str) -> None:
+    x, more = wrong(name)
+    with warnings.catch_warnings(), pytest.raises(LowbitError, match=REFUSED[name]) as e:
+        warnings.simplefilter("ignore", LowbitWarning)
+        lowbit.quantize(network(), x, **more)  # type: ignore[arg-type]
+    assert "ignore_nonfinite" not in str(e.value) or "lowbit.calibrate(…, ignore_nonfinite=True)" in str(e.value)  # quantize has none
+
+
+@pytest.mark.parametrize("name", WARNED)
+def test_quantize_warns_of(name: str) -> None:
+    x, more = wrong(name)
+    with pytest.warns(LowbitWarning, match=WARNED[name]):
+        made = lowbit.quantize(network(), x, **more)  # type: ignore[arg-type]
+    assert ("NOT MET: " in made.verdict) or name not in UNMET
+    assert name != "one sample" or "the one batch there is, which the ranges were taken from, too" in made.verdict
+
+
+METRICS = """
+def metric_raises(session):
+    raise KeyError("no such image")
+def metric_is_NaN(session):
+    return float("nan")
+def metric_is_no_number(session):
+    return None
+"""
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *WARNED])
+def test_the_command_line_says_the_same_of(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    x, more = wrong(name)
+    network().save(tmp_path / "m.lowbit")
+    np.savez(tmp_path / "x.npz", x=x, y=more.get("labels", 0))
+    (tmp_path / "score.py").write_text(METRICS)
+    line = f"quantize {tmp_path}/m.lowbit --data {tmp_path}/x.npz -o {tmp_path}/q.lowbit"
+    line += " --labels y" if "labels" in more else ""
+    line += f" --metric {tmp_path}/score.py:{name.replace(' ', '_')}" if "metric" in more else ""
+    line += "".join(f" --{key.replace('_', '-')} {value}" for key, value in more.items() if key.startswith("max_"))
+    code = main(line.split())
+    captured = capsys.readouterr()
+    limit = name.startswith("a budget")
+    assert code == (1 if name in REFUSED or limit else 0)
+    if name in REFUSED:
+        assert captured.out == "" and not (tmp_path / "q.lowbit").exists()
+        assert re.search(REFUSED[name], captured.err) or (name == "wrong layout" and "transpose(0, 3, 1, 2)" in captured.err)
+        return
+    assert re.search(f"^warning: .*{WARNED[name]}", captured.err, re.M) and (tmp_path / "q.lowbit").exists()
+    assert not limit or "cannot be kept: the best network that was found is written" in captured.err
+    assert "NOT MET: " in captured.out or name not in UNMET

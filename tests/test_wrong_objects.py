@@ -279,8 +279,8 @@ def test_the_usual_mistakes_are_told_what_to_write_instead(tmp_path: Path) -> No
             call(g, 5)
         with refused("one batch alone is \\[batch\\]"):
             call(g, {"x": X})
-        with refused(r"batch 0: input 'x': shape \(8\) given, .*\n  Try: an array is taken as its rows: \[x\[i : i \+ 1\]"):
-            call(g, X)
+        with refused(r"batch 0: input 'x': shape \(\) given, .*\n  Try: an array of all rows, or one axis more for batches \(x: float32"):
+            call(g, X[0])
         with refused(r"batch 0: input 'x' cannot become a NumPy array"):
             call(g, [torch.zeros(2, 8, requires_grad=True)])
         with refused(r"batch 1: input 'x' cannot become a NumPy array"):

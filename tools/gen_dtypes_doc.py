@@ -102,9 +102,8 @@ def declared() -> set[tuple[str, str]]:
     from lowbit.kernels import kernel_table
 
     if not _declared:
-        for path in sorted(sources.folder().rglob("*.c")):
-            if "tests" not in path.parts and kernel_table.isa_of(path) in sources.isas():
-                _declared.update(kernel_table.kernels_of(path))
+        for path in kernel_table.kernel_files(sources.folder()):
+            _declared.update(kernel_table.kernels_of(path))
     return _declared
 
 

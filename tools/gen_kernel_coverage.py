@@ -25,11 +25,11 @@ def declared() -> dict[str, dict[str, set[str]]]:
     """Family → contract → instruction sets that have a kernel of it. The family is the folder in which portable C declares it."""
     found: dict[str, set[str]] = defaultdict(set)
     family: dict[str, str] = {}
-    for path in sorted(CSRC.rglob("*.c")):
+    for path in kernel_table.kernel_files(CSRC):
         folder = path.relative_to(CSRC).parts[0]
         if folder in UNCOUNTED:
             continue
-        for _, contract, isa in kernel_table.DECLARATION.findall(path.read_text()):
+        for contract, isa in kernel_table.kernels_of(path):
             found[contract].add(isa)
             if isa == "ref":
                 family[contract] = folder

@@ -2,8 +2,9 @@
 #ifndef LB_CACHE_PLACE_H
 #define LB_CACHE_PLACE_H
 
+#include "attention/cache.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 enum { LB_PAGE = 32 };
 
@@ -18,6 +19,13 @@ static inline int32_t lb_cache_page(const int32_t *pages_of_sequence, int32_t sl
         return -1;
     const int32_t page = pages_of_sequence[position / LB_PAGE];
     return page < 0 || page >= pages ? -1 : page;
+}
+
+/* The page of the cache into which a row is stored, or NULL where it has none. */
+static inline uint16_t *lb_cache_page_of_row(const lb_cache_store_f16_params *p, const int32_t *table, int32_t sequence, int32_t position,
+                                             uint16_t *cache) {
+    const int32_t page = lb_cache_page(lb_cache_pages(table, p->sequences, p->slots, sequence), p->slots, p->pages, position);
+    return page < 0 ? NULL : cache + (ptrdiff_t)page * p->heads * p->depth * LB_PAGE;
 }
 
 #endif

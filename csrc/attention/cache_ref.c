@@ -10,13 +10,10 @@ lb_cache_store_f16_fn lb_cache_store_f16__ref;
 void lb_cache_store_f16__ref(const lb_cache_store_f16_params *p, const float *x, const int32_t *positions, const int32_t *sequences,
                              const int32_t *table, uint16_t *cache, int32_t begin, int32_t end) {
     for (int32_t row = begin; row < end; row++) {
-        const int32_t *own = lb_cache_pages(table, p->sequences, p->slots, sequences[row]);
-        const int32_t page = lb_cache_page(own, p->slots, p->pages, positions[row]), at = page < 0 ? 0 : positions[row] % LB_PAGE;
-        if (page < 0)
-            continue;
-        for (int32_t h = 0; h < p->heads; h++) {
-            const float *from = x + ((ptrdiff_t)row * p->heads + h) * p->depth;
-            uint16_t *to = cache + ((ptrdiff_t)page * p->heads + h) * p->depth * LB_PAGE;
+        uint16_t *to = lb_cache_page_of_row(p, table, sequences[row], positions[row], cache);
+        const int32_t at = positions[row] % LB_PAGE;
+        const float *from = x + (ptrdiff_t)row * p->heads * p->depth;
+        for (int32_t h = 0; to && h < p->heads; h++, from += p->depth, to += p->depth * LB_PAGE) {
             for (int32_t d = 0; d < p->depth; d++)
                 to[p->keys ? d * LB_PAGE + at : at * p->depth + d] = lb_f16_of_f32(from[d]);
         }

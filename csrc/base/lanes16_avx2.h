@@ -3,6 +3,7 @@
 #define LB_LANES16_AVX2_H
 
 #include "base/exp_avx2.h"
+#include "base/reduce_avx2.h"
 #include "base/unroll.h"
 #include "blocks/block_record.h"
 
@@ -87,18 +88,12 @@ LB_INLINE void lb_l16_put_halves(uint16_t *to, lb_l16 v) {
 
 /* Lanes 8 apart are added, 4, 2, 1. */
 LB_INLINE float lb_l16_sum(lb_l16 v) {
-    const __m256 eight = _mm256_add_ps(v.a, v.b);
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
+    return lb_reduce_add8(_mm256_add_ps(v.a, v.b));
 }
 
 /* The largest of all; no NaN. */
 LB_INLINE float lb_l16_most(lb_l16 v) {
-    const __m256 eight = _mm256_max_ps(v.a, v.b);
-    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+    return lb_reduce_max8(_mm256_max_ps(v.a, v.b));
 }
 
 LB_INLINE int32_t lb_sum8(__m256i v) {
@@ -116,12 +111,9 @@ LB_INLINE void lb_l16_quantize(lb_l16 x, lb_l16 y, uint8_t *record) {
     const __m256 v[4] = {x.a, x.b, y.a, y.b};
     const __m256i most = _mm256_max_epi32(_mm256_max_epi32(lb_magnitude8(v[0]), lb_magnitude8(v[1])),
                                           _mm256_max_epi32(lb_magnitude8(v[2]), lb_magnitude8(v[3])));
-    __m128i four = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
-    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4E));
-    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xB1));
     lb_block_record r;
     float factor;
-    r.scale = lb_block_scale((uint32_t)_mm_cvtsi128_si32(four), &factor);
+    r.scale = lb_block_scale((uint32_t)lb_reduce_max8_s32(most), &factor);
     __m256i q[4];
     for (int i = 0; i < 4; i++)
         q[i] = factor > 0.0f ? _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(factor))) : _mm256_setzero_si256();

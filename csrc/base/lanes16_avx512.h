@@ -3,6 +3,7 @@
 #define LB_LANES16_AVX512_H
 
 #include "base/exp_avx512.h"
+#include "base/reduce_avx2.h"
 #include "base/unroll.h"
 #include "blocks/block_record.h"
 
@@ -53,22 +54,19 @@ LB_INLINE void lb_l16_put_halves(uint16_t *to, lb_l16 v) {
     _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+/* Lanes 8 to 15. */
+LB_INLINE __m256 lb_upper8(__m512 v) {
+    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1));
+}
+
 /* Lanes 8 apart are added, 4, 2, 1. */
 LB_INLINE float lb_l16_sum(lb_l16 v) {
-    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)),
-                 eight = _mm256_add_ps(_mm512_castps512_ps256(v), high);
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(four, _mm_shuffle_ps(four, four, 1)));
+    return lb_reduce_add8(_mm256_add_ps(_mm512_castps512_ps256(v), lb_upper8(v)));
 }
 
 /* The largest of all; no NaN. */
 LB_INLINE float lb_l16_most(lb_l16 v) {
-    const __m256 high = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(v), 1)),
-                 eight = _mm256_max_ps(_mm512_castps512_ps256(v), high);
-    __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_max_ss(four, _mm_shuffle_ps(four, four, 1)));
+    return lb_reduce_max8(_mm256_max_ps(_mm512_castps512_ps256(v), lb_upper8(v)));
 }
 
 /* A block of 32 as a record (blocks.h). */
@@ -77,12 +75,9 @@ LB_INLINE void lb_l16_quantize(lb_l16 a, lb_l16 b, uint8_t *record) {
     const __m512i most =
         _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), magnitude), _mm512_and_si512(_mm512_castps_si512(b), magnitude));
     const __m256i eight = _mm256_max_epi32(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
-    __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
-    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4E));
-    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xB1));
     lb_block_record r;
     float factor;
-    r.scale = lb_block_scale((uint32_t)_mm_cvtsi128_si32(four), &factor);
+    r.scale = lb_block_scale((uint32_t)lb_reduce_max8_s32(eight), &factor);
     __m512i q[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
     if (factor > 0.0f)
         q[0] = _mm512_cvtps_epi32(_mm512_mul_ps(a, _mm512_set1_ps(factor))),

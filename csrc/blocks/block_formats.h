@@ -31,6 +31,9 @@ typedef struct {
     int offset, factors, offset_factors;
 } lb_block_format;
 
+/* F(name) for each format of integers. */
+#define LB_BLOCK_FORMATS(F) F(Q4_0) F(Q4_1) F(Q5_0) F(Q5_1) F(Q8_0) F(Q2_K) F(Q3_K) F(Q4_K) F(Q5_K) F(Q6_K) F(IQ4_NL)
+
 static inline lb_block_format lb_block_format_of(int32_t format) {
     switch (format) {
     case LB_Q4_0:

@@ -108,7 +108,6 @@ LB_INLINE void tile(const int32_t format, const int rows, const params *p, int32
     }
 }
 
-/* A function for each format, so that each has the registers for itself. */
 #define FORMAT(name)                                                                                                                       \
     static __attribute__((noinline)) void linear_##name(const params *p, int32_t panel, const uint8_t *x, const uint8_t *w,                \
                                                         const float *bias, const float *residual, float *out) {                            \
@@ -127,54 +126,14 @@ LB_INLINE void tile(const int32_t format, const int rows, const params *p, int32
             tile(LB_##name, 1, p, row, panel, x, w, bias, residual, out);                                                                  \
     }
 
-FORMAT(Q4_0)
-FORMAT(Q4_1)
-FORMAT(Q5_0)
-FORMAT(Q5_1)
-FORMAT(Q8_0)
-FORMAT(Q2_K)
-FORMAT(Q3_K)
-FORMAT(Q4_K)
-FORMAT(Q5_K)
-FORMAT(Q6_K)
-FORMAT(IQ4_NL)
+LB_BLOCK_FORMATS(FORMAT)
 
-typedef void linear_fn(const params *p, int32_t panel, const uint8_t *x, const uint8_t *w, const float *bias, const float *residual,
-                       float *out);
-
-static linear_fn *linear_of(int32_t format) {
-    switch (format) {
-    case LB_Q4_0:
-        return linear_Q4_0;
-    case LB_Q4_1:
-        return linear_Q4_1;
-    case LB_Q5_0:
-        return linear_Q5_0;
-    case LB_Q5_1:
-        return linear_Q5_1;
-    case LB_Q8_0:
-        return linear_Q8_0;
-    case LB_Q2_K:
-        return linear_Q2_K;
-    case LB_Q3_K:
-        return linear_Q3_K;
-    case LB_Q4_K:
-        return linear_Q4_K;
-    case LB_Q5_K:
-        return linear_Q5_K;
-    case LB_Q6_K:
-        return linear_Q6_K;
-    default:
-        return linear_IQ4_NL;
-    }
-}
+#include "blocks/block_linear_body.h"
 
 lb_block_linear_s8_fn lb_block_linear_s8__avx512vnni;
 
 void lb_block_linear_s8__avx512vnni(const lb_block_linear_s8_params *p, const uint8_t *x, const uint8_t *w, const float *bias,
                                     const float *residual, float *out, void *scratch, int32_t begin, int32_t end) {
     (void)scratch;
-    linear_fn *const linear = linear_of(p->format);
-    for (int32_t panel = begin; panel < end; panel++)
-        linear(p, panel, x, w, bias, residual, out);
+    linear_panels(p, x, w, bias, residual, out, begin, end);
 }

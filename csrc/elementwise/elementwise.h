@@ -77,4 +77,15 @@ typedef lb_table_s8_params lb_table_s8_f32_params;
 typedef void lb_table_s8_f32_fn(const lb_table_s8_f32_params *p, const int8_t *x, const lb_f32 *table, lb_f32 *out, int32_t begin,
                                 int32_t end);
 
+/* out = table[c][x]: unsigned bytes, 256 entries of out_bytes (1, 2 or 4) for each of the channels. Element i is of channel
+ * (i / inner) % channels. Item: an element. */
+typedef struct {
+    int32_t channels;
+    int32_t inner;
+    int32_t out_bytes;
+} lb_channel_table_params;
+
+typedef void lb_channel_table_fn(const lb_channel_table_params *p, const uint8_t *x, const void *table, void *out, int32_t begin,
+                                 int32_t end);
+
 #endif

@@ -2,7 +2,7 @@
 #ifndef LB_W4_EPILOGUE_AVX2_H
 #define LB_W4_EPILOGUE_AVX2_H
 
-#include "int4/w4_avx2.h"
+#include "int4/w4_rows_avx2.h"
 
 /* 16 columns from n on of one row. */
 LB_INLINE void lb_w4_put(const lb_w4_product *p, const lb_result to, __m256 y[2], ptrdiff_t row, ptrdiff_t n, ptrdiff_t width) {

@@ -2,7 +2,7 @@
 #ifndef LB_W4_EPILOGUE_AVX512_H
 #define LB_W4_EPILOGUE_AVX512_H
 
-#include "int4/w4_avx2.h"
+#include "int4/w4_rows_avx2.h"
 
 /* Some columns: what is added to integers, what multiplies them, and what is added to reals. And what all have in common: a divisor as in
  * divide_avx2.h, limits and the zero point of results, as registers, which stores to memory do not touch. */

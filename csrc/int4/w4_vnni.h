@@ -1,9 +1,10 @@
-/* Weights of four bits by vpdpbusd, the part of w4_avx2.h that has sums of 32 bits here and needs no chunks: products of nibbles with
- * few rows, and of weights that were unpacked to bytes, which are quads, with many. */
+/* Weights of four bits by vpdpbusd: w4_maddubs_avx2.h with sums of 32 bits, which need no chunks. Few rows meet nibbles, many rows meet
+ * weights that were unpacked to bytes. */
 #ifndef LB_W4_VNNI_H
 #define LB_W4_VNNI_H
 
 #include "linear/dot4/dot4_sums_vnni.h"
+#include "int4/w4_rows_avx2.h"
 
 /* acc += `groups` groups of a packed panel, for few rows: nibbles (unsigned) times x (signed). `weights` += the nibbles alone. */
 LB_INLINE void lb_w4_few(const int rows, const uint8_t *a, ptrdiff_t stride, const uint8_t *packed, ptrdiff_t groups,

@@ -72,42 +72,50 @@ static void units(const lb_gru *g, const lb_units *u, const lb_rnn_row *row) {
         some(g, row, lb_lanes_at(j, g->p->hidden));
 }
 
-LB_INLINE void lb_gru_int_lanes(const lb_gru_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                                const float *r_bias, const int16_t *table, const lb_hidden *h0, lb_hidden *y, lb_hidden *h, int16_t *s,
-                                void *scratch, int32_t begin, int32_t end) {
-    const ptrdiff_t n = p->hidden, rows = p->directions * 3 * n;
-    for (int32_t item = begin; item < end; item++) {
-        const lb_units u = lb_units_of(p, item);
-        const ptrdiff_t own = u.direction * 3 * n;
-        for (int32_t step = p->first; step < p->first + p->steps; step++)
-            for (int phase = 0; phase < (p->linear_before_reset ? 1 : 2); phase++) {
-                for (int32_t i = 0; i < p->batch; i++) {
-                    const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                    const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                    const lb_hidden *reset = (const lb_hidden *)(row.kept + (n + 63) / 64 * 64);
-                    lb_rnn_form(&row, phase ? reset : step ? y + at.before : h0 + at.state, p->hidden, p->h_zero, lb_gru_gates(p, phase));
-                }
-                lb_gru_products(p, r, &u, step, phase, scratch);
-                for (int32_t i = 0; i < p->batch; i++) {
-                    const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                    const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                    const lb_gru g = {p,
-                                      px + at.row * rows + own,
-                                      bias + own,
-                                      r_scale + own,
-                                      r_bias + own,
-                                      table,
-                                      step ? y + at.before : h0 + at.state,
-                                      y + at.y,
-                                      h + at.state,
-                                      s + at.state,
-                                      row.sums,
-                                      step,
-                                      phase};
-                    units(&g, &u, &row);
-                }
-            }
-    }
+/* The arguments of gru_s8 and gru_s16. */
+typedef struct {
+    const lb_gru_s8_params *p;
+    const float *px, *bias;
+    const void *r;
+    const float *r_scale, *r_bias;
+    const int16_t *table;
+    const lb_hidden *h0;
+    lb_hidden *y, *h;
+    int16_t *s;
+    void *scratch;
+} lb_layer;
+
+LB_INLINE void lb_layer_form(const lb_layer *l, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
+    const lb_hidden *reset = (const lb_hidden *)(row->kept + (l->p->hidden + 63) / 64 * 64);
+    lb_rnn_form(row, phase ? reset : step ? l->y + at.before : l->h0 + at.state, l->p->hidden, l->p->h_zero, lb_gru_gates(l->p, phase));
+}
+
+LB_INLINE void lb_layer_products(const lb_layer *l, const lb_units *u, int32_t step, int phase) {
+    lb_gru_products(l->p, l->r, u, step, phase, l->scratch);
+}
+
+LB_INLINE void lb_layer_units(const lb_layer *l, const lb_units *u, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
+    const ptrdiff_t gates = 3 * (ptrdiff_t)l->p->hidden, own = u->direction * gates;
+    const lb_gru g = {.p = l->p,
+                      .x = l->px + at.row * l->p->directions * gates + own,
+                      .bias = l->bias + own,
+                      .r_scale = l->r_scale + own,
+                      .r_bias = l->r_bias + own,
+                      .table = l->table,
+                      .before = step ? l->y + at.before : l->h0 + at.state,
+                      .y = l->y + at.y,
+                      .h = l->h + at.state,
+                      .s = l->s + at.state,
+                      .sums = row->sums,
+                      .step = step,
+                      .phase = phase};
+    units(&g, u, row);
+}
+
+#include "rnn/rnn_steps.h"
+
+LB_INLINE void lb_gru_int_lanes(const lb_layer *l, int32_t begin, int32_t end) {
+    lb_rnn_steps(l, l->p->linear_before_reset ? 1 : 2, begin, end);
 }
 
 #endif

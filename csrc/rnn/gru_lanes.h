@@ -1,6 +1,6 @@
 /* The walk of a GRU through time, by vectors of units. With linear_before_reset a panel has all three gates, and units are done one panel
  * after the other; else z and r of all units come first (phase 0), and their h behind them (phase 1). Behind rnn_avx2.h or
- * rnn_vnni.h. */
+ * rnn_avx512vnni.h. */
 #ifndef LB_GRU_LANES_H
 #define LB_GRU_LANES_H
 

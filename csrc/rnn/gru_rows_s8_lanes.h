@@ -1,4 +1,4 @@
-/* gru_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_vnni.h. */
+/* gru_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
 #ifndef LB_GRU_ROWS_S8_LANES_H
 #define LB_GRU_ROWS_S8_LANES_H
 
@@ -61,43 +61,48 @@ static void units(const lb_gru *g, const lb_units *u, const lb_rnn_row *row) {
         some(g, row, lb_lanes_at(j, g->p->hidden));
 }
 
-LB_INLINE void lb_gru_rows_s8_lanes(const lb_gru_rows_s8_params *p, const float *px, const float *x_scale, const float *w_scale,
-                                    const float *bias, const void *r, const float *r_scale, const float *r_bias, const float *h0, float *y,
-                                    float *h, void *scratch, int32_t begin, int32_t end) {
-    const ptrdiff_t n = p->hidden, rows = p->directions * 3 * n;
-    for (int32_t item = begin; item < end; item++) {
-        const lb_units u = lb_units_of(p, item);
-        const ptrdiff_t own = u.direction * 3 * n;
-        for (int32_t step = p->first; step < p->first + p->steps; step++)
-            for (int phase = 0; phase < (p->linear_before_reset ? 1 : 2); phase++) {
-                for (int32_t i = 0; i < p->batch; i++) {
-                    const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                    const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                    const float *reset = row.kept + (n + 63) / 64 * 64;
-                    lb_rnn_quantize(&row, phase ? reset : step ? y + at.before : h0 + at.state, p->hidden, lb_gru_gates(p, phase));
-                }
-                lb_gru_products(p, r, &u, step, phase, scratch);
-                for (int32_t i = 0; i < p->batch; i++) {
-                    const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                    const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                    const lb_gru g = {p,
-                                      px + at.row * rows + own,
-                                      w_scale + own,
-                                      bias + own,
-                                      r_scale + own,
-                                      r_bias + own,
-                                      step ? y + at.before : h0 + at.state,
-                                      y + at.y,
-                                      h + at.state,
-                                      lb_reals_all(x_scale[at.row]),
-                                      lb_reals_all(*row.scale),
-                                      row.sums,
-                                      step,
-                                      phase};
-                    units(&g, &u, &row);
-                }
-            }
-    }
+/* The arguments of gru_rows_s8. */
+typedef struct {
+    const lb_gru_rows_s8_params *p;
+    const float *px, *x_scale, *w_scale, *bias;
+    const void *r;
+    const float *r_scale, *r_bias, *h0;
+    float *y, *h;
+    void *scratch;
+} lb_layer;
+
+LB_INLINE void lb_layer_form(const lb_layer *l, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
+    const float *reset = row->kept + (l->p->hidden + 63) / 64 * 64;
+    lb_rnn_quantize(row, phase ? reset : step ? l->y + at.before : l->h0 + at.state, l->p->hidden, lb_gru_gates(l->p, phase));
+}
+
+LB_INLINE void lb_layer_products(const lb_layer *l, const lb_units *u, int32_t step, int phase) {
+    lb_gru_products(l->p, l->r, u, step, phase, l->scratch);
+}
+
+LB_INLINE void lb_layer_units(const lb_layer *l, const lb_units *u, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
+    const ptrdiff_t gates = 3 * (ptrdiff_t)l->p->hidden, own = u->direction * gates;
+    const lb_gru g = {.x = l->px + at.row * l->p->directions * gates + own,
+                      .x_scale = lb_reals_all(l->x_scale[at.row]),
+                      .w_scale = l->w_scale + own,
+                      .bias = l->bias + own,
+                      .before = step ? l->y + at.before : l->h0 + at.state,
+                      .r_scale = l->r_scale + own,
+                      .r_bias = l->r_bias + own,
+                      .h_scale = lb_reals_all(*row->scale),
+                      .sums = row->sums,
+                      .y = l->y + at.y,
+                      .h = l->h + at.state,
+                      .p = l->p,
+                      .step = step,
+                      .phase = phase};
+    units(&g, u, row);
+}
+
+#include "rnn/rnn_steps.h"
+
+LB_INLINE void lb_gru_rows_s8_lanes(const lb_layer *l, int32_t begin, int32_t end) {
+    lb_rnn_steps(l, l->p->linear_before_reset ? 1 : 2, begin, end);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* lstm_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_vnni.h. */
+/* lstm_rows_s8 by vectors of units. Behind rnn_rows_avx2.h or rnn_rows_avx512vnni.h. */
 #ifndef LB_LSTM_ROWS_S8_LANES_H
 #define LB_LSTM_ROWS_S8_LANES_H
 
@@ -26,44 +26,48 @@ LB_INLINE void gates(const lb_lstm *s, const lb_lanes e) {
         lb_write(&e, s->h, state);
 }
 
-LB_INLINE void lb_lstm_rows_s8_lanes(const lb_lstm_rows_s8_params *p, const float *px, const float *x_scale, const float *w_scale,
-                                     const float *bias, const void *r, const float *r_scale, const float *h0, const float *c0, float *y,
-                                     float *h, float *c, void *scratch, int32_t begin, int32_t end) {
-    const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
-    for (int32_t item = begin; item < end; item++) {
-        const lb_units u = lb_units_of(p, item);
-        const ptrdiff_t own = u.direction * 4 * n;
-        const char *weights = (const char *)r + u.direction * lb_weight_bytes(p->hidden, 4);
-        for (int32_t step = p->first; step < p->first + p->steps; step++) {
-            for (int32_t i = 0; i < p->batch; i++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                lb_rnn_quantize(&row, step ? y + at.before : h0 + at.state, p->hidden, 4);
-            }
-            lb_rnn_products(4, p, weights, &u, step, scratch);
-            for (int32_t i = 0; i < p->batch; i++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                const lb_lstm s = {px + at.row * rows + own,
-                                   w_scale + own,
-                                   bias + own,
-                                   r_scale + own,
-                                   (step ? c : c0) + at.state,
-                                   lb_reals_all(x_scale[at.row]),
-                                   lb_reals_all(*row.scale),
-                                   row.sums,
-                                   y + at.y,
-                                   step == p->time - 1 ? h + at.state : NULL,
-                                   c + at.state,
-                                   n};
-                int32_t j = u.first;
-                for (; j + LB_UNITS <= u.last; j += LB_UNITS)
-                    gates(&s, lb_all_lanes(j));
-                if (j < u.last)
-                    gates(&s, lb_lanes_at(j, p->hidden));
-            }
-        }
-    }
+/* The arguments of lstm_rows_s8. */
+typedef struct {
+    const lb_lstm_rows_s8_params *p;
+    const float *px, *x_scale, *w_scale, *bias;
+    const void *r;
+    const float *r_scale, *h0, *c0;
+    float *y, *h, *c;
+    void *scratch;
+} lb_layer;
+
+LB_INLINE void lb_layer_form(const lb_layer *l, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
+    (void)phase;
+    lb_rnn_quantize(row, step ? l->y + at.before : l->h0 + at.state, l->p->hidden, 4);
 }
+
+LB_INLINE void lb_layer_products(const lb_layer *l, const lb_units *u, int32_t step, int phase) {
+    (void)phase;
+    lb_rnn_products(4, l->p, (const char *)l->r + u->direction * lb_weight_bytes(l->p->hidden, 4), u, step, l->scratch);
+}
+
+LB_INLINE void lb_layer_units(const lb_layer *l, const lb_units *u, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
+    const ptrdiff_t n = l->p->hidden, own = u->direction * 4 * n;
+    const lb_lstm s = {l->px + at.row * l->p->directions * 4 * n + own,
+                       l->w_scale + own,
+                       l->bias + own,
+                       l->r_scale + own,
+                       (step ? l->c : l->c0) + at.state,
+                       lb_reals_all(l->x_scale[at.row]),
+                       lb_reals_all(*row->scale),
+                       row->sums,
+                       l->y + at.y,
+                       step == l->p->time - 1 ? l->h + at.state : NULL,
+                       l->c + at.state,
+                       n};
+    (void)phase;
+    int32_t j = u->first;
+    for (; j + LB_UNITS <= u->last; j += LB_UNITS)
+        gates(&s, lb_all_lanes(j));
+    if (j < u->last)
+        gates(&s, lb_lanes_at(j, l->p->hidden));
+}
+
+#include "rnn/rnn_steps.h"
 
 #endif

@@ -16,37 +16,46 @@ typedef struct {
 
 LB_INLINE void lb_lstm_units(const lb_lstm *s, ptrdiff_t first, ptrdiff_t last);
 
-LB_INLINE void lb_lstm_steps(const lb_lstm_s8_params *p, const float *px, const float *bias, const void *r, const float *r_scale,
-                             const int16_t *table, const lb_hidden *h0, const float *c0, lb_hidden *y, lb_hidden *h, float *c,
-                             void *scratch, int32_t begin, int32_t end) {
-    const ptrdiff_t n = p->hidden, rows = p->directions * 4 * n;
-    for (int32_t item = begin; item < end; item++) {
-        const lb_units u = lb_units_of(p, item);
-        const ptrdiff_t own = u.direction * 4 * n;
-        const char *panels = (const char *)r + u.direction * lb_weight_bytes(p->hidden, 4);
-        for (int32_t step = p->first; step < p->first + p->steps; step++) {
-            for (int32_t i = 0; i < p->batch; i++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                const lb_rnn_row row = lb_rnn_row_at(scratch, p->hidden, i);
-                lb_rnn_form(&row, step ? y + at.before : h0 + at.state, p->hidden, p->h_zero, 4);
-            }
-            lb_rnn_products(4, p, panels, &u, step, scratch);
-            for (int32_t i = 0; i < p->batch; i++) {
-                const lb_moment at = lb_moment_of(p, u.direction, step, i);
-                const lb_lstm s = {p,
-                                   px + at.row * rows + own,
-                                   bias + own,
-                                   r_scale + own,
-                                   table,
-                                   (step ? c : c0) + at.state,
-                                   lb_rnn_row_at(scratch, p->hidden, i).sums,
-                                   y + at.y,
-                                   step == p->time - 1 ? h + at.state : NULL,
-                                   c + at.state};
-                lb_lstm_units(&s, u.first, u.last);
-            }
-        }
-    }
+/* The arguments of lstm_s8 and lstm_s16. */
+typedef struct {
+    const lb_lstm_s8_params *p;
+    const float *px, *bias;
+    const void *r;
+    const float *r_scale;
+    const int16_t *table;
+    const lb_hidden *h0;
+    const float *c0;
+    lb_hidden *y, *h;
+    float *c;
+    void *scratch;
+} lb_layer;
+
+LB_INLINE void lb_layer_form(const lb_layer *l, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
+    (void)phase;
+    lb_rnn_form(row, step ? l->y + at.before : l->h0 + at.state, l->p->hidden, l->p->h_zero, 4);
 }
+
+LB_INLINE void lb_layer_products(const lb_layer *l, const lb_units *u, int32_t step, int phase) {
+    (void)phase;
+    lb_rnn_products(4, l->p, (const char *)l->r + u->direction * lb_weight_bytes(l->p->hidden, 4), u, step, l->scratch);
+}
+
+LB_INLINE void lb_layer_units(const lb_layer *l, const lb_units *u, const lb_rnn_row *row, lb_moment at, int32_t step, int phase) {
+    const ptrdiff_t n = l->p->hidden, own = u->direction * 4 * n;
+    const lb_lstm s = {l->p,
+                       l->px + at.row * l->p->directions * 4 * n + own,
+                       l->bias + own,
+                       l->r_scale + own,
+                       l->table,
+                       (step ? l->c : l->c0) + at.state,
+                       row->sums,
+                       l->y + at.y,
+                       step == l->p->time - 1 ? l->h + at.state : NULL,
+                       l->c + at.state};
+    (void)phase;
+    lb_lstm_units(&s, u->first, u->last);
+}
+
+#include "rnn/rnn_steps.h"
 
 #endif

@@ -123,19 +123,12 @@ LB_INLINE __m256i lb_read_bytes(const lb_lanes *u, const int8_t *from) {
     return _mm256_cvtepi8_epi32(_mm_load_si128((const __m128i *)(const void *)bytes));
 }
 
-#define lb_reals_all(v) _mm256_set1_ps(v)
-#define lb_reals_add(a, b) _mm256_add_ps(a, b)
-#define lb_reals_sub(a, b) _mm256_sub_ps(a, b)
-#define lb_reals_mul(a, b) _mm256_mul_ps(a, b)
-#define lb_reals_div(a, b) _mm256_div_ps(a, b)
-#define lb_reals_max(a, b) _mm256_max_ps(a, b) /* b where one is NaN */
+#define LB_RNN_OP(name) _mm256_##name
 #define lb_reals_size(v) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v)
-#define lb_reals_of(ints) _mm256_cvtepi32_ps(ints)
 #define lb_reals_as_ints(v) _mm256_castps_si256(v) /* the same bits */
 #define lb_ints_as_reals(v) _mm256_castsi256_ps(v)
-#define lb_ints_all(v) _mm256_set1_epi32(v)
-#define lb_ints_sub(a, b) _mm256_sub_epi32(a, b)
-#define lb_ints_mul(a, b) _mm256_mullo_epi32(a, b)
+
+#include "rnn/rnn_words.h"
 
 /* fl32(sum) * scale for one of the `gates` of panels. */
 LB_INLINE __m256 lb_scaled(const lb_lanes *u, const int32_t *sums, int gates, int gate, __m256 scale) {
@@ -204,53 +197,13 @@ LB_INLINE void lb_compiler_barrier(void) {
     __asm__ volatile("" ::: "memory");
 }
 
-/* sigmoid in Q0.15 from the tanh of half its argument. */
-LB_INLINE __m256i lb_sigmoid_of(__m256i tanh) {
-    return _mm256_srai_epi32(_mm256_add_epi32(tanh, _mm256_set1_epi32(32768)), 1);
-}
-
-/* lb_tanh_real and lb_sigmoid_real, from what the table says. */
-LB_INLINE __m256 lb_tanh_reals(__m256i tanh) {
-    return _mm256_mul_ps(_mm256_cvtepi32_ps(tanh), _mm256_set1_ps(0x1p-15f));
-}
-
+/* lb_sigmoid_real, from the entry of the table. */
 LB_INLINE __m256 lb_sigmoid_reals(__m256i tanh) {
     const __m256i open = _mm256_cmpeq_epi32(tanh, _mm256_set1_epi32(32767)); /* -1 where it is */
     const __m256i above = _mm256_sub_epi32(_mm256_add_epi32(tanh, _mm256_set1_epi32(32768)), open);
     return _mm256_mul_ps(_mm256_cvtepi32_ps(above), _mm256_set1_ps(0x1p-16f));
 }
 
-LB_INLINE __m256i lb_q12_lanes(__m256 v, float factor) {
-    return lb_round_lanes(_mm256_mul_ps(v, _mm256_set1_ps(factor)), _mm256_set1_ps(-32768.0f), _mm256_set1_ps(32767.0f));
-}
-
-LB_INLINE __m256i lb_tanh_gate_lanes(__m256 v, const int16_t *table) {
-    return lb_tanh16_lanes(lb_q12_lanes(v, 4096.0f), table);
-}
-
-LB_INLINE __m256i lb_sigmoid_gate_lanes(__m256 v, const int16_t *table) {
-    return lb_sigmoid_of(lb_tanh16_lanes(lb_q12_lanes(v, 2048.0f), table));
-}
-
-LB_INLINE __m256i lb_clamp16_lanes(__m256i v) {
-    return _mm256_min_epi32(_mm256_max_epi32(v, _mm256_set1_epi32(-32768)), _mm256_set1_epi32(32767));
-}
-
-LB_INLINE __m256i lb_mix_lanes(__m256i keep, __m256i old, __m256i take, __m256i fresh, int32_t bits) {
-    const __m256i taken = _mm256_sra_epi32(_mm256_mullo_epi32(take, fresh), _mm_cvtsi32_si128(15 - bits));
-    const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(_mm256_mullo_epi32(keep, old), taken), _mm256_set1_epi32(1 << 14));
-    return lb_clamp16_lanes(_mm256_srai_epi32(sum, 15));
-}
-
-/* clamp(rne(v * multiplier) + h_zero), and that of integers. */
-LB_INLINE __m256i lb_reals_to_hidden(const lb_lstm_s8_params *p, __m256 v, float multiplier) {
-    const __m256 lo = _mm256_set1_ps((float)(p->lo - p->h_zero)), hi = _mm256_set1_ps((float)(p->hi - p->h_zero));
-    const __m256i q = lb_round_lanes(_mm256_mul_ps(v, _mm256_set1_ps(multiplier)), lo, hi);
-    return _mm256_add_epi32(q, _mm256_set1_epi32(p->h_zero));
-}
-
-LB_INLINE __m256i lb_to_hidden_lanes(const lb_lstm_s8_params *p, __m256i v, float multiplier) {
-    return lb_reals_to_hidden(p, _mm256_cvtepi32_ps(v), multiplier);
-}
+#include "rnn/rnn_gates.h"
 
 #endif

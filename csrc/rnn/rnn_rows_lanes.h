@@ -1,4 +1,4 @@
-/* What lstm_rows_s8 and gru_rows_s8 share, by vectors of units. Behind rnn_avx2.h or rnn_vnni.h, and with their lb_sigmoid_lanes and
+/* What lstm_rows_s8 and gru_rows_s8 share, by vectors of units. Behind rnn_avx2.h or rnn_avx512vnni.h, and with their lb_sigmoid_lanes and
  * lb_tanh_lanes. */
 #ifndef LB_RNN_ROWS_LANES_H
 #define LB_RNN_ROWS_LANES_H

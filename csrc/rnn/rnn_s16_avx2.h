@@ -8,10 +8,7 @@
 #define lb_pairs_add(c, x, v) _mm256_add_epi32(c, _mm256_madd_epi16(x, v))
 #define lb_pairs_upper(x) _mm256_srai_epi16(x, 8)
 #define lb_pairs_lower(x) _mm256_and_si256(x, _mm256_set1_epi16(255))
-#define lb_ints_add(a, b) _mm256_add_epi32(a, b)
 #define lb_ints_store(to, v) _mm256_store_si256((__m256i *)(void *)(to), v)
-#define lb_reals_load(from) _mm256_load_ps(from)
-#define lb_reals_store(to, v) _mm256_store_ps(to, v)
 
 #include "rnn/rnn_s16_lanes.h"
 

@@ -1,5 +1,5 @@
 /* Recurrent products of 16-bit states with panels of LB_UNITS units: (k / 2, gates, LB_UNITS, 2) words, k is hidden rounded up to 16.
- * Behind rnn_avx2.h or rnn_vnni.h, whose products of bytes these replace, and with the words of that width (lb_pairs_*).
+ * Behind rnn_avx2.h or rnn_avx512vnni.h, whose products of bytes these replace, and with the words of that width (lb_pairs_*).
  *
  * Where sums fit int32 they are taken modulo 2^32: no order of additions matters. Else a state is halved, h = 256 u + l with 0 <= l < 256:
  * sums of two products are then within 2^24 whatever the weights are, and 64 of them within int32, after which they go on in int64. */

@@ -1,4 +1,4 @@
-/* 8-bit states by vectors of units. Behind rnn_avx2.h or rnn_vnni.h. */
+/* 8-bit states by vectors of units. Behind rnn_avx2.h or rnn_avx512vnni.h. */
 #ifndef LB_RNN_S8_H
 #define LB_RNN_S8_H
 

@@ -164,6 +164,27 @@ KERNEL_TEST(table_s8_s16) {
     }
 }
 
+KERNEL_TEST(channel_table) {
+    static float table[4 * 256];
+    for (int32_t i = 0; i < COUNT(table); i++)
+        table[i] = (float)random_int(-1000000, 1000000) * 0.37f;
+    for (int32_t round = 0; round < 60; round++) {
+        const lb_channel_table_params p = {random_int(1, 4), random_int(1, 40), 1 << random_int(0, 2)};
+        const int32_t n = random_int(1, 3) * p.channels * p.inner;
+        fill(x, n);
+        void *args[3] = {x, table};
+        expect_same(ref, k, &p, args, 2, (size_t)(n * p.out_bytes), 0, n);
+        float out[3 * 4 * 40];
+        args[2] = out;
+        k->call(&p, args, 0, n);
+        for (int32_t j = 0; j < n; j++) {
+            const int32_t at = 256 * (j / p.inner % p.channels) + (uint8_t)x[j];
+            const int32_t same = memcmp((const char *)out + j * p.out_bytes, (const char *)table + at * p.out_bytes, (size_t)p.out_bytes);
+            expect(same == 0, "channel_table looks up");
+        }
+    }
+}
+
 KERNEL_TEST(table_s8_f32) {
     static float table[256];
     for (int32_t i = 0; i < 256; i++)

@@ -100,9 +100,10 @@ class Sym:
     __rmul__ = __mul__
 
     def _unbound(self, *_: object) -> int:
+        size = 1 if str(self) in symbols(self) else 64  # of M - 2, 1 is too small
         raise ShapeError(
             f"dimension '{self}' is symbolic, and its value is needed here",
-            hint="bind it when loading: shapes={...}, e.g. " + ", ".join(f"{s}=1" for s in sorted(symbols(self))),
+            hint="bind it when loading: shapes={" + ", ".join(f'"{s}": {size}' for s in sorted(symbols(self))) + "}, or another size",
         )
 
     __int__ = __index__ = __bool__ = __lt__ = __le__ = __gt__ = __ge__ = _unbound

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 
 class LowbitError(Exception):
     """Base of all errors a user can cause.
@@ -61,3 +64,11 @@ class InputError(LowbitError):
 
 class LowbitWarning(UserWarning):
     """Something that is not wrong but hardly what was meant: a rule that matches no layer."""
+
+
+def warn(text: str) -> None:
+    """Warns at the line of the caller: the nearest one outside this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "lowbit":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, LowbitWarning, stacklevel=level)

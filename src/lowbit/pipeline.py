@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -15,12 +14,13 @@ from lowbit.calibration.record import CalibrationRecord
 from lowbit.decide.checks import need_executor, need_float
 from lowbit.decide.goal import Goal, reaches
 from lowbit.decide.limits import Limits
-from lowbit.errors import CalibrationError, FormatError, InputError, LowbitWarning, QuantError
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, QuantError, warn
+from lowbit.ir.beside import together
 from lowbit.ir.bind import bind
 from lowbit.ir.file import is_lowbit_file
 from lowbit.ir.file import load as load_file
-from lowbit.ir.graph import Graph, need_graph
-from lowbit.ir.samples import all_alike, as_samples, says_something, warn_of_zeros
+from lowbit.ir.graph import PREPROCESSING, Graph, need_graph
+from lowbit.ir.samples import all_alike, as_samples, for_graph, says_something, warn_of_zeros
 from lowbit.ir.shapes import Given, Shapes, binding_of, checked_shapes
 from lowbit.limits import Limits as LoadLimits
 from lowbit.limits import within
@@ -31,8 +31,10 @@ from lowbit.quant_params import quant_dtype
 from lowbit.quantization.recipes import recipe as rules_of
 from lowbit.quantization.rules import QuantRule, RuleMatcher, as_rules
 from lowbit.quantization.transform import QuantizationTransform
+from lowbit.report.scored_output import scored_output
 from lowbit.report.scores import as_labels
 from lowbit.runtime.session import Session
+from lowbit.types import Array
 
 if TYPE_CHECKING:
     from lowbit.codegen import EmittedC
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from lowbit.decide.labelled import Labelled
 
 DEFAULT = "int8"
+NEEDS_SCORE = "max_drop={}, 0 or more beside labels= or metric= is needed"
+PICKLES = (".pt", ".pth", ".bin", ".ckpt", ".pkl")
 GUARDED = ("int8", "uint8", "w4a8")  # recipes that the guard looks after
 
 
@@ -54,7 +58,7 @@ def load(
     simplify: bool | None = None,
     limits: LoadLimits | None = None,
 ) -> Graph:
-    """The network as a Graph: from an .onnx, .gguf or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
+    """The network as a Graph: from an .onnx, .gguf, .pt2 or .lowbit file, bytes, an onnx.ModelProto, a torch module or an ExportedProgram.
 
     shapes    binds dimensions that the model leaves open: {"x": [1, 3, 224, 224]} by input, or {"batch": 1} by symbol. A name in a shape
               calls an open dimension so. A number must be equal to a size that the model fixes; in an ONNX file it may be another, or a
@@ -105,6 +109,8 @@ def _read(
         place: bytes | Path = bytes(source)
         is_lowbit = is_lowbit_file(bytes(source))
     elif isinstance(source, str | PathLike):
+        if not str(source).strip():
+            raise FormatError("the path is empty", hint="the path of an .onnx, .gguf or .lowbit file")
         place = path = Path(source)
         if "\0" not in str(path) and path.is_dir():
             raise FormatError("it is a folder, a file is needed", where=str(path), hint=_inside(path))
@@ -115,8 +121,20 @@ def _read(
             from lowbit.frontends.gguf import load_gguf
 
             return bind_shapes(load_gguf(path), given), True
+        if path.suffix == ".pt2":
+            from lowbit.frontends.torch import load_torch
+            from lowbit.frontends.torch.archive import load_archive
+
+            return bind_shapes(load_torch(load_archive(path)), given), False
+        if path.suffix in PICKLES:
+            hint = (
+                f"torch.export.save(torch.export.export(model.eval(), (example,)), {path.stem + '.pt2'!r}), or lowbit.load(model, inputs=…)"
+            )
+            raise FormatError(
+                f"'{path.suffix}' files hold Python objects, which run code when they are read: lowbit does not", where=path.name, hint=hint
+            )
         if path.suffix not in (".lowbit", ".onnx"):
-            hint = ".onnx, .gguf, .lowbit, or a torch module in memory"
+            hint = ".onnx, .gguf, .lowbit, .pt2, or a torch module in memory"
             raise FormatError(f"files of kind '{path.suffix}' are not read", where=path.name, hint=hint)
     else:
         hint = "the path of an .onnx or .lowbit file, or a torch.nn.Module with inputs="
@@ -177,7 +195,7 @@ def calibrate(
     flag("ignore_nonfinite", ignore_nonfinite)
     transform = QuantizationTransform(chosen_rules(recipe, rules))
     for name, text in transform.matcher.remarks(graph).items():
-        warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
+        warn(f"{name}: {text}")
     return run_calibration(graph, data, transform.taps(graph).observed, method=method, executor=executor, ignore_nonfinite=ignore_nonfinite)
 
 
@@ -192,6 +210,7 @@ def quantize(
     strict: bool = False,
     prefer: Prefer = "balanced",
     labels: Any = None,
+    output: str | None = None,
     metric: Callable[[Session], Any] | None = None,
     max_drop: float | None = None,
     guard: bool = True,
@@ -211,8 +230,10 @@ def quantize(
     prefer   what a network that cannot have everything shall have: "balanced" is never slower than a float network of 0.1 ms or more,
              "accuracy" may be,
              "speed" and "size" are content with a little less accuracy
-    labels   the class of each row of the data, in its order: top-1 decides in the place of the outputs' noise. Half of the rows that are
-             held back decide; the score that is told is of the other half, which nothing was fitted to or chosen by
+    labels   the class of each row of the data, in its order, where the data do not bring them (`lowbit.data`): top-1 decides instead of
+             the outputs' noise. Half of the rows that are held back decide; the score that is told is of the other half, which nothing was
+             fitted to or chosen by. With fewer than six batches it is of rows that were used for more, and the verdict says so
+    output   the output whose classes the labels are, where the network has several and it is not plain which
     metric   metric(session) gives a number, higher is better: it decides in the place of the outputs' noise. It brings its own data, which
              should be other than the calibration data; the score that is told is of that data, too
     max_drop with labels or a metric: how far the score may be below the float network's (0.005; with labels at least one row)
@@ -226,6 +247,8 @@ def quantize(
     minutes  after so long, looked at between candidates, the best so far is returned
     on_step  is told each thing that was tried; on_decision what was decided: quality, times, what stayed float, whether the goal is met,
              and every network that was measured with the front of them
+
+    What was decided is in `verdict` of the result, one line that its repr shows, too; `reasons` has the reason of each layer.
     """
     need_float(graph, "quantize")
     graph = widen_halves(graph)
@@ -237,8 +260,21 @@ def quantize(
             raise InputError(f"{name}={shown(given)} cannot be called", hint=f"{name}=print" if name != "metric" else "metric=accuracy")
     if labels is not None and metric is not None:
         raise InputError("labels= and metric= are both given", hint="one of them: a metric brings its own data and labels")
-    if max_drop is not None and ((metric is None and labels is None) or not is_real(max_drop) or max_drop < 0):
-        raise InputError(f"max_drop={shown(max_drop)}, 0 or more beside labels= or metric= is needed", hint="labels=y, max_drop=0.005")
+    if output is not None and labels is None:
+        raise InputError("output= is for labels=, and there are none", hint=f'labels=y, output="{next(iter(graph.outputs))}"')
+    if labels is not None:
+        output = scored_output(graph, output)
+        if is_real(max_drop) and max_drop is not None and max_drop > 1:
+            hint = f"max_drop={max_drop / 100:g}" + (f" for {max_drop:g} points" if max_drop <= 100 else "")
+            raise InputError(f"max_drop={shown(max_drop)}, and top-1 goes from 0 to 1: anything would do", hint=hint)
+    has_data = calibration is not None and not isinstance(
+        calibration, CalibrationRecord
+    )  # it may bring labels, which shows when it is read
+    if max_drop is not None and ((metric is None and labels is None and not has_data) or not is_real(max_drop) or max_drop < 0):
+        raise InputError(NEEDS_SCORE.format(shown(max_drop)), hint="labels=y, max_drop=0.005")
+    if has_data:
+        calibration = for_graph(graph, calibration)
+    stored = {f"{PREPROCESSING}{name}": how for name, how in getattr(calibration, "preprocessing", {}).items()}
     goal = Goal.of(prefer, bits16=wide)
     limits = Limits.of(max_ms, max_bytes, max_ram, minutes)
     chosen = chosen_rules(recipe, rules)
@@ -248,9 +284,10 @@ def quantize(
     if guard and named is not None and calibration is not None and not isinstance(calibration, CalibrationRecord):
         first = chosen[: -len(rules_of(named))]
         found = decided(
-            graph, calibration, recipe=named, rules=first, method=method, goal=goal, labels=labels,
+            graph, calibration, recipe=named, rules=first, method=method, goal=goal, labels=labels, output=output,
             metric=metric, max_drop=max_drop, on_step=on_step, executor=executor, strict=strict, limits=limits,
         )  # fmt: skip
+        found = replace(found, graph=replace(found.graph, notes={**found.graph.notes, **stored}))
         if on_decision is not None:
             on_decision(found)
         return found.graph
@@ -276,9 +313,10 @@ def quantize(
     assert record is None or isinstance(record, CalibrationRecord)
     transform = QuantizationTransform(chosen)
     made = transform.apply(graph, record, strict=strict)
+    made = replace(made, notes={**made.notes, **stored})
     if recipe is None and rules is not None and not quantized_nodes(made):
         text = 'nothing is quantized: your rules give no layer integers; with recipe="int8" (--recipe int8) they match before its rules'
-        warnings.warn(text, LowbitWarning, stacklevel=2)
+        warn(text)
         return replace(made, notes={**made.notes, "guard": "off (no recipe comes after your rules)"})
     if not transform.taps(graph).observed:
         return made  # no range was learned: there is nothing that it would have looked at
@@ -316,7 +354,7 @@ def need_narrow(graph: Graph, recipe: str | None, chosen: Sequence[QuantRule]) -
         text = (
             f"rule {i}: {type(rule).__name__} {rule.pattern!r} gives {rule.dtype}: wide=False (--no-wide) binds the recipe, not your rules"
         )
-        warnings.warn(text, LowbitWarning, stacklevel=3)
+        warn(text)
 
 
 def guarded_recipe(rules: Sequence[QuantRule]) -> str | None:
@@ -333,6 +371,7 @@ def decided(
     method: str | Callable[[Any], Any] = "minmax",
     goal: Goal | None = None,
     labels: Any = None,
+    output: str | None = None,
     metric: Callable[[Session], Any] | None = None,
     max_drop: float | None = None,
     on_step: Callable[[Step], None] | None = None,
@@ -347,10 +386,10 @@ def decided(
     from lowbit.calibration.own_method import register_method
     from lowbit.calibration.run import finite_inputs
     from lowbit.decide.engine import decide
-    from lowbit.decide.labelled import MAX_DROP, decide_and_report
+    from lowbit.decide.labelled import MAX_DROP, decide_and_report, warn_of_guessing
     from lowbit.decide.samples import SMALL, StoredSamples
     from lowbit.decide.scores import scored
-    from lowbit.decide.verdict import notes_of
+    from lowbit.decide.verdict import notes_of, verdict
 
     first = as_rules(rules)
     classes = None if labels is None else as_labels(labels)
@@ -358,19 +397,29 @@ def decided(
     if strict:
         transform.check(graph)
     for name, text in transform.matcher.remarks(graph).items():
-        warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=3)
+        warn(f"{name}: {text}")
     observed = transform.taps(graph).observed
     looked_at = [v.name for v in graph.inputs if v.name in observed]
     room = max(SMALL, graph.parameter_bytes // 4)
-    samples = StoredSamples(finite_inputs(as_samples(graph, data), looked_at), room, copy=not isinstance(data, list | tuple))
+    beside: list[Array | None] = []
+    samples = StoredSamples(finite_inputs(as_samples(graph, data, beside), looked_at), room, copy=not isinstance(data, list | tuple))
     if not len(samples):
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     (rule,) = rules_of(recipe)
     measure = None if metric is None else (lambda made: scored(metric, compile(made)))
     drop, told = MAX_DROP, None
-    if classes is not None:
-        deciding, told = decide_and_report(graph, samples, classes)
-        measure, drop = deciding.score, deciding.max_drop
+    found_labels = together(beside) if classes is None and metric is None else classes
+    if found_labels is not None:
+        try:
+            deciding, told, every = decide_and_report(graph, samples, found_labels, scored_output(graph, output))
+            warn_of_guessing(graph, told, every)
+            measure, drop = deciding.score, deciding.max_drop
+        except LowbitError as e:
+            if classes is not None:
+                raise
+            warn(f"the labels in the data are not used: {e.message}")
+    if max_drop is not None and measure is None:
+        raise InputError(NEEDS_SCORE.format(shown(max_drop)), hint="labels=y, max_drop=0.005")
     named_method = register_method(method) if callable(method) else method
     found = decide(
         graph, samples, rule, goal=goal, method=named_method, on_step=on_step, executor=executor, first=first, metric=measure,
@@ -381,31 +430,32 @@ def decided(
     if told is not None:
         found = _on_other_rows(graph, found, told, max_drop)
     if not any(says_something(graph, sample) for sample in samples):
-        warn_of_zeros(3)
+        warn_of_zeros()
         found = replace(found, unmet="; ".join(filter(None, [found.unmet, "every batch is zero, which tells nothing of other data"])))
     elif all_alike(samples):
         text = "all batches are the same, those to calibrate and those to measure with: what other data would lose cannot be seen"
-        warnings.warn(text, LowbitWarning, stacklevel=3)
+        warn(text)
         found = replace(found, measured_on="batches that are all the same")
     if len(samples) == 1:
         text = "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen; data in several helps"
-        warnings.warn(text, LowbitWarning, stacklevel=3)
+        warn(text)
     if not quantized_nodes(found.graph):
-        warnings.warn("nothing is quantized: no layer is better off in integers", LowbitWarning, stacklevel=3)
+        warn("nothing is quantized: no layer is better off in integers")
     if not found.met:
-        warnings.warn(f"the goal is not met: {found.unmet}", LowbitWarning, stacklevel=3)
-    return replace(found, graph=replace(found.graph, notes={**found.graph.notes, **notes_of(graph, found)}))
+        warn(f"the goal is not met: {found.unmet}")
+    notes = {**found.graph.notes, **notes_of(graph, found)}
+    return replace(found, graph=replace(found.graph, notes=notes, verdict=verdict(graph, found)))
 
 
 def _on_other_rows(graph: Graph, found: Decision, told: Labelled, max_drop: float | None) -> Decision:
     """The decision with its score on rows that had no part in it; whether the goal is met is judged by that."""
     in_float, made = told.count(graph), told.count(found.graph)
-    in_float.warn_of_guessing(4)
+    on = f"output {told.output!r} of {told.said}" if len(graph.outputs) > 1 else told.said
     least = in_float.top1 - (told.max_drop if max_drop is None else max_drop)
     unmet = [part for part in found.unmet.split("; ") if part and not part.startswith("the score is ")]  # that of the rows that decided
     if not reaches(made.top1, least):
-        unmet.append(f"top-1 is {made.top1:.6g} on {told.said}, {least:.6g} is the least")
-    return replace(found, score=made.top1, float_score=in_float.top1, score_name="top-1", scored=told.said, unmet="; ".join(unmet))
+        unmet.append(f"top-1 is {made.top1:.6g} on {on}, {least:.6g} is the least")
+    return replace(found, score=made.top1, float_score=in_float.top1, score_name="top-1", scored=on, unmet="; ".join(unmet))
 
 
 def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None, trust_packed: bool = False) -> Session:

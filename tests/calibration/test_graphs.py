@@ -163,7 +163,7 @@ def test_values_that_are_not_finite_name_sample_and_layer(pool: Executor, proces
         ([{"z": np.zeros((1, 8), np.float32)}], InputError, "batch 0: mlp: input 'x' is missing"),
         ([{"x": np.zeros((1, 8))}], InputError, "batch 0: input 'x': float64 given, float32 needed"),
         ([{"x": np.zeros((1, 7), np.float32)}], ShapeError, "batch 0: input 'x'"),
-        ([(np.zeros((1, 8), np.float32),) * 2], CalibrationError, "batch 0: 2 arrays given, the network has 1 inputs"),
+        ([(np.zeros((1, 8), np.float32),) * 2], CalibrationError, "batch 0: 2 arrays given, the network has 1 input"),
         ([{"x": np.zeros((0, 8), np.float32)}], CalibrationError, "batch 0: input 'x' of shape (0, 8) has no elements"),
         (
             [{"x": np.ones((n, 8), np.float32)} for n in (4, 4, 0)],

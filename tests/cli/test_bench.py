@@ -69,10 +69,71 @@ def test_onnx_runtime_runs_the_same_networks(small: str, tmp_path: Path, capsys:
     arguments = ["--input", str(tmp_path / "x.npy"), "--rounds", "1", "--against", "ort", "--json"]
     assert main(["bench", DEMO, small, *arguments]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [r["engine"] for r in rows] == ["lowbit", "ort", "lowbit", "ort", "ort-int8"]
+    assert [r["engine"] for r in rows] == ["lowbit", "ort-fp32", "lowbit", "ort-export", "ort-export-exact"]
     assert all(r["random_inputs"] == [] for r in rows)
     assert rows[1]["away"] < 1e-5  # two float libraries
     assert rows[4]["away"] < 0.02  # a step of the last layer's integers, here and there; the default, before it, may saturate
+
+
+def test_onnx_runtime_is_compared_by_its_own_int8_of_the_float_network(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Time and score of its static and dynamic quantization with the same samples, beside lowbit's."""
+    pytest.importorskip("onnxruntime", reason="the peer is not installed")
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "seen.npz", image=rng.random((16, 1, 28, 28), np.float32))
+    x = rng.random((24, 1, 28, 28), np.float32)
+    made: Any = lowbit.compile(lowbit.load(DEMO))(x)
+    np.savez(tmp_path / "test.npz", image=x, y=made.argmax(1))
+    line = f"bench {DEMO} {small} --shapes batch=1 --rounds 1 --threads 1 --against ort --data {tmp_path}/seen.npz"
+    scored = f"{line} --test {tmp_path}/test.npz --labels y"
+    assert main([*scored.split(), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    rows = {(Path(r["model"]).name, r["engine"]): r for r in told["rows"]}
+    own = [f"ort-int8-{name}" for name in ("u8s8", "u8u8", "s8s8", "dynamic")]
+    assert [e for n, e in rows if n == "fashion_cnn.onnx"] == ["lowbit", "ort-fp32", *own] and told["failed"] == {}
+    assert rows["fashion_cnn.onnx", "ort-fp32"]["score"] == rows["fashion_cnn.onnx", "lowbit"]["score"] == 1.0
+    assert all(rows["fashion_cnn.onnx", engine]["score"] > 0.5 for engine in own[:3])  # dynamic is far off on noise
+    assert all(rows["fashion_cnn.onnx", engine]["away"] > 1e-3 for engine in own)
+    assert rows["small.lowbit", "lowbit"]["score"] > 0.8 and rows["small.lowbit", "lowbit"]["away"] > 1e-3
+    assert all(r["random_inputs"] == [] for r in told["rows"])
+    assert main(scored.split()) == 0
+    text = capsys.readouterr().out
+    assert "ort-int8: ONNX Runtime's own int8 of the float network, calibrated with --data" in text and "top-1" in text
+    assert "of the time of ONNX Runtime's fastest int8" in text or "none of ONNX Runtime's own int8 networks keeps" in text
+    (tmp_path / "m.py").write_text(
+        "def m(session):\n    import numpy as np\n    return session(np.zeros((1, 1, 28, 28), np.float32)).size\n"
+    )
+    assert main([*line.split(), "--metric", f"{tmp_path}/m.py:m", "--json"]) == 0
+    assert {r["score"] for r in json.loads(capsys.readouterr().out)["rows"]} == {10.0}  # a metric calls either session
+
+
+def test_the_fastest_int8_of_onnx_runtime_is_one_that_keeps_the_score() -> None:
+    from lowbit.cli.bench_ort import best_own_int8, conclusions
+
+    def row(engine: str, ms: float, score: float | None = None) -> dict[str, Any]:
+        return {"engine": engine, "ms_min": ms, "model": "m", "quantized": engine != "ort-fp32"} | (
+            {} if score is None else {"score": score}
+        )
+
+    rows = [row("ort-fp32", 3, 0.9), row("ort-int8-u8s8", 1, 0.7), row("ort-int8-s8s8", 2, 0.9)]
+    best = best_own_int8(rows)
+    assert best is not None and best["engine"] == "ort-int8-s8s8" and best_own_int8(rows[:2]) is None
+    assert "none of ONNX Runtime's own int8 networks keeps the float network's score within 0.005" in conclusions(rows[:2], {}, True)
+    lowbits = [row("lowbit", 1.0, 0.9), *rows]
+    assert "m takes 0.50 of the time of ONNX Runtime's fastest int8 that keeps the score (ort-int8-s8s8)" in conclusions(lowbits, {}, True)
+    plain = [row("ort-fp32", 3), row("ort-int8-u8s8", 1), row("ort-int8-s8s8", 2)]
+    best = best_own_int8(plain)
+    assert best is not None and best["engine"] == "ort-int8-u8s8"
+    assert any("adds ONNX Runtime's own int8" in text for text in conclusions([row("lowbit", 1), row("ort-fp32", 3)], {}, False))
+    assert any("name that one, too" in text for text in conclusions([row("lowbit", 1), row("ort-export", 3)], {}, False))
+    assert "ort-int8-u8u8: not made (ValueError: no)" in conclusions(plain, {"ort-int8-u8u8": "ValueError: no"}, True)
+
+
+def test_an_array_of_other_sizes_than_shapes_binds_is_told_with_a_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((5, 1, 28, 28), np.float32))
+    assert main(["bench", DEMO, "--shapes", "batch=1", "--input", f"image={tmp_path}/x.npy"]) == 1
+    assert "Try: arrays of the sizes that --shapes batch=1 binds, or without --shapes" in capsys.readouterr().err
 
 
 def test_a_setting_of_onnx_runtime_that_does_not_run_the_network_is_left_out(
@@ -95,7 +156,7 @@ def test_a_setting_of_onnx_runtime_that_does_not_run_the_network_is_left_out(
     line = ["bench", small, "--rounds", "1", "--against", "ort", "--json"]
     refused.add(False)
     assert main(line) == 0
-    assert [r["engine"] for r in json.loads(capsys.readouterr().out)["rows"]] == ["lowbit", "ort-int8"]
+    assert [r["engine"] for r in json.loads(capsys.readouterr().out)["rows"]] == ["lowbit", "ort-export-exact"]
     refused.add(True)
     assert main(line) == 1
     assert "does not run it: no kernel.\n  Try: without --against" in capsys.readouterr().err
@@ -231,6 +292,7 @@ def test_a_busy_machine_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     row = {
         "model": "m",
         "engine": "lowbit",
+        "quantized": False,
         "threads": 1,
         "ms_min": 1.0,
         "runs": 9,

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 import lowbit
 from lowbit.cli import main
 from lowbit.dims import symbol
+from lowbit.errors import InputError
 from lowbit.ir.build import Builder
 from lowbit.runtime import timing
 from lowbit.types import TensorType
@@ -151,6 +152,49 @@ def test_quantize_decides_by_labels_and_its_verdict_has_the_score(folder: Path, 
     assert "score" not in json.loads(ran(capsys, folder, line + "--no-guard --json"))  # nothing is measured there
 
 
+def test_one_of_several_outputs_is_chosen_by_its_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    b = Builder("two heads")
+    x = b.input("x", TensorType((symbol("batch"), 6), "float32"))
+    rng = np.random.default_rng(0)
+    heads = {n: b.add("linear", x, b.constant(rng.standard_normal((k, 6)).astype(np.float32)), name=n) for n, k in (("a", 4), ("b", 10))}
+    graph = b.finish(heads)
+    graph.save(tmp_path / "m.lowbit")
+    y = lowbit.compile(graph).run({"x": np.load(folder / "seen.npy")})["b"].argmax(1)
+    np.save(tmp_path / "y.npy", y)
+    data = f"--data {folder}/seen.npy --labels {tmp_path}/y.npy"
+    for verb in ("eval", f"quantize -o {tmp_path}/q.lowbit"):
+        assert main(f"{verb} {tmp_path}/m.lowbit {data}".split()) == 1
+        said = capsys.readouterr().err
+        assert "any of these outputs may have their classes: a float32[batch, 4], b float32[batch, 10]" in said
+        assert "Try: --output a or --output b" in said
+    assert ran(capsys, tmp_path, f"eval {{0}}/m.lowbit {data} --output b").startswith(f"{tmp_path}/m.lowbit: top-1 of output 'b' 100.00%, ")
+    assert main(f"quantize {tmp_path}/m.lowbit {data} --output b -o {tmp_path}/q.lowbit".split()) == 0
+    assert "on output 'b' of 40 labelled rows, " in capsys.readouterr().out
+    assert main(f"compare {tmp_path}/m.lowbit {tmp_path}/q.lowbit {data} --output b".split()) == 0
+    assert "top-1 of output 'b' " in capsys.readouterr().out
+    assert main(f"eval {tmp_path}/m.lowbit --metric {folder}/score.py:right --output b".split()) == 2
+    assert "usage: --output is for --labels" in capsys.readouterr().err
+
+
+def test_a_score_below_the_limit_that_is_given_is_an_exit_code(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "low.py").write_text("def low(session):\n    return -float(any(n.op.startswith('q_') for n in session.graph.nodes))\n")
+    line = f"quantize {folder}/model.onnx --data {folder}/seen.npy --metric {tmp_path}/low.py:low --prefer size -o {tmp_path}/q.lowbit"
+    rule = tmp_path / "rules.toml"
+    rule.write_text('[[rule]]\nkind = "calibrated"\npattern = "fc1"\ndtype = "int8"\n')
+    line += f" --rules {rule} --recipe int8"  # which the score cannot turn to float
+    assert main([*line.split(), "--max-drop", "0.1"]) == 1
+    assert f"QuantError: {tmp_path}/q.lowbit: --max-drop cannot be kept" in capsys.readouterr().err
+    assert main(line.split()) == 0  # the default is a goal, and no limit of the user's
+    assert "warning: the goal is not met: the score is -1, -0.005 is the least" in capsys.readouterr().err
+    by_labels = line.replace(f"--metric {tmp_path}/low.py:low", f"--labels {folder}/seen_y.npy")
+    assert main(f"{by_labels} --max-drop 5".split()) == 2
+    said = capsys.readouterr().err
+    assert "usage: --max-drop 5, and top-1 goes from 0 to 1: anything would do.\n  Try: --max-drop 0.05 for 5 points" in said
+    x, y = np.load(folder / "seen.npy"), np.load(folder / "seen_y.npy")
+    with pytest.raises(InputError, match=r"max_drop=5, and top-1 goes from 0 to 1: anything would do.\n  Try: max_drop=0.05 for 5 points"):
+        lowbit.quantize(lowbit.load(folder / "model.onnx"), x, labels=y, max_drop=5)
+
+
 def test_search_takes_a_metric_too(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = f"search {{0}}/model.onnx --data {{0}}/seen.npz -o {tmp_path}/b.lowbit --cost bytes --trials 3 --json --max-drop 0.2"
     told = json.loads(ran(capsys, folder, line + " --metric {0}/score.py:right"))
@@ -160,7 +204,7 @@ def test_search_takes_a_metric_too(folder: Path, tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("line", "code", "said"),
     [
-        ("eval {0}/model.onnx", 2, "usage: neither --labels nor --metric is given.\n  Try: --labels y.npy; lowbit run"),
+        ("eval {0}/model.onnx", 2, "usage: neither --labels nor --metric is given, and the data bring no labels.\n  Try: --labels y.npy"),
         ("eval {0}/model.onnx --labels y", 2, "usage: --labels are given without --data.\n  Try: --data samples.npz --labels y.npy"),
         ("eval {0}/model.onnx --data {0}/test.npz --labels y --metric a.py:f", 2, "usage: --labels and --metric are both given"),
         ("compare {0}/model.onnx {0}/q.lowbit --data {0}/test.npz --labels y --metric a.py:f", 2, "usage: --labels and --metric are both"),
@@ -176,7 +220,7 @@ def test_search_takes_a_metric_too(folder: Path, tmp_path: Path, capsys: pytest.
         ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/test.npz", 1,
          "InputError: {0}/test.npz: which array holds the labels? it has x, y.\n  Try: --labels {0}/test.npz:x"),
         ("eval {0}/model.onnx --data {0}/test.npz --labels x", 1, "InputError: {0}/test.npz: x: float32[100, 6] given, one whole number"),
-        ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/none.npy", 1, "FormatError: {0}/none.npy: not a readable .npy file (there"),
+        ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/none.npy", 1, "FormatError: {0}/none.npy: there is no such file."),
         ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/score.py", 1, "FormatError: {0}/score.py: labels are not read from files"),
         ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/test_y.npy:y", 1, "InputError: {0}/test_y.npy: a .npy has no names"),
         ("eval {0}/model.onnx --data {0}/test.npz --labels {0}/y.csv", 1,

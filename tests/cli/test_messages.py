@@ -74,9 +74,9 @@ Q = "quantize net.lowbit --no-guard -o out.lowbit "
     ("line", "what", "hint"),
     [
         ("quantize net.lowbit -o out.lowbit", "values need data to know their range", "--data samples.npz or --record record.json"),
-        (Q + "--data no.npz", "no.npz: not a readable .npy or .npz file (there is no such file)", "what np.save or np.savez wrote"),
+        (Q + "--data no.npz", "no.npz: there is no such file or folder", ".npy, .npz, .csv, a folder of pictures"),
         (Q + "--data cut.data.npz", "cut.data.npz: not a readable .npy or .npz file", "what np.save or np.savez wrote, whole"),
-        (Q + "--data empty", "empty: there is no .npy or .npz file in this folder", "what np.save or np.savez wrote"),
+        (Q + "--data empty", "empty: there is no data in this folder", ".npy, .npz, .csv, a folder of pictures"),
         (Q + "--data none.npz", "none.npz: there are no samples in it", "arrays with one row or more"),
         (Q + "--data nan.npz", "batch 2: input 'x': 6 NaN of 12 values", "clean the data"),
         (Q + "--record no.json", "no.json: not a calibration record (there is no such file)", "what lowbit calibrate"),

@@ -12,7 +12,7 @@ import pytest
 import lowbit
 from lowbit.cli import main
 from lowbit.cli.common import size
-from lowbit.cli.data import pieces
+from lowbit.data.arrays import pieces
 from lowbit.dims import symbol
 from lowbit.errors import ShapeError
 from lowbit.ir.build import Builder
@@ -71,7 +71,7 @@ def test_quantize_says_coverage_sizes_and_what_next(folder: Path, tmp_path: Path
     said = ran(capsys, folder, f"quantize {{0}}/model.lowbit --data {{0}}/x.npz --rules {{0}}/rules.toml -o {tmp_path}/q.lowbit")
     assert said.startswith("1 of 3 layers integer; float: act (what is beside it is float), fc2 (why not)\n")
     file = size((tmp_path / "q.lowbit").stat().st_size)
-    assert re.search(rf"^written: .*, {file}; parameters .* → .*, \d\.\d× smaller$", said, re.M)
+    assert re.search(rf"^written: .*, {file}, .* model.lowbit; parameters .* → .*, \d\.\d× smaller$", said, re.M)
     assert "next   lowbit compare" in said
     told = json.loads(ran(capsys, folder, f"quantize {{0}}/model.lowbit --recipe int4-weights -o {tmp_path}/w.lowbit --json"))
     assert told["coverage"].startswith("0 of 3 layers integer, 2 with integer weights")
@@ -82,10 +82,13 @@ def test_quantize_says_coverage_sizes_and_what_next(folder: Path, tmp_path: Path
 def test_quantize_keeps_to_limits_and_shows_the_front(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = f"quantize {{0}}/model.lowbit --data {{0}}/x.npy --batch 2 -o {tmp_path}/q.lowbit"
     limited = f"{line} --json --prefer accuracy --max-bytes 0.1k --max-ram 1M --max-ms 1e3 --minutes 5"
-    assert main(limited.format(folder).split()) == 0
+    assert main(limited.format(folder).split()) == 1  # and the best that was found is written
     captured = capsys.readouterr()
     told = json.loads(captured.out)
     assert captured.err.startswith("warning: the goal is not met: ")
+    assert captured.err.endswith(f"{tmp_path}/q.lowbit: --max-bytes cannot be kept: the best network that was found is written.\n")
+    assert lowbit.load(tmp_path / "q.lowbit").parameter_bytes == told["bytes_after"]
+    assert told["layers"][0]["macs"] == "192*batch" and told["layers"][1]["bound"] is None
     assert told["met"] is False and "max_bytes is 102" in told["unmet"] and told["verdict"].endswith(f"NOT MET: {told['unmet']}")
     assert told["stopped"] == "" and [t["what"] for t in told["tried"]][:2] == ["float", "int8"]
     assert {t["what"] for t in told["front"]} <= {t["what"] for t in told["tried"]} and sum(t["chosen"] for t in told["tried"]) == 1
@@ -161,11 +164,14 @@ def test_rules_that_match_nothing_are_warned_of_on_stderr_and_refused_with_stric
     ("line", "text"),
     [
         ("quantize {0}/model.lowbit -o {1}/old.lowbit", "values need data to know their range"),
-        ("quantize {0}/model.lowbit --data {0}/none.npy -o {1}/old.lowbit", "not a readable .npy or .npz file"),
-        ("quantize {0}/model.lowbit --data {0}/rules.toml -o {1}/old.lowbit", "not a readable .npy or .npz file"),
-        ("quantize {0}/model.lowbit --data {1} -o {1}/old.lowbit", "there is no .npy or .npz file in this folder"),
+        ("quantize {0}/model.lowbit --data {0}/none.npy -o {1}/old.lowbit", "there is no such file or folder"),
+        ("quantize {0}/model.lowbit --data {0}/rules.toml -o {1}/old.lowbit", "data are not read from files of kind '.toml'"),
+        ("quantize {0}/model.lowbit --data {1} -o {1}/old.lowbit", "there is no data in this folder"),
         ("quantize {0}/model.lowbit --data {0}/x.npy -o {1}/none/q.lowbit", "cannot be written (its folder does not exist)"),
-        ("quantize {0}/model.lowbit --data {0}/x.npy -o {1}/q.onnx", "a quantized network is written as .lowbit"),
+        (
+            "quantize {0}/model.lowbit --data {0}/x.npy -o {1}/q.tflite",
+            "a quantized network is written as .lowbit or .onnx, or as a folder of C",
+        ),
         ("quantize {0}/model.lowbit --data {0}/x.npy --record {1}/r.json -o {1}/old.lowbit", "--data and --record are both given"),
         ("quantize {0}/model.lowbit --record {0}/rules.toml -o {1}/old.lowbit", "not a calibration record"),
         ("quantize {0}/model.lowbit --data {0}/x.npy --rules {0}/x.npy -o {1}/old.lowbit", "not a readable rules file"),

@@ -101,7 +101,7 @@ def test_an_interrupt_writes_what_was_found_and_says_so(
 ) -> None:
     calls = [0]
 
-    def stopping(samples: Any, labels: Any) -> Any:
+    def stopping(samples: Any, labels: Any, output: str) -> Any:
         def metric(_: lowbit.Session) -> float:
             calls[0] += 1
             if calls[0] == 3:
@@ -126,10 +126,10 @@ def test_an_interrupt_writes_what_was_found_and_says_so(
         ("--labels {0}/seen_y.npy --least-db 1", 2, "usage: --least-db is for the outputs' dB, and --labels are given"),
         ("--minutes 0", 2, "usage: --minutes 0, more than 0 are needed.\n  Try: --minutes 10"),
         ("--labels {0}/test_y.npy", 1, "InputError: {0}/test_y.npy: 80 labels for 64 rows of --data.\n  Try: one label for each row"),
-        ("--labels {0}/none.npy", 1, "FormatError: {0}/none.npy: not a readable .npy file (there is no such file)"),
+        ("--labels {0}/none.npy", 1, "FormatError: {0}/none.npy: there is no such file."),
         ("--labels {0}/seen.npz", 1, "InputError: {0}/seen.npz: float32[64, 6] given, one whole number for each row is needed"),
         ("--labels {0}/seen_y.npy --batch 64", 1, "InputError: {0}/seen.npz: there is one batch: none can be held back to measure with"),
-        ("--labels {0}/shifted_y.npy", 1, "BadScore: label 4, and the first output has the classes 0 … 3.\n  Try: classes counted from 0"),
+        ("--labels {0}/shifted_y.npy", 1, "BadScore: label 4, and output 'y' has the classes 0 … 3.\n  Try: classes counted from 0"),
         ("--rules-out {0}/rules.txt", 2, "usage: {0}/rules.txt: rules is written as .toml"),
     ],
 )
@@ -147,5 +147,6 @@ def test_numbers_that_are_none_and_the_recipe_mixed_are_usage(folder: Path, tmp_
     with pytest.raises(SystemExit) as e:
         main(f"search {folder}/model.lowbit --data {folder}/seen.npz -o {tmp_path}/b.lowbit --least-db nan".split())
     assert e.value.code == 2 and "'nan' is not a number" in capsys.readouterr().err
-    assert main(f"quantize {folder}/model.lowbit --data {folder}/seen.npz --recipe mixed -o {tmp_path}/b.lowbit".split()) == 1
-    assert "recipe mixed has no rules beforehand" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as e:
+        main(f"quantize {folder}/model.lowbit --data {folder}/seen.npz --recipe mixed -o {tmp_path}/b.lowbit".split())
+    assert e.value.code == 2 and "mixed has no rules beforehand: lowbit search finds them" in capsys.readouterr().err

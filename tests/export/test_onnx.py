@@ -386,8 +386,9 @@ def test_the_report_says_what_was_tried(tmp_path: Path) -> None:
     report = export_onnx(in_integers("mlp"), tmp_path / "m.onnx")
     assert (report.opset, report.ir_version, report.checked) == (17, 8, True)
     assert report.ran.startswith("run in ONNX Runtime 1.") and report.agreement is not None
-    assert " on random inputs, errors up to " in report.ran
-    assert " of the range against the Q/DQ graph in floats (lowbit verify has the integers that lowbit runs)" in report.ran
+    assert " on random inputs: fine, errors up to " in report.ran
+    against = "against the Q/DQ graph in floats (lowbit verify has the integers that lowbit runs)"
+    assert f" root mean square, where 0.1 is the limit) {against}" in report.ran
     assert report.bytes == (tmp_path / "m.onnx").stat().st_size
     assert export_onnx(in_integers("mlp"), tmp_path / "n.onnx", check=False).ran == "not asked for"
 

@@ -104,3 +104,38 @@ def test_a_file_that_declares_no_kernel_of_its_instruction_set_stops_the_build(o
     (tmp_path / "more_avx2.c").write_text(HEAD + FIRST.replace(old, new))
     with pytest.raises(gen.ContractError, match=message):
         gen.kernels_of(tmp_path / "more_avx2.c")
+
+
+TEMPLATE = HEAD.replace("lb.h", "base/f32_ISA.h") + (FIRST + "\n" + SECOND).replace("avx2", "ISA")
+
+
+def test_a_template_stands_for_a_file_of_each_instruction_set_that_its_first_line_names(tmp_path: Path) -> None:
+    file = tmp_path / "more_ISA.c"
+    file.write_text("/* ISA: avx2 avx512 */\n" + TEMPLATE)
+    texts = {isa: TEMPLATE.replace("ISA", isa) for isa in ("avx2", "avx512")}
+    assert gen.texts_of(file) == texts
+    assert set(gen.kernels_of(file)) == {("a_s8", "avx2"), ("b_s8", "avx2"), ("a_s8", "avx512"), ("b_s8", "avx512")}
+    assert gen.instances_of(file, ["avx2", "ref"]) == {"more_avx2.c": texts["avx2"]}
+
+
+def test_a_template_of_kernels_alone_becomes_a_file_for_each_kernel(tmp_path: Path) -> None:
+    file = tmp_path / "ISA.c"
+    file.write_text("/* ISA: avx2 avx512, each kernel alone */\n" + TEMPLATE)
+    head = HEAD.replace("lb.h", "base/f32_avx2.h")
+    assert gen.instances_of(file, ["avx2"]) == {"a_s8__avx2.c": head + FIRST, "b_s8__avx2.c": head + SECOND}
+
+
+def test_the_word_of_a_template_is_a_whole_word(tmp_path: Path) -> None:
+    (tmp_path / "ISA.c").write_text("/* ISA: avx2 */\nlb_a_s8_fn lb_a_s8__ISA; ISA_ ISAS VISA LB(ISA)\n")
+    assert gen.texts_of(tmp_path / "ISA.c")["avx2"] == "lb_a_s8_fn lb_a_s8__avx2; avx2_ ISAS VISA LB(avx2)\n"
+
+
+def test_a_template_without_instruction_sets_stops_the_build(tmp_path: Path) -> None:
+    (tmp_path / "more_ISA.c").write_text(TEMPLATE)
+    with pytest.raises(gen.ContractError, match="more_ISA.c: is a template by its name, and its first line names no instruction sets"):
+        gen.kernels_of(tmp_path / "more_ISA.c")
+
+
+def test_a_file_that_is_no_template_has_no_instances(tmp_path: Path) -> None:
+    (tmp_path / "more_avx2.c").write_text(HEAD + FIRST)
+    assert gen.instances_of(tmp_path / "more_avx2.c", ["avx2"]) == {}

@@ -443,3 +443,22 @@ def test_backends_that_are_not_there_are_said_and_names_are_unique(both: tuple[G
         add_backend(Backend("chip", lambda *_: lambda x: x))
     with pytest.raises(CalibrationError, match="there is no data to verify with"):
         verify_backends(both[1], [])
+
+
+@pytest.mark.parametrize(("last", "axis"), [("softmax", 1), ("sigmoid", None), ("argmax", 1)])
+def test_decibels_are_told_before_and_after_the_function_that_hides_noise(last: str, axis: int | None, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    b = Builder("classes")
+    x = b.input("x", TensorType((8, 16), "float32"))
+    y = b.add("linear", x, b.constant(rng.standard_normal((5, 16)).astype(np.float32)), name="fc")
+    more = {} if axis is None else {"axis": axis} | ({"keepdims": False} if last == "argmax" else {})
+    plain, graph = b.finish({"y": y}), b.finish({"y": b.add(last, y, name="last", **more)})
+    data = list(rng.standard_normal((4, 8, 16)).astype(np.float32))
+    report = compare(graph, lowbit.quantize(graph, data, guard=False), data)
+    (row,) = report.outputs
+    before = compare(plain, lowbit.quantize(plain, data, guard=False), data).outputs[0].sqnr_db
+    assert row.before == last and row.before_db is not None and before is not None and abs(row.before_db - before) < 3
+    text = f"{row.before_db:.1f} dB before " + (f"the {last}" if last == "argmax" else "it")
+    assert f"output y: {row.said_db}, " in str(report) and row.said_db.endswith(text)
+    report.save(tmp_path / "r.html")
+    assert f"{row.before_db:.1f} dB before " in (tmp_path / "r.html").read_text()

@@ -15,7 +15,7 @@ from lowbit.kernels.kernel_table import (
     contract_headers,
     contracts_header,
     contracts_of,
-    isa_of,
+    kernel_files,
     kernels_of,
     parse_isas,
     table,
@@ -54,7 +54,7 @@ void test_soft(void) {
 
 def kernels_for(isa: str) -> dict[tuple[str, str], str]:
     """The C text of each kernel."""
-    return {kernel: text for path in sorted(CSRC.rglob("*.c")) if isa_of(path) == isa for kernel, text in kernels_of(path).items()}
+    return {kernel: text for path in kernel_files(CSRC) for kernel, text in kernels_of(path).items() if kernel[1] == isa}
 
 
 @pytest.mark.parametrize("target", ["cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"])

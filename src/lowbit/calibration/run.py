@@ -85,7 +85,7 @@ def _calibrate(
     if not seen:
         raise CalibrationError("there is no data to calibrate with", hint="an iterable of {input name: array}, tuples or arrays")
     if not something and names:
-        warn_of_zeros(4)
+        warn_of_zeros()
     return total
 
 

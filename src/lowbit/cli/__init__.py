@@ -9,6 +9,7 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 from lowbit.calibration.run import IGNORE
 from lowbit.cli import (
@@ -64,7 +65,7 @@ OPTIONS = {
 def parser() -> argparse.ArgumentParser:
     from lowbit import __version__
 
-    top = argparse.ArgumentParser(prog="lowbit", description="Few-bit networks, with the same bits everywhere.")
+    top = Parser(prog="lowbit", description="Few-bit networks, with the same bits everywhere.")
     top.add_argument("--version", action="version", version=f"lowbit {__version__}")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, module in VERBS.items():
@@ -73,6 +74,20 @@ def parser() -> argparse.ArgumentParser:
         p.add_argument("--debug", action="store_true", help="show the traceback of an error")
         module.add_arguments(p)
     return top
+
+
+def _shapes_options(found: re.Match[str]) -> str:
+    """shapes={"batch": 1, "h": 64} as options."""
+    return "by " + " ".join(re.sub(r'"([^"]+)": (\d+)', r"--shapes \1=\2", part.strip()) for part in found[1].split(","))
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments, and where help is, in place of all options of the verb."""
+
+    def error(self, message: str) -> NoReturn:
+        stray = re.match(r"unrecognized arguments: (\w+=\S+)", message)
+        hint = f"--shapes {stray[1]}, one for each dimension; {self.prog} -h" if stray else f"{self.prog} -h"
+        self.exit(2, f"usage: {message}.\n  Try: {hint}\n")
 
 
 def check_environment() -> None:
@@ -105,6 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         for call, option in OPTIONS.items():
             e.hint = e.hint and e.hint.replace(call, option)
         e.hint = e.hint and re.sub(r'constants=\{"([^"]+)": …\}', r"--constant \1=…", e.hint)
+        e.hint = e.hint and re.sub(r'\boutput="([^"]+)"', r"--output \1", e.hint)
+        e.hint = e.hint and re.sub(r"when loading: shapes=\{([^}…]*)\}", _shapes_options, e.hint)
         kind = "usage" if isinstance(e, UsageError) else type(e).__name__
         say(f"{kind}: {e}", file=sys.stderr)
         return 2 if isinstance(e, UsageError) else 1

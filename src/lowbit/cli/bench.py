@@ -7,7 +7,7 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,24 +16,26 @@ import numpy as np
 
 from lowbit.cli.bench_llm import PEER, add_llm_arguments, main_llm
 from lowbit.cli.bench_ops import add_ops_arguments, main_ops, need_no_ops
+from lowbit.cli.bench_ort import OWN, Runs, conclusions, in_ort, own_int8, scorer
 from lowbit.cli.common import UsageError, binding_arguments, load_beside, load_model, print_json, say, table, whole
+from lowbit.cli.data import add_data_arguments, data_from
+from lowbit.cli.labels import add_score_arguments, need_one
 from lowbit.cli.run import random_array, read_inputs
-from lowbit.errors import FormatError
-from lowbit.export.onnx import export_onnx
+from lowbit.errors import ShapeError
 from lowbit.hardware import Hardware
 from lowbit.ir.graph import Graph
 from lowbit.kernels import native
 from lowbit.kernels import threads as threads_of
 from lowbit.lower.integer import quantized_nodes
 from lowbit.pipeline import compile
+from lowbit.report.text import counted
 from lowbit.runtime.profile import Profile, Row
 from lowbit.runtime.session import Session
-from lowbit.runtime.timing import NOTICEABLE, Timing, in_turns, pinned
+from lowbit.runtime.timing import BUSY, NOTICEABLE, Timing, in_turns, pinned
 from lowbit.types import Array
 
 HELP = "measure how long networks take here, one or several in turns; layer by layer, and beside ONNX Runtime"
 ROUNDS = 10
-BUSY = 1.5  # times the least: a larger median was disturbed
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
@@ -46,9 +48,13 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--against",
         choices=["ort", PEER],
-        help="the same networks in ONNX Runtime (.lowbit files are written as ONNX for it); a .gguf file in llama.cpp",
+        help="also in ONNX Runtime: the float network (ort-fp32), with --data the int8 networks that its own tools make of it "
+        "(ort-int8-u8s8 and others), and what lowbit export writes of quantized ones (ort-export); a .gguf file in llama.cpp",
     )
     add_llm_arguments(p)
+    add_data_arguments(p)
+    p.add_argument("--test", nargs="+", default=[], metavar="PATH", help="samples of the score, other than --data")
+    add_score_arguments(p, "--test (or of --data)")
     p.add_argument("--rounds", type=whole(1), default=ROUNDS, metavar="N", help=f"in which each network runs for a while ({ROUNDS})")
     p.add_argument("--layers", action="store_true", help="the time of every layer; for several networks, beside the first one's")
     add_ops_arguments(p)
@@ -57,24 +63,33 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Subject:
-    """One network with its inputs, in lowbit and on request in other engines, by name (with the distance of their outputs)."""
+    """One network with its inputs, in lowbit and on request in other engines, by name."""
 
     name: str
+    graph: Graph
     session: Session
     feeds: dict[str, Array]
     random: tuple[str, ...]  # inputs that are
-    peers: Mapping[str, Callable[[], Sequence[Array]]] = field(default_factory=dict)
+    peers: Mapping[str, Runs] = field(default_factory=dict)
+
+    @property
+    def quantized(self) -> bool:
+        return bool(quantized_nodes(self.graph))
+
+    @property
+    def engines(self) -> dict[str, Runs]:
+        return {"lowbit": self.session, **self.peers}
 
     def ways(self) -> dict[str, Callable[[], object]]:
         """How to run it, by engine and name."""
-        found: dict[str, Callable[[], object]] = {f"lowbit {self.name}": lambda: self.session.run(self.feeds)}
-        return found | {f"{engine} {self.name}": peer for engine, peer in self.peers.items()}
+        return {f"{engine} {self.name}": partial(session.run, self.feeds) for engine, session in self.engines.items()}
 
-    def away(self, engine: str) -> float:
-        """The largest difference of the engine's outputs, as a share of the largest output."""
-        pairs = list(zip(self.session.run(self.feeds).values(), self.peers[engine](), strict=True))
-        far = max((float(np.max(np.abs(a.astype(np.float64) - b))) for a, b in pairs if a.size), default=0.0)
-        return far / (max((float(np.max(np.abs(a))) for a, _ in pairs if a.size), default=0.0) or 1.0)
+
+def distance(reference: Mapping[str, Array], got: Mapping[str, Array]) -> float:
+    """The largest difference of two networks' outputs, as a share of the largest output."""
+    pairs = [(reference[name].astype(np.float64), got[name]) for name in reference if reference[name].size]
+    far = max((float(np.max(np.abs(a - b))) for a, b in pairs), default=0.0)
+    return far / (max((float(np.max(np.abs(a))) for a, _ in pairs), default=0.0) or 1.0)
 
 
 def main(args: argparse.Namespace) -> None:
@@ -97,17 +112,28 @@ def main(args: argparse.Namespace) -> None:
         raise UsageError(
             f"--threads {threads}, and this process may use {cpus} CPUs", hint=f"{cpus} or fewer: more only wait for each other"
         )
+    need_one(args)
+    if args.labels and not (args.test or args.data):
+        raise UsageError("--labels are those of the rows of --test or --data", hint="--data samples.npz --test test.npz --labels y.npy")
     graphs = load_all(args)
+    failed: dict[str, str] = {}
     with pinned(threads), tempfile.TemporaryDirectory() as work:
         subjects = [subject(name, graph, args, threads, Path(work)) for name, graph in graphs.items()]
+        real = next((i for i, s in enumerate(subjects) if not s.quantized), None)
+        if args.against and args.data and real is not None:
+            mine = subjects[real]
+            found, failed = own_int8(mine.name, mine.graph, mine.feeds, data_from(args, mine.graph), threads, Path(work))
+            subjects[real] = replace(mine, peers={**mine.peers, **found})
         times = in_turns({name: run for s in subjects for name, run in s.ways().items()}, args.rounds)
         profiles = {s.name: s.session.profile(*(s.feeds[v.name] for v in s.session.graph.inputs)) for s in subjects} if args.layers else {}
-    rows = [row(way, times, threads, s) for s in subjects for way in s.ways()]
+    rows = table_rows(args, subjects, times, threads)
     if args.json:
         layers = {name: [layer_json(r) for r in p.rows] for name, p in profiles.items()}
-        print_json({"machine": machine(), "rows": rows} | ({"layers": layers} if args.layers else {}))
+        print_json({"machine": machine(), "rows": rows, "failed": failed} | ({"layers": layers} if args.layers else {}))
         return
     show(rows)
+    for text in conclusions(rows, failed, bool(args.data)) if args.against else ():
+        say(text)
     if profiles:
         show_layers(profiles)
 
@@ -162,13 +188,21 @@ def load_all(args: argparse.Namespace) -> dict[str, Graph]:
 
 def subject(name: str, graph: Graph, args: argparse.Namespace, threads: int, work: Path) -> Subject:
     feeds = read_inputs(graph, args.input)
+    if args.data or args.test:
+        given = argparse.Namespace(**vars(args) | {"data": args.test or args.data})
+        feeds = next(iter(data_from(given, graph))) | feeds
     rng = np.random.default_rng(args.seed)
     random = tuple(v.name for v in graph.inputs if v.name not in feeds)
     feeds |= {v.name: random_array(v.name, v.type, rng) for v in graph.inputs if v.name in random}
     session = compile(graph, threads=threads, isa=args.isa)
-    made = session.run(feeds)  # compiles for these shapes; what is wrong with the inputs is said here
+    try:
+        made = session.run(feeds)  # compiles for these shapes; what is wrong with the inputs is said here
+    except ShapeError as e:
+        if e.hint is None and args.shapes:
+            e.hint = f"arrays of the sizes that {' '.join(f'--shapes {s}' for s in args.shapes)} binds, or without --shapes"
+        raise
     need_outputs(name, made)
-    return Subject(name, session, feeds, random, in_ort(name, graph, feeds, threads, work) if args.against else {})
+    return Subject(name, graph, session, feeds, random, in_ort(name, graph, feeds, threads, work) if args.against else {})
 
 
 def need_outputs(name: str, made: Mapping[str, Array]) -> None:
@@ -181,48 +215,30 @@ def need_outputs(name: str, made: Mapping[str, Array]) -> None:
     raise UsageError(f"nothing is computed: {what} empty ({empty})", where=name, hint=hint)
 
 
-def in_ort(name: str, graph: Graph, feeds: dict[str, Array], threads: int, work: Path) -> dict[str, Callable[[], Sequence[Array]]]:
-    """The network in ONNX Runtime, by engine: the file itself, or one that export makes of it.
+def table_rows(args: argparse.Namespace, subjects: Sequence[Subject], times: dict[str, Timing], threads: int) -> list[dict[str, Any]]:
+    """A row for each network and engine.
 
-    `ort` is its default session, which makes uint8 of int8 activations for faster kernels, whose sums of two products may saturate.
-    `ort-int8` keeps int8, as the file has it: exact, and several times slower on AVX2. A session that it refuses is left out.
+    away   the largest difference of the outputs as a share of the largest: of int8 networks from the float one, if both run on the same
+           samples (random numbers may lie outside their ranges); of ONNX Runtime's float network and of exports from lowbit's
+    score  by labels or metric, where given
     """
-    import onnxruntime as ort
-
-    path = Path(name)
-    if path.suffix != ".onnx":
-        path = work / "network.onnx"
-        export_onnx(graph, path, check=False)
-    outputs = list(graph.outputs)
-    found: dict[str, Callable[[], Sequence[Array]]] = {}
-    failed: Exception | None = None
-    for engine in ("ort", "ort-int8") if quantized_nodes(graph) else ("ort",):
-        options = ort.SessionOptions()
-        options.log_severity_level, options.intra_op_num_threads, options.inter_op_num_threads = 4, threads, 1
-        options.add_session_config_entry("session.force_spinning_stop", "1")  # spins while it runs, not while lowbit does
-        if engine == "ort-int8":
-            options.add_session_config_entry("session.qdqisint8allowed", "1")
-        try:
-            session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-            session.run(outputs, feeds)
-        except Exception as e:  # ONNX Runtime's errors have no common base
-            if type(e).__module__.partition(".")[0] not in ("onnxruntime", "builtins"):
-                raise
-            failed = e
-        else:
-            found[engine] = partial(session.run, outputs, feeds)
-    if failed is not None and not found:
-        said = str(failed).strip().splitlines()[0] if str(failed).strip() else type(failed).__name__
-        raise FormatError(f"ONNX Runtime {ort.__version__} does not run it: {said}", where=name, hint="without --against") from failed
-    return found
-
-
-def row(way: str, times: dict[str, Timing], threads: int, s: Subject) -> dict[str, Any]:
-    engine, _, model = way.partition(" ")
-    mine, first = times[way], next(iter(times.values()))
-    found: dict[str, Any] = {"model": model, "engine": engine, "threads": threads, "ms_min": mine.least, "ms_median": mine.median}
-    found |= {"runs": len(mine.ms), "of_first": mine.least / first.least, "random_inputs": list(s.random)}
-    return found | ({"backend": s.session.backend} if engine == "lowbit" else {"away": s.away(engine)})
+    first, rows = next(iter(times.values())), []
+    real = next((s for s in subjects if not s.quantized), None)
+    in_float = None if real is None else real.session.run(real.feeds)
+    for s in subjects:
+        mine, judge = s.session.run(s.feeds), scorer(args, s.graph)
+        for engine, session in s.engines.items():
+            t = times[f"{engine} {s.name}"]
+            r: dict[str, Any] = {"model": s.name, "engine": engine, "quantized": s.quantized or engine.startswith(OWN), "threads": threads}
+            r |= {"ms_min": t.least, "ms_median": t.median, "runs": len(t.ms), "of_first": t.least / first.least}
+            r |= {"random_inputs": list(s.random)} | ({"backend": s.session.backend} if engine == "lowbit" else {})
+            reference = mine if engine != "lowbit" else in_float if s is not real and not s.random else None
+            if reference is not None and all(n in reference and reference[n].shape == x.shape for n, x in mine.items()):
+                r["away"] = distance(reference, session.run(s.feeds))
+            if judge is not None:
+                r |= {"score_name": judge.name, "score": judge.of(session)}
+            rows.append(r)
+    return rows
 
 
 def layer_json(r: Row) -> dict[str, Any]:
@@ -241,23 +257,33 @@ def machine() -> dict[str, Any]:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    columns = {"network": "left", "engine": "left", "least ms": "right", "median ms": "right", "÷ the first": "right", "": "left"}
+    """The table, and what it does not say: how often, how busy, on which inputs."""
+    named = next((r["score_name"] for r in rows if "score" in r), None)
+    differ, partly = any("away" in r for r in rows), [r for r in rows if r.get("backend", "native") != "native"]
+    short = labels(list(dict.fromkeys(r["model"] for r in rows)))
+    columns = {"network": "left", "engine": "left", "least ms": "right", "median": "right", "÷ first": "right"}
+    columns |= ({"off": "right"} if differ else {}) | ({named: "right"} if named else {})
 
-    def said(r: dict[str, Any]) -> str:
-        if r["engine"] == "lowbit":
-            return str(r["backend"])
-        return f"outputs differ from lowbit's by up to {100 * r['away']:.2g} % of the largest"
+    def cells(r: dict[str, Any]) -> list[str]:
+        score = r.get("score")
+        shown = "–" if score is None else f"{score:.2%}" if named == "top-1" else f"{score:.6g}"
+        away = "" if "away" not in r else "< 0.01 %" if r["away"] < 1e-4 else f"{100 * r['away']:.2g} %"
+        first = [short[r["model"]], r["engine"], f"{r['ms_min']:.4g}", f"{r['ms_median']:.4g}", f"{r['of_first']:.2f}"]
+        return [*first, *([away] if differ else []), *([shown] if named else [])]
 
-    cells = [[r["model"], r["engine"], f"{r['ms_min']:.4g}", f"{r['ms_median']:.4g}", f"{r['of_first']:.2f}", said(r)] for r in rows]
-    table("", columns, cells)
-    runs = min(r["runs"] for r in rows)
-    say(f"{rows[0]['threads']} thread(s), in turns, {runs} runs or more of each; the least time counts, the median has what else ran here")
+    table("", columns, [cells(r) for r in rows])
+    runs, threads = min(r["runs"] for r in rows), rows[0]["threads"]
+    say(f"{counted(threads, 'thread')}, in turns, {counted(runs, 'run')} or more of each; the least time counts")
+    for r in partly:
+        say(f"{r['model']}: {r['backend']}")
+    if differ:
+        say("off: the largest difference of an output, in % of the largest: of int8 from float, of ONNX Runtime from lowbit")
     busy = max(r["ms_median"] / r["ms_min"] for r in rows)
     if busy > BUSY:
         say(f"the machine was busy: a median is {busy:.1f} times its least time, so ratios are rough; try when it is idle, or --rounds 30")
     random = dict.fromkeys(n for r in rows for n in r["random_inputs"])
     if random:
-        say(f"random numbers for {', '.join(random)}: on samples like those of calibration (--input) some kernels need fewer steps")
+        say(f"random numbers for {', '.join(random)}: on samples like those of calibration (--data) some kernels need fewer steps")
 
 
 def show_layers(profiles: dict[str, Profile]) -> None:

@@ -12,7 +12,17 @@ from lowbit.hardware import Hardware
 PEER = "llama.cpp"
 CONTEXT = 1024  # tokens, or what the network was trained for
 # Options of networks that run as graphs, with the values that they have where they are not given.
-OTHERS: dict[str, Any] = {"shapes": [], "constant": [], "input": [], "isa": None, "layers": False, "seed": 0}
+OTHERS: dict[str, Any] = {
+    "shapes": [],
+    "constant": [],
+    "input": [],
+    "isa": None,
+    "layers": False,
+    "seed": 0,
+    "data": [],
+    "test": [],
+    "labels": None,
+}
 
 
 def add_llm_arguments(p: argparse.ArgumentParser) -> None:

@@ -24,7 +24,7 @@ SHOWN = 4  # values that are named where numbers were left out of them
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
-    add_data_arguments(p, required=True)
+    add_data_arguments(p)
     add_rule_arguments(p)
     p.add_argument("--ignore-nonfinite", action="store_true", help="leave NaN and infinities out instead of refusing them")
     p.add_argument("-o", "--out", required=True, metavar="RECORD.json", help="the record to write")
@@ -32,11 +32,23 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
 
 def add_rule_arguments(p: argparse.ArgumentParser, *more: str) -> None:
     """--recipe and --rules; `more` are recipes that only this verb knows."""
-    p.add_argument("--recipe", choices=[*sorted({*RECIPES, *more}), MIXED], help="a named list of rules (int8, where there are no --rules)")
+    p.add_argument(
+        "--recipe",
+        type=recipe_name,
+        choices=sorted({*RECIPES, *more}),
+        help="a named list of rules: docs/quantize.md (int8, if there are no --rules)",
+    )
     p.add_argument(
         "--rules", metavar="FILE.toml", help="rules of your own, see examples/rules.toml; with --recipe they match before its rules"
     )
     add_calibration_arguments(p)
+
+
+def recipe_name(text: str) -> str:
+    """An argparse type: `mixed` is the name of what a search finds, and no recipe."""
+    if text == MIXED:
+        raise argparse.ArgumentTypeError("mixed has no rules beforehand: lowbit search finds them, and --rules takes them")
+    return text
 
 
 def add_calibration_arguments(p: argparse.ArgumentParser) -> None:

@@ -8,9 +8,10 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
+from lowbit.dims import symbols
 from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.files import check_target
 from lowbit.ir.graph import Graph
@@ -19,6 +20,7 @@ from lowbit.kernels import native, threads
 from lowbit.pipeline import load
 from lowbit.report.text import plain, printable
 from lowbit.report.text import size as size
+from lowbit.types import TensorType
 
 
 class UsageError(InputError):
@@ -71,7 +73,7 @@ def positive(text: str) -> float:
 
 
 def add_model_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("model", help="an .onnx, .gguf or .lowbit file")
+    p.add_argument("model", help="an .onnx, .gguf, .pt2 or .lowbit file")
     binding_arguments(p)
     p.add_argument("--no-simplify", action="store_true", help="keep the graph as the file spells it")
 
@@ -137,6 +139,9 @@ def parse_shapes(texts: list[str]) -> Shapes | None:
     shapes: dict[str, list[int | str] | int] = {}
     for text in texts:
         name, found, dims = text.rpartition("=")
+        several = re.fullmatch(r"\w+=\d+(,\s*\w+=\d+)+", text)
+        if several:  # batch=1,height=64
+            raise UsageError(f"--shapes {text!r} names several dimensions", hint=" ".join(f"--shapes {t.strip()}" for t in text.split(",")))
         by_comma = re.sub(r"(?<=\d)\s*x\s*(?=\d)", ",", dims)  # 3x224x224, but not maxlen
         parts = [d.strip() for d in by_comma.split(",")] if found else []
         if not name or not parts or not any(parts):
@@ -151,6 +156,20 @@ def parse_shapes(texts: list[str]) -> Shapes | None:
             raise UsageError(f"--shapes names {name!r} twice")
         shapes[name] = values[0] if len(parts) == 1 and isinstance(values[0], int) else values
     return shapes or None
+
+
+def example_shapes(types: Iterable[TensorType]) -> str:
+    """Options that bind all open dimensions of some inputs: one row, and sizes of other axes that a window fits into.
+
+    >>> from lowbit.dims import symbol
+    >>> example_shapes([TensorType((symbol("batch"), 3, symbol("h"), symbol("w")), "float32")])
+    '--shapes batch=1 --shapes h=64 --shapes w=64'
+    """
+    sizes: dict[str, int] = {}
+    for t in types:
+        for axis, d in enumerate(t.shape):
+            sizes |= {s: 64 if axis else 1 for s in sorted(symbols(d)) if s not in sizes}
+    return " ".join(f"--shapes {name}={size}" for name, size in sizes.items())
 
 
 def parse_constants(texts: list[str]) -> dict[str, Any] | None:

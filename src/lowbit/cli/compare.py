@@ -17,7 +17,7 @@ HELP = "compare a quantized network with the float one it was made from, layer b
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument("quantized", help="the .lowbit file that lowbit quantize wrote")
-    add_data_arguments(p, required=True)
+    add_data_arguments(p)
     add_score_arguments(p, "--data")
     p.add_argument("-o", "--out", action="append", default=[], metavar="REPORT.html|.json", help="save the report; may be repeated")
 
@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> None:
     quantized = load_beside(argparse.Namespace(**vars(args) | {"no_simplify": False}), args.quantized)
     data = data_from(args, graph)
     labels = labels_from(args, data) if args.labels else None
-    report = compare(graph, quantized, data, labels=labels, metric=metric)
+    report = compare(graph, quantized, data, labels=labels, output=args.output, metric=metric)
     for out in args.out:
         report.save(out)
     if args.json:
@@ -73,10 +73,10 @@ def show(report: Report) -> None:
         say(report.proof)
     for o in report.outputs:
         if o.sqnr_db is None:
-            say(f"output {o.name}: {o.equal:.2%} of elements equal")
+            say(f"output {o.name}: {o.equal:.2%} of elements equal{', ' + o.said_db if o.said_db else ''}")
             continue
         same = f", argmax the same {o.same_argmax:.1%}" if o.same_argmax is not None else ""
-        say(f"output {o.name}: {decibels(o.sqnr_db)}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
+        say(f"output {o.name}: {o.said_db}, largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}")
     if report.score is not None:
         say(report.score)
     say(f"{counted(report.batches, 'batch')}; {report.times}")

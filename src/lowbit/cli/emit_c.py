@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 
 from lowbit.arguments import path
 from lowbit.cli.common import UsageError, add_model_arguments, load_model, memory, print_json, say, size, whole
 from lowbit.codegen import TARGETS
 from lowbit.codegen.boards import FOLDER
-from lowbit.codegen.folder import check_folder
+from lowbit.codegen.folder import MANIFEST, check_folder
 from lowbit.codegen.names import reserved
 from lowbit.codegen.readme import portable_share
 from lowbit.frames import streaming
@@ -79,7 +80,18 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--time-axis", type=whole(-64), metavar="AXIS", help="the axis of the inputs that is time (-1: the last)")
     p.add_argument("--vectors", type=whole(1), default=2, metavar="N", help="known answers in the self test (2)")
     p.add_argument("--fits", nargs=2, type=memory, metavar=("RAM", "FLASH"), help="exit code 1 if it needs more: --fits 64k 256k")
-    p.add_argument("--force", action="store_true", help="overwrite files in the folder that lowbit did not write")
+    p.add_argument("--force", action="store_true", help="write into a folder of other files, also over those that lowbit did not write")
+
+
+def need_own_folder(out: Path, args: argparse.Namespace) -> None:
+    """Raises if the folder holds files and lowbit wrote none of them: some thirty more would stand among them."""
+    there = sorted(p.name for p in out.iterdir()) if out.is_dir() else []
+    if there and MANIFEST not in there and not args.force:
+        raise UsageError(
+            f"it holds {len(there):,} files or folders that lowbit did not write ({there[0]} …)",
+            where=args.out,
+            hint=f"-o {Path(args.out) / 'c'}, a folder of its own; --force writes beside them",
+        )
 
 
 def main(args: argparse.Namespace) -> None:
@@ -88,7 +100,7 @@ def main(args: argparse.Namespace) -> None:
     kept_by_c = reserved(args.name)
     if kept_by_c is not None:
         raise UsageError(f"--name {args.name!r} cannot be used: {kept_by_c}", hint=f"--name {args.name}_net")
-    check_folder(path(args.out, "the path of a folder"))
+    need_own_folder(check_folder(path(args.out, "the path of a folder")), args)
     graph, kept = streamed(args)
     done = emit_c(
         graph, args.out, target=args.target, name=args.name, no_float=args.no_float, float_io=args.float_io,

@@ -6,6 +6,7 @@ import argparse
 
 from lowbit.cli.common import add_model_arguments, check_out, load_model, print_json, say, size, whole
 from lowbit.export.onnx import RECURRENCES, export_onnx
+from lowbit.export.onnx.saturation import Safe
 
 HELP = "write a network, float or quantized, as standard ONNX; checked, and compared with ONNX Runtime, before it is written"
 
@@ -21,6 +22,13 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
         default="float",
         help="LSTM and GRU as ONNX's ops, in float between integers, or by their integer arithmetic (default: float)",
     )
+    p.add_argument(
+        "--safe",
+        choices=("yes", "7-bit", "no"),
+        default="yes",
+        help="layers that would saturate on CPUs without VNNI: weights as uint8, the same results on every CPU (yes); of 7 bits in the "
+        "channels that need it, faster with VNNI (7-bit); as they are (no)",
+    )
     p.add_argument("--no-check", action="store_true", help="write the file without checking and running it")
 
 
@@ -28,11 +36,14 @@ def main(args: argparse.Namespace) -> None:
     check_out(args.out, "an exported network", (".onnx",), args.model)
     graph = load_model(args)
     options = {"opset": args.opset, "matmul_nbits": args.matmul_nbits, "recurrences": args.recurrences}
-    report = export_onnx(graph, args.out, check=not args.no_check, **options)
+    safe: Safe = {"yes": True, "no": False, "7-bit": "7-bit"}[args.safe]  # type: ignore[assignment]
+    report = export_onnx(graph, args.out, check=not args.no_check, safe=safe, **options)
     if args.json:
         print_json(report.to_json())
         return
     say(f"written  {report.path}: {size(report.bytes)}, opset {report.opset}, {report.nodes} nodes")
     checked = "onnx.checker passed" if report.checked else "not checked"
     say(f"checked  {checked}; {report.ran}")
+    if report.safety:
+        say(f"safe     {report.safety}")
     say(f"next     lowbit inspect {report.path}")

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import importlib.util
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from lowbit.cli.common import UsageError, number
-from lowbit.cli.data import UNREADABLE, FileData, files
+from lowbit.cli.functions import function_from, is_function
+from lowbit.data.arrays import UNREADABLE, files
 from lowbit.decide.labelled import MAX_DROP
-from lowbit.errors import FormatError, InputError, LowbitError
+from lowbit.errors import FormatError, InputError
 from lowbit.files import unreadable
 from lowbit.report.scores import as_labels
 from lowbit.runtime.session import Session
@@ -36,6 +35,7 @@ def add_score_arguments(p: argparse.ArgumentParser, what: str) -> None:
     p.add_argument(
         "--labels", metavar="Y.npy|Y.npz:NAME|Y.csv|NAME", help=f"the class of each row of {what}, from 0 on: top-1 is the score"
     )
+    p.add_argument("--output", metavar="NAME", help="the output whose classes the labels are, where the network has several")
     p.add_argument(
         "--metric", metavar="FILE.py:FUNCTION", help="function(session) gives the score, higher is better; it brings its own data"
     )
@@ -44,6 +44,13 @@ def add_score_arguments(p: argparse.ArgumentParser, what: str) -> None:
 def need_one(args: argparse.Namespace) -> None:
     if args.labels and args.metric:
         raise UsageError("--labels and --metric are both given", hint="one of them: a metric brings its own data and labels")
+    if args.output is not None and not args.labels and (args.metric or not args.data):
+        raise UsageError("--output is for --labels, and there are none", hint="--labels y.npy; files are written to -o")
+
+
+def is_labelled(paths: list[str]) -> bool:
+    """Whether the data may bring labels by themselves: a folder, a table, a function."""
+    return any(Path(p).is_dir() or Path(p).suffix == ".csv" or is_function(p) for p in paths)
 
 
 def max_drop_argument(p: argparse.ArgumentParser) -> None:
@@ -51,18 +58,23 @@ def max_drop_argument(p: argparse.ArgumentParser) -> None:
 
 
 def need_max_drop(args: argparse.Namespace, otherwise: str = "") -> None:
-    if args.max_drop is not None and not (args.labels or args.metric):
+    if args.max_drop is not None and not (args.labels or args.metric or is_labelled(args.data)):
         hint = f"--labels y.npy{otherwise}"
         raise UsageError("--max-drop is for a score, and there are neither --labels nor --metric", hint=hint)
+    if args.max_drop is not None and args.labels and args.max_drop > 1:
+        points = f"--max-drop {args.max_drop / 100:g}" + (f" for {args.max_drop:g} points" if args.max_drop <= 100 else "")
+        raise UsageError(f"--max-drop {args.max_drop:g}, and top-1 goes from 0 to 1: anything would do", hint=points)
     if args.max_drop is not None and args.max_drop < 0:
         raise UsageError(f"--max-drop {args.max_drop:g}, 0 or more is needed", hint=f"--max-drop {MAX_DROP}")
 
 
-def labels_from(args: argparse.Namespace, data: FileData, where: str = "--data") -> Array:
+def labels_from(args: argparse.Namespace, data: Any, where: str = "--data") -> Array:
     """The labels of the data's rows. With --limit, labels of the rows that are left out are left out as well."""
+    if getattr(data, "classes", ()):
+        raise UsageError("the folders of --data are classes already", where=args.labels, hint="without --labels, or pictures in one folder")
     found = read_labels(args.labels, args.data)
-    if any(stop is None for part in data.parts for _, stop in part.where.values()):
-        return found  # one axis more than the input: how many rows that is shows when it runs
+    if not getattr(data, "whole_rows", False):
+        return found  # how many rows there are shows when they are read
     rows = data.rows
     if len(found) < rows or (len(found) > rows and args.limit is None):
         raise InputError(f"{len(found):,} labels for {rows:,} rows of {where}", where=args.labels, hint="one label for each row")
@@ -75,13 +87,15 @@ def read_labels(text: str, paths: list[str]) -> Array:
     if not file or Path(file).suffix not in KINDS:
         file, name = text, ""
     kind = Path(file).suffix
+    if kind in KINDS and not Path(file).exists():
+        raise FormatError("there is no such file", where=file, hint=_HINT)
     if kind in (".csv", ".txt"):
         return as_labels(read_table(file, name), where=text)
     if kind in KINDS:
         return as_labels(read_array(file, name), where=text)
     if Path(file).exists():
         raise FormatError(f"labels are not read from files of kind '{kind}'", where=file, hint=_HINT)
-    return np.concatenate([as_labels(read_array(str(path), text), where=f"{path}: {text}") for path in files(paths)])
+    return np.concatenate([as_labels(read_array(str(path), text), where=f"{path}: {text}") for path in files([Path(p) for p in paths])])
 
 
 def read_array(file: str, name: str) -> Array:
@@ -136,30 +150,5 @@ def is_whole(cell: str) -> bool:
 
 
 def metric_from(text: str) -> Callable[[Session], Any]:
-    """The function that --metric names, from a Python file that is run for it."""
-    hint = "--metric score.py:accuracy, with def accuracy(session) in score.py"
-    file, _, name = text.rpartition(":")
-    if not file.endswith(".py") or not name.isidentifier():
-        raise UsageError(f"--metric {text!r} is not FILE.py:FUNCTION", hint=hint)
-    path = Path(file)
-    if not path.is_file():
-        raise FormatError("there is no such file", where=file, hint=hint)
-    spec = importlib.util.spec_from_file_location(f"lowbit_metric_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses and pickle look a module up by its name
-    sys.path.insert(0, str(path.resolve().parent))  # its neighbours can be imported, as if it were run itself
-    try:
-        spec.loader.exec_module(module)
-    except LowbitError:
-        raise
-    except (Exception, SystemExit) as e:
-        raise InputError(f"it raised {type(e).__name__}: {e}", where=file, hint=hint) from e
-    finally:
-        sys.path.remove(str(path.resolve().parent))
-    found = getattr(module, name, None)
-    if not callable(found):
-        own = [n for n, f in vars(module).items() if callable(f) and getattr(f, "__module__", None) == spec.name and not n.startswith("_")]
-        raise InputError(f"there is no function {name!r}, it has {', '.join(own) or 'none'}", where=file, hint=hint)
-    function: Callable[[Session], Any] = found
-    return function
+    """The function that --metric names."""
+    return function_from(text, "--metric", "--metric score.py:accuracy, with def accuracy(session) in score.py")

@@ -1,4 +1,4 @@
-"""lowbit quantize MODEL --data … -o model.lowbit: quantizes a network and prints the form of each layer.
+"""lowbit quantize MODEL --data … -o small.lowbit (small.onnx, or a folder of C): quantizes a network and says what that gave.
 
 A language model (a Hugging Face folder, or a .gguf file that shall become another one) is quantized by quantize_llm.py.
 """
@@ -8,30 +8,35 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
-from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, memory, positive, print_json, say, size, table
-from lowbit.cli.data import FileData, add_data_arguments, data_from
+from lowbit.cli.common import UsageError, add_model_arguments, example_shapes, load_model, memory, positive, print_json, say, size, table
+from lowbit.cli.data import add_data_arguments, data_from, has_data
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.cli.quantize_llm import LLM_RECIPES, add_llm_arguments, is_language_model, main_llm, need_no_llm
+from lowbit.cli.written import check_kind, write
+from lowbit.data.bake import bake
 from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Prefer
+from lowbit.decide.limits import limits_in
 from lowbit.decide.verdict import verdict
+from lowbit.errors import QuantError
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import quantize
 from lowbit.quantization.recipes import RECIPES
 from lowbit.report.coverage import Coverage, coverage
+from lowbit.report.text import times_smaller
 
 HELP = "quantize a network by a recipe or by rules of your own"
 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
-    add_data_arguments(p, required=False)
+    add_data_arguments(p)
     p.add_argument("--record", metavar="RECORD.json", help="ranges from lowbit calibrate, instead of data")
     add_rule_arguments(p, *(r for r in LLM_RECIPES if r not in RECIPES))
     add_llm_arguments(p)
@@ -52,8 +57,19 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--max-ram", type=memory, metavar="SIZE", help="bytes that a session needs beside the weights, for a batch")
     p.add_argument("--minutes", type=positive, metavar="M", help="take the best that was found after so long")
     p.add_argument("-v", "--verbose", action="store_true", help="say what was tried, and what became of each layer")
+    p.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors and warnings")
+    p.add_argument(
+        "--bake", action="store_true", help="with pictures: put the preprocessing into the network, which then takes uint8 pixels"
+    )
+    p.add_argument("--target", metavar="NAME", help="of a folder of C: cortex-m4, host … (portable)")
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
-    p.add_argument("-o", "--out", required=True, metavar="MODEL.lowbit", help="the file to write; of a language model, a .gguf")
+    p.add_argument(
+        "-o",
+        "--out",
+        required=True,
+        metavar="OUT",
+        help="what to write: small.lowbit, small.onnx, or a folder of C; of a language model, small.gguf",
+    )
 
 
 def main(args: argparse.Namespace) -> None:
@@ -61,8 +77,8 @@ def main(args: argparse.Namespace) -> None:
         main_llm(args)
         return
     need_no_llm(args)
-    check_out(args.out, "a quantized network", (".lowbit",), args.model)
-    if args.data and args.record:
+    kind = check_kind(args)
+    if has_data(args) and args.record:
         raise UsageError("--data and --record are both given", hint="one of them: a record already holds what the data said")
     need_one(args)
     need_max_drop(args)
@@ -70,11 +86,11 @@ def main(args: argparse.Namespace) -> None:
         raise UsageError("--labels are those of the rows of --data, and there is none", hint="--data samples.npz --labels y.npy")
     metric = metric_from(args.metric) if args.metric else None
     graph = load_model(args)
-    calibration: CalibrationRecord | FileData | None = CalibrationRecord.load(args.record) if args.record else None
+    calibration: Any = CalibrationRecord.load(args.record) if args.record else None
     labels = None
-    if args.data:
-        calibration = samples = data_from(args, graph)
-        labels = labels_from(args, samples) if args.labels else None
+    if has_data(args):
+        calibration = data_from(args, graph)
+        labels = labels_from(args, calibration) if args.labels else None
     decisions: list[Decision] = []
     with workers(args.workers) as executor:
         q = quantize(
@@ -89,6 +105,7 @@ def main(args: argparse.Namespace) -> None:
             wide=not args.no_wide,
             prefer=args.prefer,
             labels=labels,
+            output=args.output,
             metric=metric,
             max_drop=args.max_drop,
             max_ms=args.max_ms,
@@ -98,9 +115,15 @@ def main(args: argparse.Namespace) -> None:
             on_decision=decisions.append,
         )
     found = coverage(graph, q)
-    q.save(args.out)
+    if args.bake:
+        q = bake(q)
+    said = write(kind, q, args)
     if args.json:
         print_json({"written": args.out, **(decided(graph, decisions[0]) if decisions else {}), **facts(found)})
+        need_limits(args, decisions)
+        return
+    if args.quiet:
+        need_limits(args, decisions)
         return
     if decisions:
         say(verdict(graph, decisions[0]))
@@ -112,13 +135,40 @@ def main(args: argparse.Namespace) -> None:
             say(f"note: {remark}")
     if args.verbose and decisions:
         show_front(decisions[0])
-    smaller = f", {found.bytes_before / found.bytes_after:.1f}× smaller" if found.bytes_after else ""
-    parameters = f"parameters {size(found.bytes_before)} → {size(found.bytes_after)}{smaller}"
-    say(f"written: {args.out}, {size(Path(args.out).stat().st_size)}; {parameters}")
-    data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
-    bound = "".join(f" --shapes {s}=1" for s in q.symbols)
-    say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
-    say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
+    say(f"written: {args.out}, {sizes(kind, args)}{parameters(found)}")
+    if said:
+        say(said)
+    if kind == ".lowbit":
+        data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
+        bound = f" {example_shapes(v.type for v in q.inputs)}" if q.symbols else ""
+        say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
+        say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
+    need_limits(args, decisions)
+
+
+def sizes(kind: str, args: argparse.Namespace) -> str:
+    """The size of the file that was written, beside the one that was read."""
+    if kind == "C":
+        return ""
+    before, after = (Path(p).stat().st_size for p in (args.model, args.out))
+    than = " as" if times_smaller(before, after) == "as large" else " than"
+    return f"{size(after)}, {times_smaller(before, after)}{than} {Path(args.model).name}; "
+
+
+def parameters(found: Coverage) -> str:
+    said = f"parameters {size(found.bytes_before)} → {size(found.bytes_after)}"
+    if found.bytes_before and found.bytes_after:
+        said += f", {times_smaller(found.bytes_before, found.bytes_after)}"
+    return said
+
+
+def need_limits(args: argparse.Namespace, decisions: list[Decision]) -> None:
+    """Raises, after the network is written, if a limit of the command line is not kept: a script shall see it."""
+    unmet = decisions[0].unmet if decisions else ""
+    broken = [f"--{name.replace('_', '-')}" for name in limits_in(unmet)]
+    broken += ["--max-drop"] if args.max_drop is not None and any(part.endswith("is the least") for part in unmet.split("; ")) else []
+    if broken:
+        raise QuantError(f"{' and '.join(broken)} cannot be kept: the best network that was found is written", where=args.out)
 
 
 def decided(graph: Graph, found: Decision) -> dict[str, Any]:
@@ -146,9 +196,14 @@ def show_front(found: Decision) -> None:
     table("", {"front": "left", "dB of the worst tenth": "right", **score, "ms": "right", "bytes": "right", "": "left"}, rows)
 
 
+def _plain(value: object) -> object:
+    """Numbers of an open size as a text: 128*batch."""
+    return value if value is None or isinstance(value, int | str) else str(value)
+
+
 def facts(found: Coverage) -> dict[str, Any]:
     """The facts that need no data, as JSON."""
-    layers = [{k: v if isinstance(v, int | str) else str(v) for k, v in asdict(s).items() if k != "value"} for s in found.layers]
+    layers = [{f.name: _plain(getattr(s, f.name)) for f in fields(s) if f.name != "value"} for s in found.layers]
     return {
         "coverage": str(found),
         "bytes_before": found.bytes_before,

@@ -16,6 +16,7 @@ MOST_TEXT = 64 << 20  # bytes of one file
 OTHERS = {
     "shapes": [], "constant": [], "no_simplify": False, "record": None, "rules": None, "no_guard": False, "no_wide": False, "labels": None,
     "metric": None, "max_drop": None, "max_ms": None, "max_bytes": None, "max_ram": None, "minutes": None, "strict": False, "limit": None,
+    "image": None, "audio": None, "text": None, "bake": False, "target": None, "output": None, "random_batches": None,
 }  # fmt: skip
 
 
@@ -47,7 +48,8 @@ def main_llm(args: argparse.Namespace) -> None:
     check_out(args.out, "a language model", (".gguf",), args.model)
     wrong = next((name for name, value in OTHERS.items() if getattr(args, name, value) != value), None)
     if wrong is not None:
-        raise UsageError(f"--{wrong.replace('_', '-')} means nothing for a language model", hint="--recipe, --bits, --data with texts")
+        option = wrong.removesuffix("_batches").replace("_", "-")
+        raise UsageError(f"--{option} means nothing for a language model", hint="--recipe, --bits, --data with texts")
     recipe = args.recipe or "int4"
     if recipe not in LLM_RECIPES:
         raise UsageError(f"--recipe {recipe} is not for language models", hint=" or ".join(f"--recipe {r}" for r in LLM_RECIPES))
@@ -57,6 +59,8 @@ def main_llm(args: argparse.Namespace) -> None:
             {"written": args.out, "bytes": made.nbytes, "bits": made.bits, "tokens": made.tokens, "seconds": made.seconds,
              "resumed": made.resumed, "counts": made.counts, "formats": made.formats}
         )  # fmt: skip
+        return
+    if args.quiet:
         return
     read = f"{made.tokens:,} tokens of the texts" if made.tokens else "no texts: weights alone decided (--data TEXT.txt is better)"
     say(f"{', '.join(f'{n} matrices {f}' for f, n in made.counts.items())}; {read}")

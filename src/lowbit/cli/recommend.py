@@ -16,7 +16,7 @@ HELP = "recommend dtype, scheme, granularity, block size and threads for a netwo
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
-    add_data_arguments(p, required=False)
+    add_data_arguments(p)
     p.add_argument("--target", choices=list(TARGETS), default="host", help="this machine (host), or a chip: then flash and RAM decide")
     p.add_argument("--max-ms", type=number, metavar="MS", help="milliseconds that a call may take on one thread")
     p.add_argument("--max-bytes", type=whole(1), metavar="N", help="bytes of the parameters; of a chip, of flash")

@@ -12,10 +12,15 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from lowbit.cli.common import UsageError, add_model_arguments, load_model, print_json, say, table, whole
-from lowbit.errors import FormatError, InputError, ShapeError
+from lowbit.cli.common import UsageError, add_model_arguments, example_shapes, load_model, print_json, say, table, whole
+from lowbit.data.bake import preprocessing_of
+from lowbit.data.image_files import SUFFIXES as PICTURES
+from lowbit.data.image_files import read_image
+from lowbit.data.image_preprocessing import ImagePreprocessing
+from lowbit.errors import FormatError, InputError, ShapeError, warn
 from lowbit.files import check_target, write_whole
 from lowbit.ir.graph import Graph
+from lowbit.lower.integer import quantized_nodes
 from lowbit.pipeline import compile
 from lowbit.types import Array, TensorType
 
@@ -25,7 +30,11 @@ HELP = "run a network on arrays from .npy or .npz files (or on random numbers) a
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     p.add_argument(
-        "--input", action="append", default=[], metavar="[NAME=]FILE", help=".npy for one input, .npz for several by name; may be repeated"
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help=".npy or a picture for one input, .npz for several by name; may be repeated",
     )
     p.add_argument("--out", metavar="FILE.npz", help="save the outputs by name; .npy for the only one")
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers for inputs without a file (default 0)")
@@ -42,6 +51,7 @@ def main(args: argparse.Namespace) -> None:
     need_given(graph, arrays)
     rng = np.random.default_rng(args.seed)
     arrays |= {v.name: random_array(v.name, v.type, rng) for v in graph.inputs if v.name in random}
+    warn_of_nonfinite(graph, arrays)
     session = compile(graph)
     start = time.perf_counter()
     outputs = session.run(arrays)
@@ -75,6 +85,14 @@ def read_inputs(graph: Graph, specs: list[str]) -> dict[str, Array]:
     names = [v.name for v in graph.inputs]
     for spec in specs:
         name, _, file = spec.rpartition("=")
+        if name and name not in names:
+            raise UsageError(f"--input {spec!r}: there is no input named {name!r}", hint=f"the inputs are {', '.join(names)}")
+        if Path(file).suffix.lower() in PICTURES:
+            at = name or only(names, file)
+            if at in arrays:
+                raise UsageError(f"--input gives {at!r} twice", where=file)
+            arrays[at] = picture(graph, at, Path(file))
+            continue
         try:
             with open(file, "rb") as f:
                 loaded: Any = np.load(io.BytesIO(f.read()), allow_pickle=False)
@@ -87,19 +105,41 @@ def read_inputs(graph: Graph, specs: list[str]) -> dict[str, Array]:
         if twice:
             raise UsageError(f"--input gives {twice[0]!r} twice", where=file)
         if isinstance(loaded, np.ndarray):
-            if not name and len(names) != 1:
-                raise InputError(
-                    f"the network has {len(names)} inputs",
-                    where=file,
-                    hint=f"--input NAME={Path(file).name} with NAME one of {', '.join(names)}",
-                )
-            arrays[name or names[0]] = loaded
+            arrays[name or only(names, file)] = loaded
+        elif name:
+            raise UsageError(f"--input {spec!r}: a .npz has names of its own", where=file, hint=f"--input {file}")
         else:
             arrays |= {k: member(loaded, k, file) for k in loaded.files}
     stray = [n for n in arrays if n not in names]
     if stray:
         raise InputError(f"there is no input named {stray[0]!r}", where=graph.name, hint=f"the inputs are {', '.join(names)}")
     return arrays
+
+
+def only(names: list[str], file: str) -> str:
+    """The only input of the network."""
+    if len(names) != 1:
+        hint = f"--input NAME={Path(file).name} with NAME one of {', '.join(names)}"
+        raise InputError(f"the network has {len(names)} inputs", where=file, hint=hint)
+    return names[0]
+
+
+def picture(graph: Graph, name: str, path: Path) -> Array:
+    """A picture as the network's calibration data were prepared, with the axis of rows."""
+    t = next(v.type for v in graph.inputs if v.name == name)
+    stored = preprocessing_of(graph, name)
+    if stored is None:
+        hint = "lowbit quantize --data photos/ --image … stores it; or --input with an array of the network's own kind"
+        raise InputError("no preprocessing is stored with the network", where=str(path), hint=hint)
+    x = read_image(path, ImagePreprocessing.from_json(stored).for_input(name, t), raw=t.dtype.name == "uint8")
+    return x[None] if t.rank == 4 else x
+
+
+def warn_of_nonfinite(graph: Graph, arrays: dict[str, Array]) -> None:
+    """Warns if a quantized network is given NaN or infinities: integers have neither, so the answer looks like any other."""
+    for name, x in arrays.items() if quantized_nodes(graph) else ():
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
+            warn(f"input {name!r} holds NaN or infinities, which a quantized network takes as numbers: its outputs mean nothing there")
 
 
 def need_given(graph: Graph, arrays: dict[str, Array]) -> None:
@@ -132,7 +172,7 @@ def random_array(name: str, t: TensorType, rng: np.random.Generator) -> Array:
         raise ShapeError(
             f"{t} has open dimensions",
             where=f"input {name!r}",
-            hint=" ".join(f"--shapes {s}=1" for s in sorted(t.symbols)) + ", or arrays from a file",
+            hint=f"{example_shapes([t])}, or arrays from a file",
         )
     shape = tuple(int(d) for d in t.shape)
     try:

@@ -9,7 +9,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from lowbit.cli.calibrate import add_calibration_arguments, workers
-from lowbit.cli.common import UsageError, add_model_arguments, check_out, load_model, number, print_json, say, size, table, whole
+from lowbit.cli.common import (
+    UsageError,
+    add_model_arguments,
+    check_out,
+    example_shapes,
+    load_model,
+    number,
+    print_json,
+    say,
+    size,
+    table,
+    whole,
+)
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.decide.labelled import MAX_DROP
@@ -20,6 +32,7 @@ from lowbit.decide.search.units import FLOAT, WIDTHS
 from lowbit.decide.search.walk import COSTS, MINUTES, TRIALS, search
 from lowbit.errors import InputError
 from lowbit.ir.graph import Graph
+from lowbit.report.scored_output import scored_output
 from lowbit.report.scores import labels_by_batch
 from lowbit.runtime.session import Session
 from lowbit.types import Array
@@ -29,7 +42,7 @@ HELP = "find a width for each layer: the cheapest network whose accuracy holds; 
 
 def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
-    add_data_arguments(p, required=True)
+    add_data_arguments(p)
     p.add_argument("--test", nargs="+", default=[], metavar="PATH", help="samples to measure with; else one batch in four of --data")
     add_score_arguments(p, "--test (or of --data)")
     max_drop_argument(p)
@@ -98,7 +111,7 @@ def show(args: argparse.Namespace, best: SearchResult, said: str) -> None:
         wide = "--max-drop" if args.labels or args.metric else "--least-db"
         say(f"next   another {wide}, or data in more batches")
     else:
-        bound = "".join(f" --shapes {s}=1" for s in best.graph.symbols)
+        bound = f" {example_shapes(v.type for v in best.graph.inputs)}" if best.graph.symbols else ""
         say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit run {args.out}{bound}")
 
 
@@ -120,7 +133,9 @@ def samples(args: argparse.Namespace, graph: Graph, metric: Callable[[Session], 
         return Given(data, test, metric)
     labels = labels_from(args, data) if test is None else labels_from(of_test, test, "--test")
     arrays = list(data if test is None else test)
-    parts = list(zip(arrays, labels_by_batch(graph, arrays, labels), strict=True))
+    output = scored_output(graph, args.output)
+    parts = list(zip(arrays, labels_by_batch(graph, arrays, labels, output), strict=True))
+    top = "top-1" if len(graph.outputs) == 1 else f"top-1 of output {output!r}"
     if test is None:
         if len(parts) < 2:
             raise InputError(
@@ -128,11 +143,11 @@ def samples(args: argparse.Namespace, graph: Graph, metric: Callable[[Session], 
             )
         cut = split([x for x, _ in parts], len(parts), len(parts))
         kept = [parts[i] for i in cut.held.numbers]
-        said = f"top-1 on {sum(len(y) for _, y in kept):,} rows held back from calibration"
-        return _labelled([parts[i][0] for i in cut.fit.numbers], kept, said)
-    return _labelled(data, parts, f"top-1 on {test.rows:,} rows of --test")
+        said = f"{top} on {sum(len(y) for _, y in kept):,} rows held back from calibration"
+        return _labelled([parts[i][0] for i in cut.fit.numbers], kept, output, said)
+    return _labelled(data, parts, output, f"{top} on {test.rows:,} rows of --test")
 
 
-def _labelled(data: Iterable[Any], parts: list[tuple[dict[str, Array], Array]], said: str) -> Given:
+def _labelled(data: Iterable[Any], parts: list[tuple[dict[str, Array], Array]], output: str, said: str) -> Given:
     arrays = [x for x, _ in parts]
-    return Given(data, arrays, top1(arrays, [y for _, y in parts]), said)
+    return Given(data, arrays, top1(arrays, [y for _, y in parts], output), said)

@@ -21,7 +21,7 @@ HELP = "run a quantized network on every backend and compare the bits"
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("model", help="the .lowbit file that lowbit quantize wrote, or a quantized .onnx")
     binding_arguments(p)
-    add_data_arguments(p, required=False)
+    add_data_arguments(p, random=False)
     p.add_argument("--random", type=whole(1), default=2, metavar="N", help="without --data: how many random batches (2)")
     p.add_argument("--seed", type=whole(0), default=0, help="of the random numbers (0)")
     p.add_argument("--layers", action="store_true", help="compare every integer inside, and show each layer")

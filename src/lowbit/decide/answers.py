@@ -26,12 +26,22 @@ class Answers:
     """same      how many of `count` answers equal the float network's
     expected  the share of answers that noise of this size is expected to change
 
+    total     how many yes-or-no numbers `same` and `count` stand for, if they are those of a Dice score; else 0
+
     For yes-or-no outputs the rarer answer counts: 2·both ÷ (theirs + ours), the Dice score of a mask that is mostly background.
     """
 
     same: int = 0
     count: int = 0
     expected: float = 0.0
+    total: int = 0
+
+    def __str__(self) -> str:
+        """100 % of 96 answers as in float; of a mask: Dice 96.97 % with float's mask, over 4,096 yes-or-no answers."""
+        share = f"{100 * self.same / max(1, self.count):.4g} %"
+        if self.total:
+            return f"Dice {share} with float's rarer answer, over {self.total:,} yes-or-no answers"
+        return f"{share} of {self.count:,} answers as in float"
 
     @property
     def counted(self) -> bool:
@@ -48,13 +58,15 @@ class Answers:
         """The answers of two outputs together."""
         count = self.count + more.count
         expected = (self.expected * self.count + more.expected * more.count) / max(1, count)
-        return Answers(self.same + more.same, count, expected)
+        mixed = any(a.count and not a.total for a in (self, more))
+        return Answers(self.same + more.same, count, expected, 0 if mixed else self.total + more.total)
 
 
 def compared(point: Point, pairs: Sequence[tuple[Array, Array]]) -> Answers:
     """The answers of an output, from the batches of the float network and of the quantized one."""
     if point.kind == "integers":
-        return Answers(sum(int((a == b).sum()) for a, b in pairs), sum(a.size for a, _ in pairs))
+        equal, count = sum(int((a == b).sum()) for a, b in pairs), sum(a.size for a, _ in pairs)
+        return Answers(equal, count, 1 - equal / max(1, count))
     if point.kind == "yes or no":
         want, got = (np.concatenate([np.asarray(pair[k], np.float64).reshape(-1) for pair in pairs]) for k in range(2))
         return _yes_or_no(want, got)
@@ -71,7 +83,7 @@ def _yes_or_no(want: Array, got: Array) -> Answers:
     if yes.sum() < FEW:
         return Answers(int((yes == ours).sum()), yes.size, turned / max(1, yes.size))
     count = int(yes.sum() + ours.sum())
-    return Answers(2 * int((yes & ours).sum()), count, min(1.0, turned / count))
+    return Answers(2 * int((yes & ours).sum()), count, min(1.0, turned / count), total=yes.size)
 
 
 def _margins(want: Array, got: Array) -> tuple[Array, Array, Array]:

@@ -563,7 +563,7 @@ class Engine:
             if not some:
                 return
             changed = replace(candidate, widths=candidate.widths | Widths(floats=with_clamps(graph, some)))
-            what, where = "float where it is faster", f"{len(some)} operations"
+            what, where = "float where it is faster", f"{len(some)} operation{'s' if len(some) != 1 else ''}"
             trial = self.tried(changed, what, where, self.best.repairs)
             if trial is None:
                 continue

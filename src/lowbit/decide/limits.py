@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 
@@ -73,6 +74,15 @@ class Limits:
         if self.ram is not None and needs.ram is not None and needs.ram > self.ram:
             said.append(f"a session needs {needs.ram:,} bytes beside the weights, max_ram is {self.ram:,}")
         return said
+
+
+def limits_in(unmet: str) -> tuple[str, ...]:
+    """The limits that the text of a decision names as not kept.
+
+    >>> limits_in("the outputs have 12.0 dB; a batch takes 3 ms, max_ms is 1; the parameters have 9 bytes, max_bytes is 1")
+    ('max_ms', 'max_bytes')
+    """
+    return tuple(re.findall(r", (max_\w+) is ", unmet))
 
 
 class Deadline:

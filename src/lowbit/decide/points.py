@@ -13,6 +13,7 @@ import numpy as np
 
 from lowbit.ir.graph import Graph
 from lowbit.ir.masks import HIDDEN
+from lowbit.report.ends import last_function
 from lowbit.types import Array, normalize_axis
 
 Kind = Literal["classes", "yes or no", "scores", "numbers", "integers"]  # scores: numbers whose largest may be an answer
@@ -52,7 +53,7 @@ def find_points(graph: Graph) -> tuple[Point, ...]:
 def _point(graph: Graph, output: str, value: str) -> Point:
     own = graph.values[value].type
     if not own.dtype.is_float:
-        return Point(output, value, "integers")
+        return _of_integers(graph, output, value)
     at = value
     while (node := graph.producers.get(at)) is not None and node.inputs[0] is not None:
         x = node.inputs[0]
@@ -72,12 +73,25 @@ def _point(graph: Graph, output: str, value: str) -> Point:
     return Point(output, value, "numbers")
 
 
+def _of_integers(graph: Graph, output: str, value: str) -> Point:
+    """Class numbers of an argmax are measured by the scores that it reads; other integers only as equal or not."""
+    last = last_function(graph, output) if graph.outputs[output].name == value else None
+    if last is None or last.op != "argmax" or last.axis is None or not graph.values[last.value].type.dtype.is_float:
+        return Point(output, value, "integers")
+    scores = graph.values[last.value]
+    own = _point(graph, output, scores.name)  # before a softmax, if there is one
+    return own if own.kind == "classes" else Point(output, scores.name, "classes", normalize_axis(last.axis, scores.type.rank))
+
+
 def rows_of(point: Point, want: Array, got: Array, rows: int) -> tuple[Array, Array]:
     """Both values as (rows, elements): one row per sample if the first axis is the batch; classes without their mean.
 
-    A softmax ignores a constant added to all logits, so the constant is neither signal nor noise. Masked logits are neither, too.
+    A softmax ignores a constant added to all logits, so the constant is neither signal nor noise. Masked logits are neither, too. Integers
+    are equal or not: how far one number of a class is from another means nothing.
     """
     x, y = want.astype(np.float64), got.astype(np.float64)
+    if want.dtype.kind in "iub":
+        x, y = np.ones(x.shape), (x == y).astype(np.float64)
     if point.kind == "classes":
         hidden = ~np.isfinite(x) | (x <= HIDDEN / 2)
         count = np.maximum((~hidden).sum(axis=point.axis, keepdims=True), 1)

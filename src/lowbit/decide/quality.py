@@ -16,6 +16,7 @@ import numpy as np
 from lowbit.calibration.run import need_finite, too_large
 from lowbit.decide.answers import Answers, compared
 from lowbit.decide.points import QUIET, Point, find_points, noise_of_rows, rows_of
+from lowbit.decide.spread import mean_error
 from lowbit.decide.widths import RECURRENT
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
@@ -92,9 +93,9 @@ class Quality:
 
     @property
     def db_error(self) -> float | None:
-        """How far `db` may be from that of many rows of the same kind: two standard errors of the mean. None of a single row."""
+        """How far `db` may be from that of many rows of the same kind: with 95 %, by Student's t. None of a single row."""
         rows = [min(decibels(n), MOST) for n in self.noise]
-        return 2 * float(np.std(rows, ddof=1)) / len(rows) ** 0.5 if len(rows) > 1 else None
+        return mean_error(rows)
 
 
 def _mean_db(noise: Sequence[float]) -> float:

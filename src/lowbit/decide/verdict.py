@@ -2,42 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lowbit.decide.decision import Decision
+from lowbit.decide.points import Point, find_points
 from lowbit.ir.graph import Graph
+from lowbit.report.ends import last_function
+from lowbit.report.text import times_smaller
 
 SHOWN = 4  # layers that are named at most
 
 
 def verdict(graph: Graph, found: Decision) -> str:
     """One line: the score or the agreement, times faster, times smaller, and the layers that stayed float or have 16 bits."""
-    parts = [quality_text(found)]
+    parts = [quality_text(graph, found)]
     if found.times is not None:
-        parts.append(f"{found.times.reference / found.times.made:.2f}× as fast as float ({found.times.made:.3g} ms, one thread)")
-    if graph.parameter_bytes and found.graph.parameter_bytes:
-        parts.append(size_text(graph.parameter_bytes, found.graph.parameter_bytes))
+        parts.append(f"{found.times.reference / found.times.made:.2f}× as fast as float ({found.times.made:.3g} ms a batch, one thread)")
+    parts += size_text(graph, found)
     parts += [*kept_wide(graph, found)]
     parts.append(f"measured on {found.measured_on}")
     text = "; ".join(parts)
     return text if found.met else f"{text}; NOT MET: {found.unmet}"
 
 
-def size_text(before: int, after: int) -> str:
-    """How many times smaller, or larger.
-
-    >>> size_text(400, 100), size_text(100, 200)
-    ('4.0× smaller', '2.0× larger')
-    """
-    return f"{before / after:.1f}× smaller" if after <= before else f"{after / before:.1f}× larger"
+def size_text(graph: Graph, found: Decision) -> list[str]:
+    """["parameters 3.6× smaller"]; [] if there are none."""
+    before, after = graph.parameter_bytes, found.graph.parameter_bytes
+    return [f"parameters {times_smaller(before, after)}"] if before and after else []
 
 
-def quality_text(found: Decision) -> str:
-    q = found.quality
-    score = score_text(found)
-    same = "" if q.agreement is None else f"{100 * q.agreement:.4g} % of {q.answers.count:,} answers as in float, "
+def quality_text(graph: Graph, found: Decision) -> str:
+    """The score, the agreement of answers, and the dB. Class numbers have an agreement and no dB."""
+    q, points = found.quality, find_points(graph)
+    score, same = score_text(found), "" if q.agreement is None else f"{q.answers}, "
+    if all(p.kind == "integers" for p in points):
+        return f"{score}{same}".removesuffix(", ")
     rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
     sure = "" if q.db_error is None or not any(q.noise) else f" tell the dB to ±{q.db_error:.1f}"
     few = f" (only {rows}{sure}: other data may differ)" if q.few else f" on {rows}"
-    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{few}"
+    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{before_text(graph, points)}{few}"
+
+
+def before_text(graph: Graph, points: Sequence[Point]) -> str:
+    """ " before the softmax": where the dB are those of the input of a final function; "" if they are those of the outputs."""
+    ends = [last_function(graph, p.output) for p in points if graph.outputs[p.output].name != p.value]
+    return f" before the {' and '.join(dict.fromkeys(e.op for e in ends if e is not None))}" if any(ends) else ""
 
 
 def score_text(found: Decision) -> str:
@@ -70,8 +79,8 @@ def notes_of(graph: Graph, found: Decision) -> dict[str, str]:
     weakest = sorted(found.quality.layers.items(), key=lambda item: (item[1], item[0]))[:3]
     names = {o.name: n.name or n.output.name for n in graph.nodes for o in n.outputs}
     shown = ", ".join(f"{names.get(name, name)} {db:.1f} dB" for name, db in weakest if db < float("inf"))
-    result = f"{quality_text(found)}, measured on {found.measured_on}"
-    for part in kept_wide(graph, found):
+    result = f"{quality_text(graph, found)}, measured on {found.measured_on}"
+    for part in [*size_text(graph, found), *kept_wide(graph, found)]:
         result += f"; {part}"
     result += f"; weakest layers: {shown}" if shown else ""
     return {**said, "decided": result, **({"not met": found.unmet} if found.unmet else {})}

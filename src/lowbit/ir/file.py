@@ -16,7 +16,7 @@ from lowbit.arguments import path as needed
 from lowbit.dtypes import dtype
 from lowbit.errors import FormatError, LowbitError
 from lowbit.files import write_whole
-from lowbit.ir.graph import Graph, PackedConstants, bits
+from lowbit.ir.graph import Graph, PackedConstants, bits, stored_verdict
 from lowbit.ir.tensors import CutOff, chunks, read
 from lowbit.ir.text import parse_graph, print_graph, stands_in_text
 from lowbit.ir.verify import verify
@@ -106,7 +106,7 @@ def load(source: str | PathLike[str] | bytes) -> Graph:
         packed = PackedConstants(str(meta["kernels"]), kept) if "kernels" in meta else None
         if packed is not None and meta.get("packed sha256") != packed_digest(kept):
             raise ValueError("its packed weights have another digest")
-        return replace(verify(parse_graph(meta["graph"], data)), notes=notes, packed=packed)
+        return replace(verify(parse_graph(meta["graph"], data)), notes=notes, packed=packed, verdict=stored_verdict(notes))
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, MemoryError) as e:
         raise FormatError(f"the graph in it is damaged ({e})", where=where, hint=ANEW) from e
     except LowbitError as e:

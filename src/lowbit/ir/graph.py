@@ -25,6 +25,7 @@ Attr = Union[None, bool, int, float, str, Sym, tuple["Attr", ...]]  # noqa: UP00
 
 STAYS_FLOAT = "stays float: "  # how the note of a node begins that a rule keeps float
 KEEPS_FLOAT = ":float"  # how the value of a cast to its own type ends that keeps the layer after it float: it is called after that layer's
+PREPROCESSING = "preprocessing: "  # the note under this and an input's name: how a picture or a sound becomes its array, as JSON
 SCALED = "scaled: "  # the note under this and a value's name: [axis, [k, …]] in JSON; its channels were divided by 2^k, readers undo it
 
 
@@ -125,6 +126,8 @@ class Graph:
     notes: Mapping[str, str] = field(default_factory=dict, compare=False)
     assumed: tuple[Assumption, ...] = ()  # conditions on the symbols under which the types are right; checked when they are bound
     packed: PackedConstants | None = field(default=None, compare=False)  # found by content: an edited graph finds what is still true
+    # What `quantize` decided, as one line with the times of this machine; a file has the line without times in its notes.
+    verdict: str = field(default="", compare=False)
 
     @cached_property
     def values(self) -> Mapping[str, Value]:
@@ -195,13 +198,20 @@ class Graph:
 
     def __repr__(self) -> str:
         inputs = ", ".join(str(v.type) for v in self.inputs)
-        return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {self.parameter_count:,} parameters, {inputs}>"
+        verdict = f"; {self.verdict}" if self.verdict else ""
+        return f"<Graph {self.name!r}: {len(self.nodes)} nodes, {self.parameter_count:,} parameters, {inputs}{verdict}>"
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes a .lowbit file, whole or not at all."""
         from lowbit.ir.file import save
 
         save(self, path)
+
+
+def stored_verdict(notes: Mapping[str, str]) -> str:
+    """The verdict as notes have it, which hold no times; "" if `quantize` did not decide by measuring."""
+    unmet = f"; NOT MET: {notes['not met']}" if "not met" in notes else ""
+    return f"{notes['decided']}{unmet}" if "decided" in notes else ""
 
 
 def need_outputs(graph: Graph) -> Graph:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
 from lowbit.arguments import items
-from lowbit.errors import CalibrationError, LowbitError, LowbitWarning
+from lowbit.errors import CalibrationError, LowbitError, warn
+from lowbit.ir.beside import BATCH, DatasetBatches, is_dataset, without_labels
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import check_inputs
 from lowbit.numerics import as_array
 from lowbit.types import Array, shape_text
+
+RECURRENT = ("lstm", "gru", "rnn", "q_lstm", "q_gru", "q_rnn")
 
 
 def as_sample(graph: Graph, sample: Any) -> dict[str, Array]:
@@ -23,24 +25,65 @@ def as_sample(graph: Graph, sample: Any) -> dict[str, Array]:
         return {k: as_array(v, what=f"input {k!r}") for k, v in sample.items()}
     parts = list(sample) if isinstance(sample, tuple | list) else [sample]
     if len(parts) != len(names):
-        raise CalibrationError(f"{len(parts)} arrays given, the network has {len(names)} inputs", hint=f"{{name: array}} with {names}")
+        said = (
+            f"{len(parts)} array{'s' if len(parts) != 1 else ''} given, the network has {len(names)} input{'s' if len(names) != 1 else ''}"
+        )
+        raise CalibrationError(said, hint=f"{{name: array}} with {names}")
     return {n: as_array(p, what=f"input {n!r}") for n, p in zip(names, parts, strict=True)}
 
 
-def as_samples(graph: Graph, data: Iterable[Any]) -> Iterator[dict[str, Array]]:
-    """The data as samples, one at a time. One whose names, dtypes or ranks do not fit the inputs is an error with its number."""
+def as_samples(graph: Graph, data: Iterable[Any], labels: list[Array | None] | None = None) -> Iterator[dict[str, Array]]:
+    """The data as samples, one at a time. One whose names, dtypes or ranks do not fit the inputs is an error with its number.
+
+    One array of all rows, for a network with one input, is cut into batches (see `in_batches`). Labels beside the inputs are left out;
+    those of each batch (or None) are appended to `labels`.
+    """
     hint = "data: an iterable of {input name: array}, tuples or arrays; one batch alone is [batch]"
-    for i, given in enumerate(items("data", data, hint)):
+    inputs = [v.name for v in graph.inputs]
+    for i, batch in enumerate(items("data", in_batches(graph, for_graph(graph, data)), hint)):
         try:
+            given, own = without_labels(batch, inputs)
+            if labels is not None:
+                labels.append(own)
             sample = check_inputs(graph, as_sample(graph, given))
             if sample and not any(x.size for x in sample.values()):  # one input alone may be: the keys before a first token
                 name, x = next(iter(sample.items()))
                 raise CalibrationError(f"input {name!r} of shape {shape_text(x.shape)} has no elements", hint="leave empty batches out")
         except LowbitError as e:
-            if isinstance(data, np.ndarray) and e.hint is None:  # an array is an iterable, too: of its rows
-                e.hint = "an array is taken as its rows: [x[i : i + 1] for i in range(len(x))], or [x] where it is one batch"
+            if isinstance(data, np.ndarray) and e.hint is None:  # an array is an iterable, too
+                needed = ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)
+                e.hint = f"an array of all rows, or one axis more for batches ({needed})"
             raise e.at(f"batch {i}") from None
         yield sample
+
+
+def for_graph(graph: Graph, data: Any) -> Any:
+    """Data that are read for a network (lowbit.data.images) or come from a dataset, as batches; all else as it is."""
+    if hasattr(data, "for_graph"):
+        return data.for_graph(graph)
+    return DatasetBatches(data, [v.name for v in graph.inputs]) if is_dataset(data) else data
+
+
+def in_batches(graph: Graph, data: Any) -> Any:
+    """One array of all rows, cut along its first axis: into batches of the network's own size, or of BATCH where that is open.
+
+    Everything else is returned as it is: an array with one axis more holds a batch for each index. Steps of a recurrence are no rows.
+    """
+    if (
+        not hasattr(data, "__array__")
+        or len(graph.inputs) != 1
+        or getattr(data, "ndim", None) != graph.inputs[0].type.rank
+        or not data.ndim
+    ):
+        return data
+    if any(n.op in RECURRENT for n in graph.nodes):
+        hint = "[x] where it is one batch, or a list of batches"
+        raise CalibrationError("one array is given, and a network with a recurrent layer may have time in its first axis", hint=hint)
+    first, rows = graph.inputs[0].shape[0], int(data.shape[0])
+    size = int(first) if isinstance(first, int) else BATCH
+    if size < 1 or (rows % size and isinstance(first, int)):
+        raise CalibrationError(f"an array of {rows:,} rows cannot be cut into batches of {size}", hint=f"x[:{rows - rows % max(1, size)}]")
+    return [data[i : i + size] for i in range(0, rows, size)]
 
 
 def says_something(graph: Graph, sample: Mapping[str, Array]) -> bool:
@@ -49,14 +92,14 @@ def says_something(graph: Graph, sample: Mapping[str, Array]) -> bool:
     return not reals or any(bool(np.any(x)) for x in reals)
 
 
-def warn_of_zeros(stacklevel: int, so: str = "no range that is learned from them means anything") -> None:
+def warn_of_zeros(so: str = "no range that is learned from them means anything") -> None:
     text = f"every batch is zero in all of its inputs: {so}"
-    warnings.warn(text, LowbitWarning, stacklevel=stacklevel + 1)
+    warn(text)
 
 
 def count(data: Iterable[Any]) -> int | None:
-    """How many samples there are, where the data can say so: for progress bars."""
-    return len(data) if isinstance(data, Sized) else None
+    """How many samples there are, where the data can say so: for progress bars. An array may be one batch for each index, or be cut."""
+    return len(data) if isinstance(data, Sized) and not hasattr(data, "__array__") else None
 
 
 def all_alike(samples: Sequence[Mapping[str, Array]]) -> bool:

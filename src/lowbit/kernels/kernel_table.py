@@ -1,6 +1,6 @@
 """Writes what a build derives from the C sources: the kernel table, contracts.h and the list of tests.
 
-    python src/lowbit/kernels/kernel_table.py csrc build linear/avx2.c …     build/contracts.h, build/lb_table.c
+    python src/lowbit/kernels/kernel_table.py csrc build ref,avx2 linear/avx2.c …     build/contracts.h, build/lb_table.c, templates' files
     python src/lowbit/kernels/kernel_table.py tests build csrc/tests/test_layers.c …     build/table_of_tests.c
 
 The build runs this file by itself, before there is a lowbit to import; `own_kernels.py` uses it for kernels from elsewhere.
@@ -12,6 +12,10 @@ A C file declares its kernels, each by a line `lb_linear_s8_fn lb_linear_s8__avx
 it its compiler flags: `linear/avx2.c`, `pool/max_avx2.c`. What stands before the first declaration is the file's head (includes, macros,
 static inline functions). From a declaration to the next one is a kernel's section: head and section are a C file that holds this kernel
 alone, and that is what generated C copies.
+
+A file whose name ends with ISA is a template: its first line names instruction sets, `/* ISA: avx2 avx512 */`, and for each of them the
+build writes the rest as a C file, with the set's name in place of the word ISA (also within `lb_abs_f32__ISA` and "base/f32_ISA.h").
+If the line is `/* ISA: avx2 avx512, each kernel alone */`, each kernel becomes a C file: a hot loop is then compiled for one kernel.
 
 Each kernel gets a thunk with the one signature `lb_call_fn`, so that a plan calls any kernel without casting function pointers,
 and the C compiler checks each thunk against the contract. Offsets and sizes are left to the compiler (offsetof, sizeof).
@@ -29,6 +33,8 @@ RANGE = ("int32_t begin", "int32_t end")
 INCLUDE = r'^#include "([\w/]+\.h)"$'
 DECLARATION = re.compile(r"^lb_(\w+)_fn lb_(\w+)__(\w+);", re.M)
 CONTRACT = re.compile(r"^typedef void lb_(\w+)_fn\(const lb_\1_params \*p\b", re.M)
+TEMPLATE = re.compile(r"/\* ISA: ([a-z0-9 ]+)(, each kernel alone)? \*/\n")
+PLACE = re.compile(r"(?<![A-Za-z0-9])ISA(?![A-Za-z0-9])")  # of the instruction set's name in a template
 TEST = re.compile(r"^(?:KERNEL_TEST|TESTED_BY)\((\w+)", re.M)
 CONTRACTS = "contracts.h"
 FIELDS = "base/fields.h"  # macros for fields that several contracts have
@@ -158,24 +164,55 @@ def _arg(text: str) -> Arg:
 
 
 def isa_of(path: Path) -> str:
-    """The instruction set of a C file's kernels: the end of its name."""
+    """The instruction set of a C file's kernels, the end of its name; "ISA" of a template."""
     return path.stem.rpartition("_")[2]
+
+
+def texts_of(path: Path) -> dict[str, str]:
+    """Instruction set → C text: the file's own, or those that a template stands for."""
+    text = path.read_text()
+    if isa_of(path) != "ISA":
+        return {isa_of(path): text}
+    first = TEMPLATE.match(text)
+    if first is None:
+        raise ContractError(
+            f"{path.name}: is a template by its name, and its first line names no instruction sets: `/* ISA: avx2 avx512 */`"
+        )
+    return {isa: PLACE.sub(isa, text[first.end() :]) for isa in first[1].split()}
 
 
 def kernels_of(path: Path) -> dict[tuple[str, str], str]:
     """(contract, instruction set) of each kernel that a C file declares → the text of a file that holds this kernel alone."""
-    text = path.read_text()
+    return {kernel: alone for isa, text in texts_of(path).items() for kernel, alone in _kernels_of(path.name, isa, text).items()}
+
+
+def instances_of(path: Path, isas: Iterable[str]) -> dict[str, str]:
+    """The C files that a template becomes for these instruction sets: name → text. None for a file that is no template."""
+    first = TEMPLATE.match(path.read_text())
+    if isa_of(path) != "ISA" or first is None:
+        return {}
+    if first[2]:
+        return {f"{contract}__{isa}.c": text for (contract, isa), text in kernels_of(path).items() if isa in isas}
+    return {f"{path.stem.removesuffix('ISA')}{isa}.c": text for isa, text in texts_of(path).items() if isa in isas}
+
+
+def _kernels_of(file: str, isa: str, text: str) -> dict[tuple[str, str], str]:
     found = list(DECLARATION.finditer(text))
     if not found:
-        raise ContractError(f"{path.name}: declares no kernel by a line `lb_<contract>_fn lb_<contract>__{isa_of(path)};`")
+        raise ContractError(f"{file}: declares no kernel by a line `lb_<contract>_fn lb_<contract>__{isa};`")
     starts = [text.rfind("\n\n", 0, m.start()) + 2 for m in found]  # comments right above a declaration belong to it
     kernels = {}
     for m, start, end in zip(found, starts, [*starts[1:], len(text)]):
-        if m[1] != m[2] or m[3] != isa_of(path):
-            wanted = f"`lb_{m[1]}_fn lb_{m[1]}__{isa_of(path)};`, for the instruction set that ends the file's name"
-            raise ContractError(f"{path.name}: found `{m[0]}`, needs {wanted}")
+        if m[1] != m[2] or m[3] != isa:
+            wanted = f"`lb_{m[1]}_fn lb_{m[1]}__{isa};`, for the instruction set that ends the file's name"
+            raise ContractError(f"{file}: found `{m[0]}`, needs {wanted}")
         kernels[m[1], m[3]] = text[: starts[0]] + text[start:end].rstrip("\n") + "\n"
     return kernels
+
+
+def kernel_files(folder: Path) -> list[Path]:
+    """The C files below a folder that declare kernels, also in a source tree, whose tests declare none."""
+    return [path for path in sorted(folder.rglob("*.c")) if "tests" not in path.relative_to(folder).parts and path.name != "cpu.c"]
 
 
 def contract_headers(folder: Path) -> dict[str, str]:
@@ -212,14 +249,21 @@ def write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def main(folder: str, out: str, *files: str) -> None:
+def main(folder: str, out: str, *rest: str) -> None:
     if folder == "tests":
-        write(Path(out) / "table_of_tests.c", table_of_tests(Path(path).read_text() for path in files))
+        write(Path(out) / "table_of_tests.c", table_of_tests(Path(path).read_text() for path in rest))
         return
+    isas_built, *files = rest
     root, isas = Path(folder), parse_isas((Path(folder) / "isas.txt").read_text())
-    pairs = [kernel for path in files for kernel in kernels_of(root / path)]
+    paths, built = [root / file for file in files], isas_built.split(",")
+    kernels = [kernel for path in paths for kernel in kernels_of(path) if kernel[1] in built]
+    for path in paths:
+        for name, text in instances_of(path, built).items():
+            instance = Path(out) / path.parent.relative_to(root) / name
+            instance.parent.mkdir(parents=True, exist_ok=True)
+            write(instance, text)
     write(Path(out) / CONTRACTS, contracts_header(contract_headers(root)))
-    (Path(out) / "lb_table.c").write_text(table(contracts_of(root), isas, pairs))
+    (Path(out) / "lb_table.c").write_text(table(contracts_of(root), isas, kernels))
 
 
 if __name__ == "__main__":

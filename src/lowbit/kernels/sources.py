@@ -20,8 +20,8 @@ def folder() -> Path:
 @cache
 def kernels() -> dict[str, str]:
     """The C text of each kernel, "linear_s8__avx2", also of those that this build leaves out."""
-    files = (path for path in sorted(folder().rglob("*.c")) if kernel_table.isa_of(path) in isas())
-    return {f"{contract}__{isa}": text for path in files for (contract, isa), text in kernel_table.kernels_of(path).items()}
+    texts = (kernel_table.kernels_of(path) for path in kernel_table.kernel_files(folder()))
+    return {f"{contract}__{isa}": text for of_file in texts for (contract, isa), text in of_file.items()}
 
 
 @cache

@@ -2,7 +2,7 @@
 
 A node is lowered when every input its QuantSpec names comes from a dequantize with constant parameters, and its result goes to one
 quantize (through a relu or clip that its clamp can hold). The op's own `lower` gives the integer op. This file knows by name only
-the brackets, fill (a constant of any shape) and cast (it marks a layer that a rule keeps float).
+the brackets, fill (a constant of any shape), channel_table (constants as well) and cast (it marks a layer that a rule keeps float).
 """
 
 from __future__ import annotations
@@ -368,13 +368,19 @@ def _emit_outputs(editor: Editor, node: Node, made: Outputs) -> None:
 
 
 def _lower_boundary(editor: Editor, node: Node) -> None:
-    """dequantize → quantize with nothing between is a requantize, or nothing."""
+    """dequantize → quantize with nothing between is a requantize, or nothing. Constants and tables are quantized themselves."""
     x, params = operand(editor, node.inputs[0]), bracket_params(editor, node)
     made = editor.producer(node.inputs[0])
     if made is not None and made.op == "fill" and params is not None and isinstance(params.granularity, PerTensor):
         code = int(quantize(np.float32(made.attrs["value"]), params))  # type: ignore[arg-type]
         ints = editor.add("fill", out=node.output.name, shape=made.attrs["shape"], value=float(code), dtype=params.dtype.name)
         editor.replace(node.output, ints, inherit=True)
+        return
+    if made is not None and made.op == "channel_table" and params is not None and isinstance(params.granularity, PerTensor):
+        if (entries := editor.constant_data(made.inputs[1])) is not None:
+            table = editor.constant(quantize(entries, params), name=f"{node.output.name}.table", dtype=params.dtype)
+            ints = editor.add("channel_table", made.inputs[0], table, name=made.name, out=node.output.name, axis=made.attrs["axis"])
+            editor.replace(node.output, ints, inherit=True)
         return
     if not isinstance(x, Operand) or params is None or x.data is not None:
         return

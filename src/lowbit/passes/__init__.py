@@ -25,6 +25,7 @@ from lowbit.passes.fuse_activations import fuse_activations
 from lowbit.passes.fuse_attention import fuse_attention
 from lowbit.passes.fuse_linear import fuse_linear
 from lowbit.passes.fuse_norms import fuse_norms
+from lowbit.passes.fuse_pixels import fuse_pixels
 from lowbit.passes.group_einsum import group_einsum
 from lowbit.passes.keep_axes import keep_axes
 from lowbit.passes.pass_linear import pass_linear
@@ -43,6 +44,7 @@ PASSES: tuple[Pass, ...] = (
     group_einsum,
     common_subexpressions,
     keep_axes,
+    fuse_pixels,
     fuse_activations,
     fuse_norms,
     fuse_attention,

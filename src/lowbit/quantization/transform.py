@@ -9,7 +9,6 @@ If a layer wants another width than its input has, a second bracket follows the 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,7 @@ import numpy as np
 from lowbit.arguments import flag, shown
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dtypes import DType, dtype
-from lowbit.errors import InputError, LowbitError, LowbitWarning, QuantError
+from lowbit.errors import InputError, LowbitError, QuantError, warn
 from lowbit.ir.graph import KEEPS_FLOAT, STAYS_FLOAT, Graph, Node, Value, need_graph
 from lowbit.ir.masks import hides, mask_makers, masked_scores
 from lowbit.ir.rewrite import Editor
@@ -103,7 +102,7 @@ class QuantizationTransform:
         if flag("strict", strict):
             self.check(graph)
         for name, text in remarks.items():
-            warnings.warn(f"{name}: {text}", LowbitWarning, stacklevel=2)
+            warn(f"{name}: {text}")
         decisions = self.decisions(graph) if weights is None else learned(self.decisions(graph))
         own = with_own_nodes(graph, decisions)
         made = _Apply(own, decisions, find_taps(own, decisions), record or CalibrationRecord({}), weights or {}).run()

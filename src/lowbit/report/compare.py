@@ -11,7 +11,6 @@ The quantized network runs as its integer graph. Only one sample's values are in
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.arguments import path as needed
-from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, LowbitWarning
+from lowbit.errors import CalibrationError, FormatError, InputError, LowbitError, warn
 from lowbit.files import write_whole
 from lowbit.ir.bind import bind, binding_for
 from lowbit.ir.graph import Graph, need_graph, need_outputs
@@ -29,8 +28,10 @@ from lowbit.ir.samples import as_samples, count
 from lowbit.lower.integer import quantized_nodes
 from lowbit.progress import progress
 from lowbit.report.coverage import Coverage, Kind, Seen, coverage, proofs, summary
+from lowbit.report.ends import LastFunction, last_function
 from lowbit.report.foreign import DataWatch
 from lowbit.report.inspection import node_macs
+from lowbit.report.scored_output import scored_output
 from lowbit.report.scores import LabelQueue, ScorePair, TopCount, as_labels, need_metric, scored
 from lowbit.report.tally import Tally
 from lowbit.report.text import counted, decibels, plain
@@ -67,7 +68,11 @@ class LayerRow:
 
 @dataclass(frozen=True)
 class OutputRow:
-    """One output. For integer outputs (indices) only the share of equal elements is given."""
+    """One output. For integer outputs (indices) only the share of equal elements is given.
+
+    before, before_db: the final function of the output (softmax, sigmoid, argmax) and the dB of its input; None if there is none. Of a
+    softmax and an argmax, a constant that all classes have in common does not count. `lowbit.quantize` tells dB before that function, too.
+    """
 
     name: str
     sqnr_db: float | None
@@ -75,6 +80,17 @@ class OutputRow:
     cosine: float | None
     same_argmax: float | None  # how often the largest element of the last axis is the same
     equal: float  # share of elements that are the same number
+    before: str | None = None
+    before_db: float | None = None
+
+    @property
+    def said_db(self) -> str:
+        """64.9 dB after the softmax, 38.1 dB before it; "" if there is no dB."""
+        own = "" if self.sqnr_db is None else decibels(self.sqnr_db)
+        if self.before is None or self.before_db is None:
+            return own
+        after = f"{own} after the {self.before}, " if own else ""
+        return f"{after}{decibels(self.before_db)} before {'it' if own else 'the ' + self.before}"
 
 
 @dataclass(frozen=True)
@@ -156,8 +172,8 @@ class Report:
         lines.append(f"{self.bytes_before:,} → {self.bytes_after:,} bytes; {self.integer_macs:.1%} of {self.macs:,} MACs on integers")
         lines += [self.proof] if self.proof else []
         for o in self.outputs:
-            said = f"output {o.name}: {decibels(o.sqnr_db)}, " if o.sqnr_db is not None else f"output {o.name}: "
-            lines.append(said + f"{o.equal:.1%} of elements equal, over {counted(self.batches, 'batch')}")
+            said = f"{o.said_db}, " if o.said_db else ""
+            lines.append(f"output {o.name}: {said}{o.equal:.1%} of elements equal, over {counted(self.batches, 'batch')}")
         lines += [str(self.score)] if self.score is not None else []
         lines.append(self.times)
         for r in self.layers:
@@ -174,11 +190,18 @@ def said_types(r: LayerRow) -> str:
 
 
 def compare(
-    graph: Graph, quantized: Graph, data: Iterable[Any], *, labels: Any = None, metric: Callable[[Session], Any] | None = None
+    graph: Graph,
+    quantized: Graph,
+    data: Iterable[Any],
+    *,
+    labels: Any = None,
+    output: str | None = None,
+    metric: Callable[[Session], Any] | None = None,
 ) -> Report:
     """The report on `quantized`, made from `graph`, over `data`: an iterable of {input name: array}, tuples or arrays.
 
     labels  the class of each row of data, in its order: the report has top-1 of both networks (see `lowbit.evaluate`)
+    output  the output whose classes they are, where the network has several and it is not plain which
     metric  metric(session) gives a number, higher is better, on data of its own: the report has that of both networks
     """
     need_graph(graph, "compare")
@@ -195,11 +218,14 @@ def compare(
     found = coverage(graph, quantized)
     if graph.nodes and not any(o.name in found.seen for n in graph.nodes for o in n.outputs):
         text = f"no layer of {graph.name!r} is found in {quantized.name!r}: it was hardly made from it, only outputs can be compared"
-        warnings.warn(text, LowbitWarning, stacklevel=2)
+        warn(text)
     need_metric(metric)
     if labels is not None and metric is not None:
         raise InputError("labels= and metric= are both given", hint="one of them: a metric brings its own data and labels")
-    walk = _Walk(graph, found, None if labels is None else LabelQueue(as_labels(labels)))
+    if output is not None and labels is None:
+        raise InputError("output= is for labels=, and there are none", hint="labels=y")
+    of = scored_output(graph, output) if labels is not None else ""
+    walk = _Walk(graph, found, None if labels is None else LabelQueue(as_labels(labels)), of)
     for i, sample in enumerate(progress(as_samples(graph, data), "comparing", count(data))):
         try:
             walk.add(sample)
@@ -208,6 +234,11 @@ def compare(
     if not walk.batches:
         raise CalibrationError("there is no data to compare with", hint="an iterable of {input name: array}, tuples or arrays")
     return replace(walk.report(), score=walk.score(metric))
+
+
+def _comparable(last: LastFunction, x: Array) -> Array:
+    """The input of a final function, without the constant that the function ignores."""
+    return x if last.axis is None or not np.isfinite(x).all() else x - x.mean(axis=last.axis, keepdims=True)
 
 
 def _culprit(arrays: Mapping[str, Array]) -> str | None:
@@ -219,14 +250,17 @@ def _culprit(arrays: Mapping[str, Array]) -> str | None:
 class _Walk:
     """Runs samples through both graphs and adds up."""
 
-    def __init__(self, graph: Graph, found: Coverage, labels: LabelQueue | None = None) -> None:
+    def __init__(self, graph: Graph, found: Coverage, labels: LabelQueue | None = None, scored: str = "") -> None:
         self.graph, self.found, self.labels = graph, found, labels
-        self.tops = TopCount(), TopCount()  # of the float network, and of the quantized one
+        self.tops = TopCount(scored), TopCount(scored)  # of the float network, and of the quantized one
         self.watch = DataWatch(found.lowered.graph)
         measured = [s.value for s in found.layers if s.value]
         self.local = {v: Tally() for v in measured}
         self.accumulated = {v: Tally() for v in measured}
         self.outputs = {name: Tally() for name in graph.outputs}
+        ends = {name: last_function(graph, name) for name in graph.outputs}
+        self.ends = {name: last for name, last in ends.items() if last is not None and last.value in found.seen}
+        self.before = {name: Tally() for name in self.ends}
         self.equal = {name: [0, 0] for name in graph.outputs}
         self.batches = 0
         self.macs: dict[str, int] = {}
@@ -248,7 +282,7 @@ class _Walk:
 
     def _walk(self, graph: Graph, arrays: Mapping[str, Array], kept: Mapping[str, Array]) -> None:
         """Runs the float network, and its layers on the inputs of the quantized one."""
-        last, forever = last_uses(graph), {v.name for v in graph.outputs.values()}
+        last, forever = last_uses(graph), {v.name for v in graph.outputs.values()} | {e.value for e in self.ends.values()}
         floats: dict[str, Array] = {k: c.data for k, c in graph.constants.items()} | dict(arrays)
         fed = dict(floats)  # as the quantized network has it; where it has nothing of the kind, as the layer before makes it
         for v in graph.inputs:
@@ -277,6 +311,9 @@ class _Walk:
                     hint=_culprit(arrays) or "data without NaN, or a network that is sound on it: lowbit run tells",
                 )
             self._output(name, y, kept[name])
+            if name in self.ends:
+                last_op = self.ends[name]
+                self.before[name].add(*(_comparable(last_op, x[last_op.value]) for x in (floats, fed)))
         if self.labels is not None:
             reference = {name: floats[value.name] for name, value in graph.outputs.items()}
             labels = self.labels.take(self.tops[0].rows_of(reference))
@@ -285,7 +322,7 @@ class _Walk:
 
     def score(self, metric: Callable[[Session], Any] | None) -> ScorePair | None:
         """The score by labels or metric; warns about unsuitable data."""
-        self.watch.warn(3)
+        self.watch.warn()
         if metric is not None:
             in_float, made = (scored(metric, Session(g)) for g in (self.graph, self.found.lowered.graph))
             return ScorePair("score", in_float, made)
@@ -293,8 +330,9 @@ class _Walk:
             return None
         self.labels.done()
         first, second = self.tops
-        first.warn_of_guessing(3)
-        return ScorePair("top-1", first.top1, second.top1, first.rows, first.top5, second.top5)
+        first.warn_of_guessing()
+        several = first.output if len(self.graph.outputs) > 1 else ""
+        return ScorePair("top-1", first.top1, second.top1, first.rows, first.top5, second.top5, several)
 
     def _quantized(self, name: str, kept: Mapping[str, Array], otherwise: Array) -> Array:
         place: Seen | None = self.found.seen.get(name)
@@ -325,6 +363,8 @@ class _Walk:
                     t.cosine if real else None,
                     t.same_argmax if real else None,
                     same / total if total else 1.0,
+                    self.ends[name].op if name in self.ends else None,
+                    self.before[name].sqnr_db if name in self.ends else None,
                 )
             )
         in_float, made = time_networks((self.graph, self.found.lowered.graph), self.first or {})

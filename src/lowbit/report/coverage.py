@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from lowbit.dims import Dim
-from lowbit.ir.graph import SCALED, STAYS_FLOAT, Graph, Node, Value, layer_names
+from lowbit.ir.graph import PREPROCESSING, SCALED, STAYS_FLOAT, Graph, Node, Value, layer_names
 from lowbit.ir.rewrite import Editor
 from lowbit.lower.integer import BRACKETS, Lowered, bracket_params, lower
 from lowbit.lower.signed import signed
@@ -157,7 +157,7 @@ def coverage(graph: Graph, quantized: Graph) -> Coverage:
             )
         )
     values = {*graph.values, *quantized.values}
-    notes = {k: text for k, text in quantized.notes.items() if k not in values and not k.startswith(SCALED)}
+    notes = {k: text for k, text in quantized.notes.items() if k not in values and not k.startswith((SCALED, PREPROCESSING))}
     noted = (f"{name}: {notes[name]}" for name in sorted(notes, key=in_order))
     remarks = (*noted, *wide_tables(lowered.graph), *stored_twice(graph, quantized))
     return Coverage(tuple(layers), lowered, seen, graph.parameter_bytes, quantized.parameter_bytes, remarks)

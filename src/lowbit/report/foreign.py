@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from lowbit.dtypes import dtype
-from lowbit.errors import InputError, LowbitWarning
+from lowbit.errors import InputError, warn
 from lowbit.ir.graph import Graph
 from lowbit.ir.samples import says_something, warn_of_zeros
 from lowbit.types import Array
@@ -60,13 +59,13 @@ class DataWatch:
         for name, seen in self._ranges.items():
             seen.add(sample[name])
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         if not self._something:
-            warn_of_zeros(stacklevel + 1, "no figure that is measured on them means anything")
+            warn_of_zeros("no figure that is measured on them means anything")
         for name, seen in self._ranges.items():
             text = seen.said(name)
             if text and self._something:
-                warnings.warn(text, LowbitWarning, stacklevel=stacklevel + 1)
+                warn(text)
 
 
 def need_no_nan(sample: Mapping[str, Array]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from lowbit.report.text import counted, decibels, size
+from lowbit.report.text import counted, decibels, size, times_smaller
 
 if TYPE_CHECKING:
     from lowbit.report.compare import LayerRow, OutputRow, Report
@@ -41,7 +41,7 @@ def page(report: Report) -> str:
 def fragment(report: Report) -> str:
     """The report as a part of a page, e.g. of a notebook."""
     r = report
-    smaller = f"{r.bytes_before / r.bytes_after:.1f}× smaller" if r.bytes_after else ""
+    smaller = times_smaller(r.bytes_before, r.bytes_after) if r.bytes_after else ""
     cards = [
         (f"{r.integer_macs:.1%}", f"of {r.macs:,} MACs on integers"),
         (size(r.bytes_after), f"was {size(r.bytes_before)}, {smaller}"),
@@ -89,6 +89,7 @@ def _bar(db: float | None) -> str:
 
 def _output_text(o: OutputRow) -> str:
     if o.sqnr_db is None:
-        return f"of {o.name} equal"
+        return f"of {o.name} equal{', ' + o.said_db if o.said_db else ''}"
     same = f", argmax the same {o.same_argmax:.1%}" if o.same_argmax is not None else ""
-    return f"{o.name}: largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}"
+    before = f" after the {o.before}, {decibels(o.before_db)} before it" if o.before_db is not None else ""
+    return f"{o.name}{before}: largest error {o.max_error:.3g}, cosine {o.cosine:.6f}{same}"

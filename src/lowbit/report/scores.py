@@ -7,7 +7,6 @@ A metric is a function of a session: `metric(session)` gives a number, higher is
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.arguments import shown
-from lowbit.errors import InputError, LowbitWarning
+from lowbit.errors import InputError, warn
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import bound_to
 from lowbit.numerics import as_array
@@ -101,17 +100,17 @@ class LabelQueue:
             raise InputError(f"{len(self._labels):,} labels for {self._at:,} rows of data", hint="one label for each row")
 
 
-def labels_by_batch(graph: Graph, samples: Sequence[Sample], labels: Array) -> list[Array]:
-    """The labels of each batch, after checking that the network has these classes."""
+def labels_by_batch(graph: Graph, samples: Sequence[Sample], labels: Array, output: str) -> list[Array]:
+    """The labels of each batch, after checking that the output has these classes."""
     queue, known = LabelQueue(labels), dict[tuple[tuple[int, ...], ...], Array]()
     found = []
     for sample in samples:
         shapes = tuple(x.shape for x in sample.values())
         if shapes not in known:
-            t = next(iter(bound_to(graph, sample).outputs.values())).type
-            known[shapes] = _answers(np.broadcast_to(np.zeros((), t.dtype.numpy), tuple(int(d) for d in t.shape)))
+            t = bound_to(graph, sample).outputs[output].type
+            known[shapes] = _answers(output, np.broadcast_to(np.zeros((), t.dtype.numpy), tuple(int(d) for d in t.shape)))
         found.append(queue.take(len(known[shapes])))
-        need_classes(found[-1], known[shapes])
+        need_classes(found[-1], output, known[shapes])
     queue.done()
     return found
 
@@ -119,17 +118,17 @@ def labels_by_batch(graph: Graph, samples: Sequence[Sample], labels: Array) -> l
 # -- answers -------------------------------------------------------------------------------------------------------------
 
 
-def need_classes(labels: Array, answers: Array) -> None:
+def need_classes(labels: Array, output: str, answers: Array) -> None:
     """Raises if a label is not a class of the answers."""
     classes = answers.shape[1] if answers.ndim == 2 else np.iinfo(np.int64).max
     wrong = labels[(labels < 0) | (labels >= classes)]
     if wrong.size:
         has = f"0 … {classes - 1}" if answers.ndim == 2 else "from 0 on"
-        raise BadScore(f"label {wrong[0]}, and the first output has the classes {has}", hint=FROM_0)
+        raise BadScore(f"label {wrong[0]}, and output {output!r} has the classes {has}", hint=FROM_0)
 
 
-def _answers(y: Array) -> Array:
-    """The first output as (rows, classes) of scores, or as (rows,) of class numbers if the network gives those itself."""
+def _answers(output: str, y: Array) -> Array:
+    """An output as (rows, classes) of scores, or as (rows,) of class numbers if the network gives those itself."""
     shape = list(y.shape)
     while len(shape) > 2 and shape[-1] == 1:  # (N, C, 1, 1)
         shape.pop()
@@ -139,29 +138,30 @@ def _answers(y: Array) -> Array:
     if y.ndim == 1:
         y = y[None]  # one row, without the axis of rows
     if y.ndim != 2:
-        raise BadScore(f"the first output is {list(y.shape)}, a row of classes for each label is needed", hint=ANY_MEASURE)
+        raise BadScore(f"output {output!r} is {list(y.shape)}, a row of classes for each label is needed", hint=ANY_MEASURE)
     if y.shape[1] < 2:
-        raise BadScore("the first output has one number for each row, labels need a score for each class", hint=ANY_MEASURE)
+        raise BadScore(f"output {output!r} has one number for each row, labels need a score for each class", hint=ANY_MEASURE)
     return y
 
 
 class TopCount:
-    """How often the label of a row is its largest score, or among the five largest; batches are added one by one."""
+    """How often the label of a row is its largest score of an output, or among the five largest; batches are added one by one."""
 
-    def __init__(self) -> None:
+    def __init__(self, output: str) -> None:
+        self.output = output
         self.rows = self.first = self.five = 0
         self.classes = 0  # of the network; 0 where it gives class numbers itself
 
     def rows_of(self, outputs: Mapping[str, Array]) -> int:
-        return len(_answers(next(iter(outputs.values()))))
+        return len(_answers(self.output, outputs[self.output]))
 
     def add(self, outputs: Mapping[str, Array], labels: Array) -> None:
-        name, y = next(iter(outputs.items()))
-        scores = _answers(y)
+        name, y = self.output, outputs[self.output]
+        scores = _answers(name, y)
         if len(scores) != len(labels):
-            raise BadScore(f"the first output is {list(y.shape)} for {len(labels)} labels", hint="one label for each row")
+            raise BadScore(f"output {name!r} is {list(y.shape)} for {len(labels)} labels", hint="one label for each row")
         self.rows += len(labels)
-        need_classes(labels, scores)
+        need_classes(labels, name, scores)
         if scores.ndim == 1:
             right = int(np.count_nonzero(scores.astype(np.int64) == labels))
             self.first, self.five = self.first + right, self.five + right
@@ -185,7 +185,7 @@ class TopCount:
     def top5(self) -> float | None:
         return self.five / self.rows if self.classes >= TOP5_FROM else None
 
-    def warn_of_guessing(self, stacklevel: int) -> None:
+    def warn_of_guessing(self) -> None:
         """Warns if the rows are right no more often than by chance: data and labels then hardly belong together."""
         if self.rows < GUESSED_ROWS or self.classes < 2:
             return
@@ -195,23 +195,28 @@ class TopCount:
                 f"top-1 is {self.top1:.2%} of {counted(self.rows, 'row')}, no better than guessing among {self.classes:,} classes: "
                 "are the labels those of these rows, in their order, and the data scaled as in training?"
             )
-            warnings.warn(text, LowbitWarning, stacklevel=stacklevel + 1)
+            warn(text)
 
 
-def top1(samples: Sequence[Sample], labels: Sequence[Array]) -> Metric:
-    """The share of rows whose largest output is at their label."""
+def top1(samples: Sequence[Sample], labels: Sequence[Array], output: str) -> Metric:
+    """The share of rows whose largest number of the output is at their label."""
 
     def metric(session: Session) -> float:
-        return counted_top(session, samples, labels).top1
+        return counted_top(session, samples, labels, output).top1
 
     return metric
 
 
-def counted_top(session: Session, samples: Sequence[Sample], labels: Sequence[Array]) -> TopCount:
-    count = TopCount()
+def counted_top(session: Session, samples: Sequence[Sample], labels: Sequence[Array], output: str) -> TopCount:
+    count = TopCount(output)
     for sample, label in zip(samples, labels, strict=True):
         count.add(session.run(dict(sample)), label)
     return count
+
+
+def of_output(name: str) -> str:
+    """ " of output 'scores'": of a network with several; else ""."""
+    return f" of output {name!r}" if name else ""
 
 
 # -- two networks --------------------------------------------------------------------------------------------------------
@@ -219,7 +224,11 @@ def counted_top(session: Session, samples: Sequence[Sample], labels: Sequence[Ar
 
 @dataclass(frozen=True)
 class ScorePair:
-    """The scores of the float network and of the quantized one. `rows` is None if a metric brought its own data."""
+    """The scores of the float network and of the quantized one.
+
+    rows    None if a metric brought its own data
+    output  the scored one, if the network has several; else ""
+    """
 
     name: str
     float_score: float
@@ -227,6 +236,7 @@ class ScorePair:
     rows: int | None = None
     float_top5: float | None = None
     top5: float | None = None
+    output: str = ""
 
     @property
     def difference(self) -> float:
@@ -240,7 +250,9 @@ class ScorePair:
         if self.rows is None:
             return f"{self.name} {self.score:.6g}, float {self.float_score:.6g} ({self.difference:+.3g})"
         points = f"{100 * self.difference:+.2f} points"
-        said = f"{self.name} {self.score:.2%} of {counted(self.rows, 'row')}, float {self.float_score:.2%} ({points})"
+        said = (
+            f"{self.name}{of_output(self.output)} {self.score:.2%} of {counted(self.rows, 'row')}, float {self.float_score:.2%} ({points})"
+        )
         if self.top5 is not None and self.float_top5 is not None:
             said += f"; top-5 {self.top5:.2%}, float {self.float_top5:.2%}"
         return said

@@ -59,6 +59,20 @@ def counted(n: int, what: str) -> str:
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}{many}"
 
 
+def times_smaller(before: int, after: int) -> str:
+    """How many times smaller, or larger.
+
+    >>> times_smaller(400, 100), times_smaller(100, 200), times_smaller(100, 99)
+    ('4.0× smaller', '2.0× larger', 'as large')
+    """
+    if not before or not after:
+        return "as large" if before == after else "empty" if not after else "larger"
+    ratio = before / after
+    if 0.95 < ratio < 1.05:
+        return "as large"
+    return f"{ratio:.1f}× smaller" if ratio > 1 else f"{1 / ratio:.1f}× larger"
+
+
 def decibels(x: float | None) -> str:
     """A signal-to-noise ratio; without noise both sides are equal.
 

@@ -87,6 +87,11 @@ class Session:
             self._direct = self._programs[()].direct
 
     @property
+    def batch(self) -> str | None:
+        """The open dimension that counts rows, if every row of the outputs depends on the same row of the inputs alone."""
+        return self._batch
+
+    @property
     def backend(self) -> str:
         """ "native", "interpreter", or both. A graph with symbolic dimensions is compiled at its first call, and says so until then."""
         if not self._programs:

@@ -22,6 +22,7 @@ BLOCK = 0.02  # seconds that a way runs at a stretch
 LEAST, MOST = 3, 40  # and how often at least and at most: a core that is shared with others is slow for a second now and then
 SECONDS, RUNS = 0.1, 5  # that candidates are timed for, and how often each at least
 BETWEEN = 0.0005  # seconds: of shorter runs some are not interrupted, however busy the machine is
+BUSY = 1.5  # times the least: a larger median was disturbed
 NOTICEABLE = 1.05  # times another time: less is noise
 PAUSE = 0.01  # seconds in which threads of the way before go to sleep: those of PyTorch take up to 8 ms, of OpenVINO 1.2
 

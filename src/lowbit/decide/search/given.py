@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from lowbit.decide.batches import Data, Joined, rows_together
 from lowbit.decide.effort import Effort, mac_counts
 from lowbit.decide.labelled import MAX_DROP
 from lowbit.decide.samples import SMALL, Picked, StoredSamples, split
-from lowbit.errors import CalibrationError, InputError, LowbitWarning
+from lowbit.errors import CalibrationError, InputError, warn
 from lowbit.ir.graph import Graph
 from lowbit.ir.samples import as_samples
 from lowbit.quantization.recipes import recipe
@@ -77,7 +76,7 @@ class Given:
             watch = DataWatch(graph, samples)
             for sample in others:
                 watch.add(sample)
-            watch.warn(3)
+            watch.warn()
             some = range(0, len(others), -(-len(others) // effort.decided) if has_metric else 1)
             fit, held = Picked(samples, range(len(samples))), Picked(others, some)
             return Given(data_of(graph, fit, held, macs), f"{counted(len(others), 'batch')} of test samples", "test")
@@ -85,7 +84,7 @@ class Given:
         found = data_of(graph, parts.fit, parts.held, macs)
         if len(samples) == 1:
             text = "there is one batch, to calibrate and to measure with: what others would lose is not seen; data in several helps"
-            warnings.warn(text, LowbitWarning, stacklevel=3)
+            warn(text)
             return Given(found, "the one batch there is, which is calibrated with, too")
         return Given(found, f"{counted(len(parts.held), 'batch')} held back from calibration")
 

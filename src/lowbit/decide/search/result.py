@@ -155,7 +155,8 @@ class SearchResult:
     def summary(self) -> str:
         """The chosen network in one or two lines."""
         first, now = self.trials[0], self.chosen
-        score = f"score {self.said(now.score)} (float {self.said(self.float_score)}, at least {self.said(self.least)} wanted)"
+        in_float = "" if self.in_db else f"float {self.said(self.float_score)}, "  # which has no noise
+        score = f"score {self.said(now.score)} ({in_float}at least {self.said(self.least)} wanted)"
         if self.is_float:
             tried = [p for p in self.trials[1:] if not p.failed]
             near = max(tried, key=lambda p: p.score, default=None)

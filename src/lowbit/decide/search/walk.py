@@ -48,7 +48,7 @@ from lowbit.decide.search.result import Point, SearchResult, cost_of, front, lay
 from lowbit.decide.search.units import FLOAT, WIDTHS, Choice, find_units, uniform, width_of, widths_of
 from lowbit.decide.sensitivity import heard
 from lowbit.decide.widths import Widths
-from lowbit.errors import InputError, LowbitError, LowbitWarning
+from lowbit.errors import InputError, LowbitError, LowbitWarning, warn
 from lowbit.ir.graph import Graph
 from lowbit.lower import lower
 from lowbit.passes.widen_halves import widen_halves
@@ -225,7 +225,7 @@ class _Search(Engine):
             raise
         except Exception as e:  # one network among many: the others are kept
             failed = str(e).partition("\n")[0].rstrip(".") if isinstance(e, LowbitError) else f"{type(e).__name__}: {e}"
-            warnings.warn(f"{name} has no score: {failed}", LowbitWarning, stacklevel=2)
+            warn(f"{name} has no score: {failed}")
         accepted = not failed and score >= self.wanted.least - ROUNDING * max(1.0, abs(self.wanted.least))
         point = Point(name, score, size, ms, self.bits(choice), accepted, rules, failed, repaired)
         self.candidates.append(candidate)  # first: an interrupt between the two leaves no point without one
@@ -402,7 +402,7 @@ class _Search(Engine):
             graph = self.graph if at == 0 else self.maker.make(candidate)
         if not any(p.accepted for p in self.points[1:]):
             why = "no quantized network with the score that is wanted was found" if self.units else "no layer has an integer form"
-            warnings.warn(f"{why}: the float network is returned", LowbitWarning, stacklevel=4)
+            warn(f"{why}: the float network is returned")
         names = {u.name: tuple(n.name or n.output.name for n in u.nodes) for u in self.units}
         layers = layers_of(names, choice, self.reasons(choice))
         record = self.record

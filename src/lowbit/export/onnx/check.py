@@ -79,8 +79,10 @@ def check_bytes(graph: Graph, data: bytes, *, integers: bool = False) -> tuple[s
         )
     floats = "the Q/DQ graph in floats (lowbit verify has the integers that lowbit runs)"
     against = floats if quantized and not integers else "lowbit's interpreter"
-    errors = f"errors up to {found.max_error:.1e} of the range against {against}"
-    return f"run in {found.runtime} on random inputs, {errors}{fused_remark(data, inputs, ours, found)}", found
+    rms = f"{found.rms_error:.1e} root mean square, where {STEP_TOLERANCE:g} is the limit"
+    limit = rms if quantized else f"the limit is {FLOAT_TOLERANCE:g}"
+    errors = f"fine, errors up to {found.max_error:.1e} of the range ({limit}) against {against}"
+    return f"run in {found.runtime} on random inputs: {errors}{fused_remark(data, inputs, ours, found)}", found
 
 
 def check_recurrences(graph: Graph, write: Callable[[Graph], bytes]) -> None:

@@ -11,6 +11,7 @@ from lowbit.arguments import flag, shown, whole
 from lowbit.arguments import path as needed
 from lowbit.errors import FormatError, InputError
 from lowbit.export.onnx.check import Agreement, check_bytes, check_recurrences
+from lowbit.export.onnx.saturation import Safe, safe_weights
 from lowbit.export.onnx.writer import Writer
 from lowbit.files import check_target, write_whole
 from lowbit.ir.graph import Graph, need_graph
@@ -24,6 +25,7 @@ class ExportReport:
     """The written file, and the checks that it passed.
 
     `agreement` is None where the file was not run (`ran` says why); else it compares it with lowbit's interpreter on random inputs.
+    `safe_layers` are those whose weights were written in another form, as `safe` says.
     """
 
     path: str
@@ -34,6 +36,17 @@ class ExportReport:
     checked: bool
     ran: str
     agreement: Agreement | None
+    safe: Safe = True
+    safe_layers: tuple[str, ...] = ()
+
+    @property
+    def safety(self) -> str:
+        """What was done so that no CPU saturates; "" where nothing was needed or asked for."""
+        if not self.safe_layers:
+            return ""
+        how = "weights as uint8: the same results on every CPU" if self.safe is True else "channels with weights of 7 bits"
+        shown = ", ".join(self.safe_layers[:4]) + (f" and {len(self.safe_layers) - 4} more" if len(self.safe_layers) > 4 else "")
+        return f"{how} ({shown}), so that u8·s8 products do not saturate on CPUs without VNNI"
 
     def to_json(self) -> dict[str, Any]:
         agreement = None if self.agreement is None else self.agreement.to_json()
@@ -48,6 +61,7 @@ def export_onnx(
     opset: int | None = None,
     matmul_nbits: bool = False,
     recurrences: str = "float",
+    safe: Safe = True,
 ) -> ExportReport:
     """Writes the graph, float or with Q/DQ, as standard ONNX; the same graph gives the same bytes.
 
@@ -57,8 +71,13 @@ def export_onnx(
     matmul_nbits  linear layers with four-bit blocks as MatMulNBits of ONNX Runtime, not as DequantizeLinear
     recurrences   "float": LSTM and GRU as ONNX's ops, which compute in float between integers; "integer": by their integer arithmetic, as
                   Scan, so that the file gives lowbit's bytes (slower, and not read back)
+    safe          True: layers whose sums ONNX Runtime would saturate on CPUs without VNNI get their weights as uint8: the same results on
+                  every CPU, slower where there is VNNI. "7-bit": their output channels get weights of 7 bits: fast on every CPU, but other
+                  weights. False: neither
     """
     need_graph(graph, "export_onnx")
+    if safe not in (True, False, "7-bit"):
+        raise InputError(f"safe={shown(safe)} does not exist", hint='True, False or "7-bit"')
     for name, value in (("check", check), ("matmul_nbits", matmul_nbits)):
         flag(name, value)
     if opset is not None:
@@ -75,6 +94,8 @@ def export_onnx(
             where=target.name,
             hint="quantize it (int8 is a quarter), or save it as .lowbit, which has no limit",
         )
+    made = safe_weights(graph, safe)
+    graph = made.graph
     model = Writer(graph, opset, matmul_nbits, recurrences).model()
     data = model.SerializeToString(deterministic=True)
     ran, agreement = "not asked for", None
@@ -84,7 +105,8 @@ def export_onnx(
         ran, agreement = check_bytes(graph, data, integers=recurrences == "integer")
     write_whole(target, data)
     version = next(o.version for o in model.opset_import if not o.domain)
-    return ExportReport(str(target), version, model.ir_version, len(model.graph.node), len(data), check, ran, agreement)
+    count = len(model.graph.node)
+    return ExportReport(str(target), version, model.ir_version, count, len(data), check, ran, agreement, safe, made.layers)
 
 
 def known_recurrences(value: object) -> None:

@@ -8,7 +8,9 @@ import numpy as np
 
 from lowbit.assumptions import larger
 from lowbit.dims import Dim, Sym, at_least, product
+from lowbit.dtypes import dtype
 from lowbit.errors import UnsupportedOp
+from lowbit.export.onnx.tensors import element_type
 from lowbit.export.onnx.writer import Writer, spells
 from lowbit.ir.graph import Node, Value
 from lowbit.types import Shape
@@ -212,3 +214,16 @@ def one_hot(w: Writer, node: Node) -> None:
 @spells("dims")
 def dims_(w: Writer, node: Node) -> None:
     w.node(node, "Reshape", w.ints(dims(node, "values")), w.ints(ints(node, "shape")))
+
+
+@spells("channel_table")
+def channel_table(w: Writer, node: Node) -> None:
+    """The entries of all channels in one row, gathered by the byte and the channel's place in it."""
+    x, table = source(node), source(node, 1)
+    channels = cast("int", table.shape[0])
+    index = w.step(node, "Cast", x, to=element_type(dtype("int64")))
+    if channels > 1:
+        axis = cast("int", node.attrs["axis"]) % x.type.rank
+        starts = 256 * np.arange(channels, dtype=np.int64).reshape(-1, *(1,) * (x.type.rank - axis - 1))
+        index = w.step(node, "Add", index, w.constant(starts))
+    w.node(node, "Gather", w.step(node, "Reshape", table, w.ints([256 * channels])), index, axis=0)

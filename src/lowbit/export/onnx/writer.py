@@ -19,7 +19,7 @@ from lowbit.errors import LowbitError, UnsupportedOp
 from lowbit.export.onnx.recurrence import integer_forms
 from lowbit.export.onnx.tensors import element_type, tensor_proto, value_info
 from lowbit.frontends.onnx.serialize import group_digest
-from lowbit.ir.graph import Attr, Graph, Node, Value
+from lowbit.ir.graph import PREPROCESSING, Attr, Graph, Node, Value
 from lowbit.types import Array
 
 FLOOR = 17  # every runtime of the last years reads it, and LayerNormalization is there
@@ -235,7 +235,8 @@ class Writer:
         kinds = {self._names[k]: c.value.type.dtype.name for k, c in self.graph.constants.items() if c.value.type.dtype.name == "binary"}
         tables = {"names": names, "layers": layers, "dtypes": kinds, "linears": self.linears, "groups": self._groups, "nbits": self.nbits}
         tables["nodes"] = group_digest(self._nodes, ())
-        helper.set_model_props(model, {"lowbit": json.dumps(tables, sort_keys=True, ensure_ascii=False)})
+        stored = {f"lowbit.{k}": text for k, text in sorted(self.graph.notes.items()) if k.startswith(PREPROCESSING)}
+        helper.set_model_props(model, {"lowbit": json.dumps(tables, sort_keys=True, ensure_ascii=False), **stored})
         return model
 
     def _add_group(self, node: Node, steps: list[Any]) -> None:

@@ -16,7 +16,7 @@ from lowbit.frontends.onnx.importer import Importer, NeedsConstant, onnx_op
 from lowbit.frontends.onnx.inputs import Reopened, reopened
 from lowbit.frontends.onnx.serialize import OnnxModel, OwnGroup, parse_model, read_model
 from lowbit.ir.bind import bind
-from lowbit.ir.graph import Graph
+from lowbit.ir.graph import PREPROCESSING, Graph
 from lowbit.ir.shapes import Given, Shapes, checked_shapes, shape_text_of
 from lowbit.types import shape_text
 
@@ -50,6 +50,12 @@ def import_model(
     model: OnnxModel, shapes: Shapes | None = None, constants: Mapping[str, Any] | None = None, proof: Proof | None = None
 ) -> Graph:
     """The graph. Metadata of lowbit's own replace nodes only where they are proved: what a file means must not depend on its reader."""
+    graph = _proved(model, shapes, constants, proof)
+    stored = {f"{PREPROCESSING}{v.name}": model.preprocessing[v.name] for v in graph.inputs if v.name in model.preprocessing}
+    return replace(graph, notes={**graph.notes, **stored}) if stored else graph
+
+
+def _proved(model: OnnxModel, shapes: Shapes | None, constants: Mapping[str, Any] | None, proof: Proof | None) -> Graph:
     if model.own is None or not model.own.groups:
         return _imported(model, shapes, constants)
     if proof is None:

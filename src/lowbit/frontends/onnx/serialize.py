@@ -19,6 +19,7 @@ import numpy as np
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, FormatError
 from lowbit.frontends.onnx.functions import check_functions
+from lowbit.ir.graph import PREPROCESSING
 from lowbit.limits import limits, over
 from lowbit.types import Array
 
@@ -76,6 +77,7 @@ class OnnxModel:
     opsets: dict[str, int]  # domain -> version; the default domain is ""
     source: str  # the name of this model in errors
     own: OwnNames | None = None  # of a file that lowbit wrote
+    preprocessing: dict[str, str] = field(default_factory=dict)  # by input, as lowbit.data reads it
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def parse_model(data: bytes, source: str, folder: Path | None = None) -> OnnxMod
         except (RuntimeError, ValueError) as e:  # the errors of ONNX's C++, also for names that are not UTF-8
             raise FormatError(f"the functions in it cannot be inlined ({e})", where=source, hint="is the file complete?") from e
     opsets = {_domain(o): o.version for o in proto.opset_import}
-    return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source, _own(proto))
+    return OnnxModel(_Reader(source, folder).graph(proto.graph), opsets, source, _own(proto), _preprocessing(proto))
 
 
 def _text(x: str | bytes) -> str:
@@ -183,6 +185,12 @@ def _text(x: str | bytes) -> str:
 
 def _domain(x: Any) -> str:
     return "" if x.domain == "ai.onnx" else _text(x.domain)
+
+
+def _preprocessing(proto: Any) -> dict[str, str]:
+    """How pictures or sounds become the inputs, as lowbit stores it beside a network."""
+    prefix = f"lowbit.{PREPROCESSING}"
+    return {_text(p.key).removeprefix(prefix): _text(p.value) for p in proto.metadata_props if _text(p.key).startswith(prefix)}
 
 
 def _own(proto: Any) -> OwnNames | None:

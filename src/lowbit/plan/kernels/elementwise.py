@@ -163,6 +163,17 @@ def table(node: Node, ctx: Context) -> list[KernelCall] | None:
     return [KernelCall(ctx.kernel("table_s8"), {"unused": 0}, args, n, n * 0.2, in_place=(0,), elementwise=True)]
 
 
+@kernels_for("channel_table")
+def channel_table(node: Node, ctx: Context) -> list[KernelCall] | None:
+    x, data = node.inputs[0], ctx.constant(node.inputs[1])
+    if x is None or data is None or data.itemsize > 4:
+        return None
+    axis = int(node.attrs["axis"]) % x.type.rank  # type: ignore[arg-type]
+    inner, n = int(np.prod([int(d) for d in x.shape[axis + 1 :]], dtype=np.int64)), size_of(x)
+    fields: dict[str, Param] = {"channels": len(data), "inner": inner if len(data) > 1 else max(1, n), "out_bytes": data.itemsize}
+    return [KernelCall(ctx.kernel("channel_table"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5)]
+
+
 @kernels_for("cast")
 def cast(node: Node, ctx: Context) -> list[KernelCall] | None:
     """Integers and bools to float32; other casts have no kernel."""

@@ -1,6 +1,0 @@
-#include "lb.h"
-#include "base/f32_avx2.h"
-
-lb_dwconv_f32_fn lb_dwconv_f32__avx2;
-
-#include "conv/depthwise/dwconv_f32_simd.h"

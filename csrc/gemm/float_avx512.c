@@ -1,6 +1,0 @@
-#include "lb.h"
-#include "base/f32_avx512.h"
-
-lb_matmul_f32_fn lb_matmul_f32__avx512;
-
-#include "gemm/matmul_f32_simd.h"

@@ -1,6 +1,0 @@
-#include "int4/w4_conv_avx2.h"
-#include "base/product_kernel.h"
-
-lb_conv_w4_s8_f32_fn lb_conv_w4_s8_f32__avx2;
-
-LB_PRODUCT_KERNEL(conv_w4_s8_f32, avx2, float, lb_w4_conv(p, LB_TO_F32, x, w, bias, multiplier, out, scratch, begin, end))

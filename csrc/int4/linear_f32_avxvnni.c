@@ -1,8 +1,0 @@
-#include "linear/dot4/dot4_avxvnni.h"
-
-#include "int4/w4_product_avx2.h"
-#include "base/product_kernel.h"
-
-lb_linear_w4_s8_f32_fn lb_linear_w4_s8_f32__avxvnni;
-
-LB_PRODUCT_KERNEL(linear_w4_s8_f32, avxvnni, float, lb_w4_linear_channels(p, LB_TO_F32, x, w, bias, multiplier, out, scratch, begin, end))
