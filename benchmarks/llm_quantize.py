@@ -1,6 +1,7 @@
 """What few bits cost a language model: lowbit.llm.quantize beside llama.cpp's quantizer, from the same floats, at the same bytes.
 
     python benchmarks/llm_quantize.py --llama ~/llamacpp/bin/python [--bits 4.5] [--work FOLDER]
+    python benchmarks/llm_quantize.py --llama ~/llamacpp/bin/python --file model.gguf
 
 The floats are those of llm_float_copy.py: SmolLM2-135M with its channels in another order, on no grid. Texts for calibration are the State
 of the Union addresses of 2005 to 2011; perplexity is that of 2,048 tokens of the address of 2012, in windows of 256, by lowbit for all
@@ -49,12 +50,28 @@ sys.exit(llama_cpp.llama_model_quantize(source.encode(), target.encode(), ctypes
 """
 
 
-def perplexity(path: Path) -> float:
+SCORED = """
+import json, math, sys
+import numpy as np
+from llama_cpp import Llama
+
+model, ids, total = Llama(sys.argv[1], n_ctx=512, verbose=False, logits_all=True), json.loads(sys.argv[2]), 0.0
+for at in range(0, len(ids) - 1, 256):
+    model.reset()
+    model.eval(ids[at : at + 257])
+    logits = model.scores[:256].astype(np.float64)
+    logits -= logits.max(axis=1, keepdims=True)
+    total -= (logits[np.arange(256), ids[at + 1 : at + 257]] - np.log(np.exp(logits).sum(axis=1))).sum()
+print(math.exp(total / (len(ids) - 1)))
+"""
+
+
+def perplexity(path: Path, count: int = 2048) -> float:
     from zoo import smollm2
 
     model = llm.load(path)
-    ids = model.tokenizer.encode(smollm2.address())[:2049]
-    scores = [model.score(ids[at : at + 257]) for at in range(0, 2048, 256)]
+    ids = model.tokenizer.encode(smollm2.address())[: count + 1]
+    scores = [model.score(ids[at : at + 257]) for at in range(0, count, 256)]
     return math.exp(-sum(s.total for s in scores) / sum(len(s.logprobs) for s in scores))
 
 
@@ -78,8 +95,15 @@ def main() -> None:
     parser.add_argument("--llama", help="a Python with llama-cpp-python")
     parser.add_argument("--formats", default="Q4_K_M", help="of llama.cpp, each beside lowbit at the same bytes")
     parser.add_argument("--bits", default="4.5", help="of further files of lowbit")
+    parser.add_argument("--file", type=Path, help="only this file: its perplexity of 1,024 tokens by lowbit and by llama.cpp")
     parser.add_argument("--work", help="a folder for the files, which stay there")
     options = parser.parse_args()
+    if options.file is not None:
+        ids = llm.load(options.file).tokenizer.encode(smollm2.address())[:1025]
+        command = [options.llama or sys.executable, "-c", SCORED, str(options.file), json.dumps(ids)]
+        theirs = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+        print(f"lowbit {perplexity(options.file, 1024):.3f}  llama.cpp {float(theirs):.3f}")
+        return
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(options.work or temporary)
         work.mkdir(exist_ok=True)
