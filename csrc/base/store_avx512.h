@@ -33,7 +33,9 @@ static inline void lb_put16(void *out, ptrdiff_t at, __m512 v, ptrdiff_t count, 
         return;
     }
     const __m512i q = lb_rounded16(v, t);
-    if (t->bytes == 2)
+    if (t->bytes == 2 && count >= 16)
+        _mm256_storeu_si256((__m256i *)(void *)((int16_t *)out + at), _mm512_cvtsepi32_epi16(q));
+    else if (t->bytes == 2)
         _mm512_mask_storeu_epi16((int16_t *)out + at, there, _mm512_castsi256_si512(_mm512_cvtsepi32_epi16(q)));
     else if (count >= 16)
         _mm_storeu_si128((__m128i *)(void *)((int8_t *)out + at), _mm512_cvtsepi32_epi8(q));

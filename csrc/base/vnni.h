@@ -30,6 +30,10 @@ __attribute__((noinline, unused)) static __m512i lb_dpbusd512_at(__m512i c, __m5
     return simde_mm512_dpbusd_epi32(c, a, _mm512_set1_epi32(quad));
 }
 
+__attribute__((noinline, unused)) static __m256i lb_dpwssd256(__m256i c, __m256i a, __m256i w) {
+    return simde_mm256_dpwssd_epi32(c, a, w);
+}
+
 __attribute__((noinline, unused)) static __m512i lb_dpwssd512(__m512i c, __m512i a, __m512i w) {
     return simde_mm512_dpwssd_epi32(c, a, w);
 }
@@ -48,6 +52,15 @@ static inline __attribute__((always_inline)) __m256i lb_dpbusd256(__m256i c, __m
     __asm__("vpdpbusd %[w], %[a], %[c]" : [c] "+v"(c) : [a] "v"(a), [w] "v"(w));
 #else
     __asm__("%{vex%} vpdpbusd %[w], %[a], %[c]" : [c] "+x"(c) : [a] "x"(a), [w] "x"(w));
+#endif
+    return c;
+}
+
+static inline __attribute__((always_inline)) __m256i lb_dpwssd256(__m256i c, __m256i a, __m256i w) {
+#ifdef __AVX512VNNI__
+    __asm__("vpdpwssd %[w], %[a], %[c]" : [c] "+v"(c) : [a] "v"(a), [w] "v"(w));
+#else
+    __asm__("%{vex%} vpdpwssd %[w], %[a], %[c]" : [c] "+x"(c) : [a] "x"(a), [w] "x"(w));
 #endif
     return c;
 }

@@ -39,19 +39,20 @@ static int16_t part(int32_t v, int32_t plane, int32_t planes) {
     return (int16_t)(plane ? (v - low) / 256 : low);
 }
 
-static void put_head(char *to, const lb_conv_s16_params *p) {
-    const int32_t head[2] = {p->weight_bytes, p->weight_bytes == 1 && p->sum_bytes == 4};
+/* Where sums may leave 32 bits, `products` says that it is the bias alone. */
+static void put_head(char *to, const lb_conv_s16_params *p, int products) {
+    const int32_t head[2] = {p->weight_bytes, p->weight_bytes == 1 ? (p->sum_bytes == 4 ? 1 : products ? 2 : 0) : 0};
     memcpy(to, head, sizeof head);
 }
 
-/* Weights (out_c, k) as conv_s16 wants them on avx2. */
-static void *packed_groups(const lb_conv_s16_params *p, const int16_t *w) {
+/* Weights (out_c, k) as conv_s16 wants them on x86. */
+static void *packed_groups(const lb_conv_s16_params *p, const int16_t *w, int products) {
     const int32_t n = p->out_c / p->groups, k = p->kernel_h * p->kernel_w * (p->in_c / p->groups), planes = p->weight_bytes;
     const int32_t columns = up(n, 16), depth = up(k, 2), size = 64 + 8 * columns + 2 * planes * columns * depth;
     char *to = room((int64_t)size * p->groups);
     for (int32_t g = 0; g < p->groups; g++) {
         char *at = to + g * size;
-        put_head(at, p);
+        put_head(at, p, products);
         int64_t *sums = (int64_t *)(void *)(at + 64);
         int16_t *panels = (int16_t *)(void *)(sums + columns);
         for (int32_t j = 0; j < n; j++)
@@ -65,26 +66,29 @@ static void *packed_groups(const lb_conv_s16_params *p, const int16_t *w) {
     return to;
 }
 
-/* Weights (taps, channels) as dwconv_s16 wants them on avx2. */
-static void *packed_pairs(const lb_conv_s16_params *p, const int16_t *w) {
-    const int32_t taps = p->kernel_h * p->kernel_w, c = up(p->out_c, 16), planes = p->weight_bytes, pairs = (taps + 1) / 2;
+/* Weights (taps, channels) as dwconv_s16 wants them on x86, in groups of 16 or 32 channels. */
+static void *packed_pairs(const lb_conv_s16_params *p, const int16_t *w, int32_t group, int products) {
+    const int32_t taps = p->kernel_h * p->kernel_w, c = up(p->out_c, group), planes = p->weight_bytes;
+    const int32_t high = p->kernel_h > 1, pairs = high ? (p->kernel_h + 1) / 2 * p->kernel_w : (p->kernel_w + 1) / 2;
     char *to = room(64 + 8 * c + (int64_t)planes * pairs * c * 4);
-    put_head(to, p);
+    put_head(to, p, products);
     int64_t *sums = (int64_t *)(void *)(to + 64);
     int16_t *parts = (int16_t *)(void *)(sums + c);
     for (int32_t t = 0; t < taps; t++)
         for (int32_t j = 0; j < p->out_c; j++) {
             const int16_t v = w[t * p->out_c + j];
             sums[j] += v;
-            const int32_t lane = (j / 4 % 2 * 2 + j / 8 % 2) * 4 + j % 4;
+            const int32_t row = t / p->kernel_w, column = t % p->kernel_w, second = high ? row % 2 : column % 2;
+            const int32_t pair = high ? row / 2 * p->kernel_w + column : column / 2;
+            const int32_t lane = j / 4 % 2 * (group / 2) + j % group / 8 * 4 + j % 4;
             for (int32_t plane = 0; plane < planes; plane++)
-                parts[((plane * pairs + t / 2) * c + j / 16 * 16 + lane) * 2 + t % 2] = part(v, plane, planes);
+                parts[((plane * pairs + pair) * c + j / group * group + lane) * 2 + second] = part(v, plane, planes);
         }
     return to;
 }
 
 static int is_plain(const lb_kernel *k) {
-    return strcmp(k->isa->name, "avx2") != 0;
+    return strncmp(k->isa->name, "avx", 3) != 0;
 }
 
 static void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
@@ -112,6 +116,7 @@ static void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
         p.weight_bytes = random_int(1, 2), p.out_bytes = bytes[random_int(0, 2)];
         const int32_t depth = p.kernel_h * p.kernel_w * (p.in_c / p.groups), half = p.out_bytes == 1 ? 128 : 32768;
         p.sum_bytes = depth <= 250 && random_int(0, 1) ? 4 : 8; /* 250 * 2^16 * 2^7 + 2^16 is less than 2^31 */
+        const int products = depth <= 250;                      /* without their bias these stay within 32 bits */
         p.x_zero = random_int(0, 1) ? 0 : random_int(-32768, 32767);
         p.lo = random_int(-half, 0), p.hi = random_int(0, half - 1), p.y_zero = random_int(p.lo, p.hi);
         int16_t *x = words_of((int64_t)p.batch * p.in_h * p.in_w * p.in_c, -32768, 32767);
@@ -123,10 +128,12 @@ static void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
         for (int32_t i = 0; i < p.out_c * depth; i++)
             narrow[i] = (int8_t)w[i];
         for (int32_t i = 0; i < p.out_c; i++) {
-            bias[i] = random_int(-65536, 65535);
+            bias[i] = p.sum_bytes == 4 ? random_int(-65536, 65535) : (int64_t)random_int(-65536, 65535) << random_int(0, 33);
             multiplier[i] = (float)random_int(1, 1 << 20) * (random_int(0, 7) ? 1e-12f : 1e-3f);
         }
-        void *packed = alone ? packed_pairs(&p, w) : packed_groups(&p, w), *scratch = room(96 * (int64_t)depth + 10 * up(p.out_c, 16));
+        const int32_t group = strncmp(k->isa->name, "avx512", 6) == 0 ? 32 : 16;
+        void *packed = alone ? packed_pairs(&p, w, group, products) : packed_groups(&p, w, products);
+        void *scratch = room(alone ? 18 * up(p.out_c, group) : 96 * (int64_t)up(depth, 2) + 64);
         const int32_t pixels = p.batch * p.out_h * p.out_w, items = (pixels + p.block - 1) / p.block,
                       cut = items ? random_int(0, items) : 0;
         if ((size_t)pixels * (size_t)p.out_stride * 4 > sizeof want)

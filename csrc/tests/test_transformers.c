@@ -105,7 +105,8 @@ static void test_scaled_int(const lb_kernel *ref, const lb_kernel *k) {
             p.a_stride[i] = repeat == 0 ? 0 : a, p.b_stride[i] = repeat == 1 ? 0 : b;
             items *= p.shape[i], a *= repeat == 0 ? 1 : p.shape[i], b *= repeat == 1 ? 1 : p.shape[i];
         }
-        p.a_zero = random_int(-9, 9), p.b_zero = random_int(-9, 9);
+        const int32_t far = round % 3 ? 9 : 32768; /* products of far zero points have more than 32 bits */
+        p.a_zero = random_int(-far, far - 1), p.b_zero = random_int(-far, far - 1);
         clamp_of(p.out_bytes, &p.y_zero, &p.lo, &p.hi);
         void *args[3] = {x16, y16, NULL};
         expect_same(ref, k, &p, args, 2, (size_t)(items * p.out_bytes), 4, items);
@@ -116,26 +117,32 @@ TESTED_BY(mul_int, test_scaled_int)
 
 KERNEL_TEST(add_int) {
     (void)ref;
-    static float want[64], got[64];
+    static float want[1024], got[1024];
     for (int round = 0; round < 300; round++) {
         fill();
-        lb_add_int_params p = {.shape = {1, 2, 3, 5}, .a_stride = {0, 15, 5, 1}, .b_stride = {0, 0, 1, 0}, .lo = -128, .hi = 127};
+        const int32_t wide = random_int(1, 70), all = 6 * wide;
+        lb_add_int_params p = {
+            .shape = {1, 2, 3, wide}, .a_stride = {0, 3 * wide, wide, 1}, .b_stride = {0, 0, 1, 0}, .lo = -128, .hi = 127};
+        if (round % 3 == 0)
+            p.b_stride[1] = 3 * wide, p.b_stride[2] = wide, p.b_stride[3] = 1;
         p.a_multiplier = (float)random_int(-999, 999) * 1e-3f, p.b_multiplier = (float)random_int(-999, 999) * 1e-3f;
         p.offset = (float)random_int(-999, 999) * 1e-2f, p.a_bytes = random_int(1, 2), p.b_bytes = random_int(1, 2);
-        p.out_bytes = round % 2 ? 4 : 1;
+        p.out_bytes = width();
         memset(want, 0, sizeof want), memset(got, 0, sizeof got);
-        for (int32_t i = 0; i < 30; i++) {
-            const int32_t u = p.a_bytes == 1 ? ((const int8_t *)x16)[i] : x16[i], j = i % 15 / 5;
+        for (int32_t i = 0; i < all; i++) {
+            const int32_t u = p.a_bytes == 1 ? ((const int8_t *)x16)[i] : x16[i], j = round % 3 == 0 ? i : i / wide % 3;
             const int32_t v = p.b_bytes == 1 ? ((const int8_t *)y16)[j] : y16[j];
             const float left = (float)u * p.a_multiplier, right = (float)v * p.b_multiplier, sum = (left + p.offset) + right;
             if (p.out_bytes == 4)
                 want[i] = sum;
+            else if (p.out_bytes == 2)
+                ((int16_t *)want)[i] = (int16_t)lb_round_clamp(sum, 0, p.lo, p.hi);
             else
                 ((int8_t *)want)[i] = (int8_t)lb_round_clamp(sum, 0, p.lo, p.hi);
         }
         void *args[3] = {x16, y16, got};
-        const int32_t cut = random_int(0, 30);
-        k->call(&p, args, cut, 30);
+        const int32_t cut = random_int(0, all);
+        k->call(&p, args, cut, all);
         k->call(&p, args, 0, cut);
         expect_equal(k, want, got, sizeof want, 0);
     }

@@ -14,11 +14,12 @@
  *
  * The caller proves that no acc leaves int32 (sum_bytes is 4), or else that none reaches 2^52.
  *
- * Weights are (out_c, kernel_h, kernel_w, in_c / groups) of weight_bytes for `ref`, armdsp and mve. avx2 takes each group packed as
- * linear_s16_avx2.h says, with n = out_c / groups and k = kernel_h * kernel_w * in_c / groups, one behind the other, aligned to 64.
+ * Weights are (out_c, kernel_h, kernel_w, in_c / groups) of weight_bytes for `ref`, armdsp and mve. x86 takes each group packed as
+ * dot2_simd.h says, with n = out_c / groups and k = kernel_h * kernel_w * in_c / groups, one after the other, aligned to 64.
  *
  * Item: `block` pixels of the output, which are counted through the batch: ceil(batch * out_h * out_w / block) of them.
- * scratch, aligned to 64: none for `ref`, 96 * k bytes for avx2, 2 * k for armdsp and mve, and 8 * out_c more if x_zero is not 0. */
+ * scratch, aligned to 64: none for `ref`, 96 * (k + 1) + 64 bytes for x86, 2 * k for armdsp and mve, and 8 * out_c more if x_zero is not 0.
+ */
 typedef struct {
     LB_IMAGE_FIELDS;
     LB_WINDOW_FIELDS;
@@ -39,10 +40,11 @@ typedef void lb_conv_s16_fn(const lb_conv_s16_params *p, const int16_t *x, const
                             void *out, void *scratch, int32_t begin, int32_t end);
 
 /* ---- dwconv_s16: the same for groups = in_c = out_c ------------------------------------------------------------------------------------
- * Weights are (kernel_h, kernel_w, out_c) of weight_bytes for `ref`. avx2 takes taps in pairs, with c = out_c rounded up to 16: a head of
- * 64 bytes as conv_s16, the sum of each channel's weights (c of int64), then planes of int16 as conv_s16 has them, each (ceil(kernel_h *
- * kernel_w / 2), c / 16, 2, 2, 4, 2), where channel 8 * h + 4 * q + i of 16 stands at (q, h, i) and the last axis is the tap of the pair;
- * what does not exist is 0. Aligned to 64. scratch, aligned to 64: none for `ref`, 10 * c bytes for avx2. */
+ * Weights are (kernel_h, kernel_w, out_c) of weight_bytes for `ref`. x86 takes taps in pairs, with c = out_c rounded up to groups of g
+ * channels, 32 for avx512vnni and else 16: a head of 64 bytes as conv_s16, the sum of each channel's weights (c of int64), then planes of
+ * int16 as conv_s16 has them, each (ceil(kernel_h * kernel_w / 2), c / g, 2, g / 8, 4, 2), where channel 8 * e + 4 * h + i of a group
+ * stands at (h, e, i) and the last axis is the tap of the pair; what does not exist is 0. Aligned to 64. scratch, aligned to 64: none for
+ * `ref`, 18 * c bytes for x86. */
 typedef lb_conv_s16_params lb_dwconv_s16_params;
 
 typedef void lb_dwconv_s16_fn(const lb_dwconv_s16_params *p, const int16_t *x, const void *w, const int64_t *bias, const lb_f32 *multiplier,

@@ -67,7 +67,7 @@ typedef lb_copy_b8_params lb_copy_b16_params;
 
 typedef void lb_copy_b16_fn(const lb_copy_b16_params *p, const uint16_t *x, uint16_t *out, int32_t begin, int32_t end);
 
-/* linear_s16_*: weights (n, k) of int16_t for `ref`, as linear_s16_avx2.h says for avx2; sums and bias of 64 bits, below 2^52. */
+/* linear_s16_*: weights (n, k) of int16_t for `ref`, as dot2_simd.h says for x86; sums and bias of 64 bits, below 2^52. */
 typedef lb_linear_s8_params lb_linear_s16_f32_params;
 typedef lb_linear_s8_params lb_linear_s16_s8_params;
 typedef lb_linear_s8_params lb_linear_s16_params;

@@ -7,6 +7,11 @@ import sys
 
 def main() -> int:
     """Runs the command line; its imports take long enough to be interrupted."""
+    if sys.argv[1:] == ["--version"]:  # at once: without the imports
+        from lowbit import __version__
+
+        print(f"lowbit {__version__}")
+        return 0
     try:
         from lowbit.cli import main as run
 

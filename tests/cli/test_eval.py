@@ -149,7 +149,7 @@ def test_quantize_decides_by_labels_and_its_verdict_has_the_score(folder: Path, 
     assert told["float_score"] - 0.1 <= told["score"] <= 1
     told = json.loads(ran(capsys, folder, line + "--metric {0}/score.py:right --max-drop 0.1 --json"))
     assert (told["score_name"], told["scored_on"], told["float_score"]) == ("score", "the metric's own data, which decided", 0.9)
-    assert "score" not in json.loads(ran(capsys, folder, line + "--no-guard --json"))  # nothing is measured there
+    assert "score" not in json.loads(ran(capsys, folder, line + "--json"))
 
 
 def test_one_of_several_outputs_is_chosen_by_its_name(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +183,7 @@ def test_a_score_below_the_limit_that_is_given_is_an_exit_code(folder: Path, tmp
     rule.write_text('[[rule]]\nkind = "calibrated"\npattern = "fc1"\ndtype = "int8"\n')
     line += f" --rules {rule} --recipe int8"  # which the score cannot turn to float
     assert main([*line.split(), "--max-drop", "0.1"]) == 1
-    assert f"QuantError: {tmp_path}/q.lowbit: --max-drop cannot be kept" in capsys.readouterr().err
+    assert f"LimitError: {tmp_path}/q.lowbit: --max-drop cannot be kept" in capsys.readouterr().err
     assert main(line.split()) == 0  # the default is a goal, and no limit of the user's
     assert "warning: the goal is not met: the score is -1, -0.005 is the least" in capsys.readouterr().err
     by_labels = line.replace(f"--metric {tmp_path}/low.py:low", f"--labels {folder}/seen_y.npy")

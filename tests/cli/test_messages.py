@@ -125,7 +125,8 @@ def test_what_to_do_next_can_be_typed(
 ) -> None:
     monkeypatch.chdir(home)
     assert main(f"quantize net.lowbit --data data.npy -o {tmp_path}/q.lowbit".split()) == 0
-    lines = [p.strip() for row in capsys.readouterr().out.splitlines() if row.startswith("next") for p in row[4:].split("·")]
+    rows = capsys.readouterr().out.partition("\nnext ")[2].splitlines()  # one command a line
+    lines = [row.strip() for row in rows]
     assert [p.split()[1] for p in lines] == ["compare", "verify", "run", "emit-c", "export"]
     monkeypatch.chdir(tmp_path)
     for line in lines[1:]:

@@ -9,6 +9,7 @@ import pytest
 
 import lowbit
 from lowbit.cli import main
+from lowbit.cli.common import tell
 from lowbit.dims import symbol
 from lowbit.errors import FormatError
 from lowbit.ir.build import Builder
@@ -27,7 +28,7 @@ def code(line: str) -> int:
 def test_a_wrong_option_is_told_without_all_options_of_the_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert code(f"quantize {DEMO} --recipe int7 -o x.lowbit") == 2
     said = capsys.readouterr().err
-    assert said.startswith("usage: argument --recipe: invalid choice: 'int7'") and said.endswith("\n  Try: lowbit quantize -h\n")
+    assert said.startswith("usage: argument --recipe: invalid choice: 'int7'") and said.endswith("\n  Try: int8; lowbit quantize -h\n")
     assert said.count("\n") == 2 and "--max-bytes" not in said
 
 
@@ -97,3 +98,12 @@ def test_an_export_that_is_within_its_limits_is_said_to_be_fine(tmp_path: Path, 
     assert "on random inputs: fine, errors up to " in said and " root mean square, where 0.1 is the limit) against " in said
     assert code(f"export {DEMO} -o {tmp_path}/f.onnx") == 0
     assert "(the limit is 0.001)" in capsys.readouterr().out
+
+
+def test_sentences_end_between_words_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    tell("a rather long sentence " * 12 + "\nsecond line")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5 and all(len(x) <= 80 for x in lines) and lines[-1] == "second line"
+    assert all(set(x.split()) <= {"a", "rather", "long", "sentence"} for x in lines[:-1])

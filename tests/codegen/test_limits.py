@@ -248,3 +248,8 @@ def test_an_absurd_batch_is_refused_at_once(batch: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(fits_module, "MOST_BYTES", 10**12)
     with pytest.raises(DoesNotFit, match=r"bytes of RAM are needed .*stack not measured and not counted"):
         lowbit.emit_c(graph, None, fits=(1 << 20, 1 << 20))  # known without any answer, too
+
+
+def test_the_result_of_emit_c_is_short_at_a_prompt() -> None:
+    found = lowbit.emit_c(lowbit.load(Path(lowbit.__file__).parent / "demo" / "fashion_cnn.onnx", shapes={"batch": 1}), None, measure=False)
+    assert len(repr(found)) < 400 and sum(map(len, found.files.values())) > 100_000

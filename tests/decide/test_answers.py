@@ -134,7 +134,8 @@ def test_few_held_back_rows_are_joined_by_some_that_were_fitted_to() -> None:
     assert np.array_equal(found.decide[0]["x"], held) and found.fitted == 1
     seen = {x.tobytes() for s in found.decide for x in s["x"]}
     assert not seen & {data[i]["x"].tobytes() for i in parts.report.numbers}
-    assert Ruler(graph, found.decide, found.numbers, found.fitted).fitted == len(parts.fit)
+    measured = Ruler(graph, found.decide, found.numbers, found.fitted).measure(quantize(graph, data, guard=False))
+    assert measured.fitted == len(parts.fit) and len(measured.noise) == len(parts.fit) + len(parts.decide)
 
 
 def test_an_error_names_the_batches_that_were_put_together() -> None:

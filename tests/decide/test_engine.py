@@ -16,11 +16,12 @@ from decide_networks import RULES, conv, depthwise_network, f32, outlier_network
 from lowbit.calibration.run import calibrate
 from lowbit.decide.batches import Data, Joined
 from lowbit.decide.candidates import Candidate, CandidateMaker
-from lowbit.decide.cost import LayerCosts, Times
+from lowbit.decide.cost import LayerCosts, Stopwatch, Times
 from lowbit.decide.decision import Decision
 from lowbit.decide.effort import Effort
+from lowbit.decide.engine import Engine
 from lowbit.decide.goal import FASTER, Goal, Step
-from lowbit.decide.points import QUIET, find_points
+from lowbit.decide.points import find_points
 from lowbit.decide.quality import Quantized, Ruler, decibels, layer_decibels
 from lowbit.decide.repairs import Repair, enough, find_repairs, in_order, within
 from lowbit.decide.rounding import better_weights
@@ -77,8 +78,8 @@ def test_the_figure_is_that_of_the_session_on_samples_that_nothing_was_fitted_to
     want, got = (np.concatenate(rows).reshape(sum(map(len, rows)), -1) for rows in outputs)
     signal, noise = (want**2).sum(axis=1), ((want - got) ** 2).sum(axis=1)
     assert found.quality.pooled_db == pytest.approx(decibels(noise.sum() / signal.sum()), abs=1e-3)
-    rows = noise / np.maximum(signal, QUIET * signal.mean())
-    assert found.quality.db == pytest.approx(np.inf if not rows.any() else np.mean([min(decibels(r), 100.0) for r in rows]), abs=1e-3)
+    rows = [min(decibels(r), 100.0) for r in noise / signal if r > 0]
+    assert found.quality.db == pytest.approx(np.mean(rows) if rows else np.inf, abs=1e-3)
     assert f"{found.quality.db:.1f} dB, worst tenth {found.quality.worst_db:.1f} dB" in found.graph.notes["decided"]
 
 
@@ -104,9 +105,9 @@ def test_every_step_tells_what_it_gained(name: str) -> None:
 
 
 def test_the_notes_tell_every_step_the_result_and_the_weakest_layers() -> None:
-    graph = depthwise_network()
+    graph = outlier_network()
     told: list[Step] = []
-    found = quantize(graph, samples(graph), prefer="accuracy", on_step=told.append)
+    found = quantize(graph, samples(graph), on_step=told.append)
     assert told and [found.notes[f"decided {i + 1}"] for i in range(len(told))] == [str(s) for s in told]
     assert "weakest layers: " in found.notes["decided"] and "nothing was fitted to or chosen by" in found.notes["decided"]
 
@@ -430,3 +431,36 @@ def test_a_held_back_sample_that_is_not_finite_is_refused_like_any_other(bad: fl
         data[i]["x"][0, 3] = bad
         with pytest.raises(CalibrationError, match=r"NaN|infinit"):
             quantize(graph, data)
+
+
+@pytest.mark.parametrize(("float_ms", "wide_ms"), [(10.0, 1.2), (1.2, 10.0)])
+def test_16_bits_are_taken_where_they_are_faster_than_float(float_ms: float, wide_ms: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = depthwise_network()
+
+    def layers(self: Stopwatch, made: Quantized | None = None) -> dict[str, float]:
+        wide = made is not None and any(o.type.dtype.name == "int16" for n in made.integer.nodes for o in n.outputs)
+        return dict.fromkeys((n.output.name for n in graph.nodes), float_ms if made is None else wide_ms if wide else 1.0)
+
+    def times(self: Stopwatch, integer: Graph) -> Times:
+        wide = sum(o.type.dtype.name == "int16" for n in integer.nodes for o in n.outputs)
+        floats = sum(n.op in ("conv", "sigmoid", "tanh", "add") for n in integer.nodes)
+        return Times(0.4 + (wide * (wide_ms - 1) + floats * (float_ms - 1)) / 20, 1.0)
+
+    monkeypatch.setattr(Stopwatch, "layers", layers)
+    monkeypatch.setattr(Stopwatch, "times", times)
+    found = decided(graph, samples(graph), goal=Goal(worst=32.0, answers=32.0, wanted=32.0, enough=45.0))
+    assert found.quality.worst_db > found.plain.worst_db + 3
+    assert bool(found.widths.taps | found.widths.layers) == (wide_ms < float_ms) and bool(found.widths.floats) == (float_ms < wide_ms)
+
+
+def test_everything_gets_16_bits_where_single_repairs_do_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = depthwise_network()
+    monkeypatch.setattr(Engine, "costly_repairs", lambda self: None)
+    monkeypatch.setattr(Engine, "free_repairs", lambda self, everywhere: iter(()))
+    monkeypatch.setattr(Stopwatch, "times", lambda self, integer: Times(0.5, 1.0))
+    costs = {n.output.name: 0.01 for n in graph.nodes}
+    monkeypatch.setattr(Engine, "costs", LayerCosts(costs, costs, costs, costs))
+    found = decided(graph, samples(graph), goal=Goal(worst=34.0, answers=34.0, wanted=34.0, enough=45.0))
+    assert (
+        any(s.what == "16 bits" and s.kept for s in found.steps) and {"depth", "point", "last"} <= found.widths.layers | found.widths.floats
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from decide_networks import RULES, depthwise_network, f32, outlier_network, rng, samples
+from decide_networks import RULES, conv, depthwise_network, f32, outlier_network, rng, samples
 from recurrent_networks import frames, network
 
 from lowbit.decide.batches import Joined
@@ -19,11 +20,14 @@ from lowbit.decide.quality import Quality, Quantized, Ruler, decibels, layer_dec
 from lowbit.decide.samples import HELD_BACK, split
 from lowbit.decide.sensitivity import noise_shares, shares_by_workers
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
+from lowbit.decide.widths import Widths
+from lowbit.dims import symbol
 from lowbit.errors import InputError
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
-from lowbit.ir.interp import run
+from lowbit.ir.interp import evaluate, run
 from lowbit.pipeline import compile, decided, quantize
+from lowbit.runtime.replay import Replay
 from lowbit.types import Array, TensorType
 
 pytestmark = pytest.mark.filterwarnings("ignore:the goal is not met")
@@ -214,3 +218,47 @@ def test_layers_whose_channels_were_scaled_are_measured_at_their_own_scale() -> 
     maker = CandidateMaker(graph, Joined(split(data).fit, 1), RULES[0], None)
     plain, scaled = (layer_decibels(maker.made(Candidate(g, "mse")), data[:1]) for g in graphs)
     assert found and set(plain) == set(scaled) and min(scaled.values()) > 10
+
+
+def test_the_peaks_of_channels_are_found_by_kernels_and_are_those_of_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Builder("seams")
+    x = b.input("x", TensorType((1, 3, 8, 8), "float32"))
+    h = b.add("relu", conv(b, x, rng(1).standard_normal((6, 3, 3, 3)), np.zeros(6), "a"), out="h")
+    graph = b.finish({"y": conv(b, h, rng(2).standard_normal((4, 6, 1, 1)), np.zeros(4), "b")})
+    data, found = samples(graph, 3), seams(graph)
+    assert [s.value for s in found] == ["h"]
+    want = np.max([np.abs(evaluate(graph, s, keep=["h"])["h"]).max(axis=(0, 2, 3)) for s in data], axis=0)
+    monkeypatch.setattr("lowbit.ir.interp.run_node", None)  # no node is interpreted
+    assert channel_peaks(graph, data, found)["h"] == pytest.approx(want, rel=1e-5)
+
+
+def test_batches_of_several_lengths_share_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    b = Builder("lengths")
+    x = b.input("x", TensorType((1, symbol("n"), 16), "float32"))
+    graph = b.finish({"y": b.add("linear", x, b.constant(f32(rng(1).standard_normal((32, 16))), name="w"), name="fc", out="y")})
+    data = [{"x": f32(rng(i).standard_normal((1, 3 + i, 16)))} for i in range(6)]
+    seen: list[object] = []
+    init = Replay.__init__
+
+    def noted(self: Replay, *args: object, **options: object) -> None:
+        seen.append(options.get("packed"))
+        init(self, *args, **options)  # type: ignore[arg-type]
+
+    ruler, q = Ruler(graph, data), quantize(graph, data, guard=False)
+    monkeypatch.setattr(Replay, "__init__", noted)
+    ruler.measure(q)
+    assert len(seen) == 6 and len(set(map(id, seen))) == 1 and seen[0] is not None
+
+
+def test_weights_of_a_large_network_are_rounded_once_for_candidates_that_differ_in_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = outlier_network()
+    monkeypatch.setattr("lowbit.decide.candidates.SMALL", 0)  # every network is large
+    maker = CandidateMaker(graph, Joined(split(samples(graph)).fit, 1), RULES[0], None)
+    best = Candidate(graph, "mse", rounding=True, biases=True)
+    rounded = maker.make(best)
+    maker.best = best
+    monkeypatch.setattr("lowbit.decide.candidates.better_weights", None)
+    other = maker.make(replace(best, widths=Widths(floats=frozenset({"h"}))))
+    again = maker.make(replace(best, widths=Widths(floats=frozenset({"y"}))))
+    for made, name in ((other, "w2:int8"), (again, "w1:int8")):
+        assert np.array_equal(made.constants[name].data, rounded.constants[name].data)

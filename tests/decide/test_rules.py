@@ -11,6 +11,8 @@ from decide_networks import RULES, depthwise_network, f32, outlier_network, rng,
 from lowbit.decide.batches import Joined
 from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate, CandidateMaker
+from lowbit.decide.cost import Times
+from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Goal
 from lowbit.decide.samples import split
 from lowbit.decide.widths import Widths
@@ -93,7 +95,7 @@ def test_the_users_scale_of_a_layer_holds_where_the_guard_would_smooth_it() -> N
     data = samples(graph)
     assert any(key.startswith("scaled") or "channels" in text for key, text in quantize(graph, data).notes.items())
     own = StaticQuantRule("^act$", "int8", scale=4.0, offset=-128)
-    found = quantize(graph, data, rules=[own], recipe="int8", prefer="size")  # layers stay in 8 bits
+    found = quantize(graph, data, rules=[own], recipe="int8")
     assert params_of(found, "a") == QuantParams("int8", 4.0, -128)
     weights = graph.constants["w1"].data
     stored = found.constants["w1:int8"].data * found.constants["w1:int8:scale"].data.reshape(-1, 1)
@@ -214,3 +216,14 @@ def test_both_networks_are_timed_on_the_same_inputs(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(network_times, "LARGE", large)
         found = network_times.time_networks((graph, lower(quantize(graph, [sample, sample], guard=False)).graph), sample)
         assert [r.backend for r in found] == ["native", "native"] and all(r.ms > 0 for r in found)
+
+
+@pytest.mark.filterwarnings("ignore:the goal is not met")
+def test_layers_beside_one_that_the_users_scale_breaks_are_not_made_float_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = outlier_network()
+    monkeypatch.setattr("lowbit.decide.cost.Stopwatch.times", lambda *_: Times(0.5, 1.0))  # as if float cost no time
+    own = StaticQuantRule("^act$", "int8", scale=4.0, offset=-128)
+    told: list[Decision] = []
+    found = quantize(graph, samples(graph), rules=[own], recipe="int8", on_decision=told.append)
+    assert "w1:int8" in found.constants and "w2:int8" in found.constants
+    assert any(s.what.startswith("taken back: what leaves the outputs broken") for s in told[0].steps) and not told[0].met

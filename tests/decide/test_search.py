@@ -81,7 +81,7 @@ def _quick() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def found() -> SearchResult:
-    return lowbit.search(network(), data(), cost="bytes", least_db=24)
+    return lowbit.search(network(), data(), cost="bytes", least_db=18)
 
 
 def agreement(graph: Graph) -> Callable[[lowbit.Session], float]:
@@ -101,15 +101,15 @@ def beats(a: Point, b: Point, cost: str) -> bool:
 
 def test_the_best_is_cheaper_than_float_and_as_good_as_wanted_on_what_it_was_measured_with(found: SearchResult) -> None:
     assert not found.is_float and found.stopped == "" and found.float_score == math.inf
-    assert found.score >= 24 == found.least
+    assert found.score >= 18 == found.least
     held = [s for i, s in enumerate(data()) if i % 3 == 2]  # what calibration did not see
     float_session, session = lowbit.compile(network()), lowbit.compile(found.graph)
     pairs = [(float_session.run(s)["y"], session.run(s)["y"]) for s in held]
-    signal, noise = (
-        sum(float((a.astype(float) ** 2).sum()) for a, _ in pairs),
-        sum(float(((a - b).astype(float) ** 2).sum()) for a, b in pairs),
+    rows = sorted(
+        float(((r - s) ** 2).sum() / (r**2).sum()) for a, b in pairs for r, s in zip(a.astype(float), b.astype(float), strict=True)
     )
-    assert 10 * math.log10(signal / noise) == pytest.approx(found.score, abs=1e-4)
+    worst = rows[-max(1, len(rows) // 10) :]  # a tenth
+    assert -10 * math.log10(sum(worst) / len(worst)) == pytest.approx(found.score, abs=1e-4)
     assert found.measured_on == "on 2 batches held back from calibration"
     assert found.chosen.bytes < found.trials[0].bytes / 2
     assert all(found.chosen.bytes <= p.bytes for p in found.trials if p.accepted)
@@ -168,7 +168,7 @@ def test_no_point_of_the_front_is_beaten_and_every_other_is(found: SearchResult)
 
 def test_the_text_says_what_was_chosen_and_the_front(found: SearchResult) -> None:
     text = str(found)
-    assert f"score {found.score:.1f} dB (at least 24.0 dB wanted); {found.trials[0].bytes:,} → {found.chosen.bytes:,} bytes" in text
+    assert f"score {found.score:.1f} dB (at least 18.0 dB wanted); {found.trials[0].bytes:,} → {found.chosen.bytes:,} bytes" in text
     assert f"{len(found.trials) - 1} networks scored on 2 batches held back from calibration" in text
     assert "← chosen" in text and all(a.name in text for a in found.layers)
     assert found.to_dict()["float_score"] == "inf" and found.to_dict()["chosen"]["score"] == found.score
@@ -176,7 +176,7 @@ def test_the_text_says_what_was_chosen_and_the_front(found: SearchResult) -> Non
 
 def test_the_same_arguments_give_the_same_result_and_so_do_workers(found: SearchResult) -> None:
     with ProcessPoolExecutor(2, mp_context=get_context("fork")) as executor:
-        again = lowbit.search(network(), data(), cost="bytes", least_db=24, executor=executor)
+        again = lowbit.search(network(), data(), cost="bytes", least_db=18, executor=executor)
     assert again.trials == found.trials and again.pareto == found.pareto and again.layers == found.layers
     assert again.graph == found.graph and again.graph.notes == found.graph.notes
 

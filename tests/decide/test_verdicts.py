@@ -71,8 +71,9 @@ def test_a_network_that_integers_only_slow_down_stays_float(monkeypatch: pytest.
 def test_a_silent_output_does_not_make_thousands_of_decibels() -> None:
     loud = [(np.array([4.0, 4.0]), np.array([0.004, 0.004]))]
     silent = [(np.zeros(2), np.array([1e-4, 0.0]))]
-    assert _summed({"y": loud, "rare": silent}).noise == _summed({"y": loud}).noise
-    assert _summed({"rare": silent}).noise == (1.0, 0.0)
+    both = _summed([("y", loud), ("rare", silent)])
+    assert both.noise == _summed([("y", loud)]).noise and both.silent == ("rare",)
+    assert _summed([("rare", silent)]).noise == (1.0, 0.0)
 
 
 def test_a_generator_that_reuses_its_array_is_searched_on_all_its_batches() -> None:

@@ -393,7 +393,7 @@ def test_doctor_shows_the_cap_on_dispatch_and_survives_one_that_does_not_exist(
 def test_doctor_tells_the_measurement(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOWBIT_ISA", raising=False)
     monkeypatch.setattr(Hardware, "measure", lambda hw, seconds: measured(u8=12.5, s8_1=5))
-    assert main(["doctor"]) == 0
+    assert main(["doctor", "-v"]) == 0
     out = capsys.readouterr().out
     assert "read memory" in out and "20.0 GB/s" in out and "12.5" in out and "blocks of 128" in out
     assert "because measured, int8: the smallest batch with 90% of the best; 1: 5 GMAC/s" in out
@@ -404,13 +404,13 @@ def test_what_a_busy_machine_did_not_reach_is_counted_and_said(capsys: pytest.Ca
     late = measure([Cache(2, "unified", 1 << 12)], seconds=1e-9)  # over before the first product
     assert late.products == () and late.not_reached == len(plan([Cache(2, "unified", 1 << 12)]))
     monkeypatch.setattr(Hardware, "measure", lambda hw, seconds: late)
-    assert main(["doctor", "--seconds", "0.5"]) == 0
+    assert main(["doctor", "-v", "--seconds", "0.5"]) == 0
     out = capsys.readouterr().out
     assert f"nothing was measured: the time of --seconds 0.5 was over before the first of {late.not_reached} products" in out
     assert "Try: lowbit doctor --seconds 2, or again when the machine is idle" in out and "GMAC/s   cores" not in out
     part = replace(measured(u8=12.5, s8_1=5), not_reached=3)
     monkeypatch.setattr(Hardware, "measure", lambda hw, seconds: part)
-    assert main(["doctor", "--seconds", "0.5"]) == 0
+    assert main(["doctor", "-v", "--seconds", "0.5"]) == 0
     out = capsys.readouterr().out
     assert "12.5" in out and "3 products were not reached in the time of --seconds 0.5" in out
 
@@ -429,3 +429,12 @@ def test_the_time_of_a_measurement_begins_when_its_arrays_are_made(monkeypatch: 
     monkeypatch.setattr(time, "perf_counter", lambda: clock() + late[0])
     monkeypatch.setattr(measuring, "_work", slow)
     assert measure([Cache(2, "unified", 1 << 12)], seconds=0.3).products
+
+
+def test_doctor_fits_a_screen_and_keeps_the_rest_for_those_who_ask(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--quick"]) == 0
+    short = capsys.readouterr().out
+    assert short.count("\n") <= 48 and "because" not in short and "linear_s8" not in short
+    assert main(["doctor", "--quick", "-v", "--kernels"]) == 0
+    long = capsys.readouterr().out
+    assert "because" in long and "linear_s8" in long

@@ -156,7 +156,7 @@ def test_a_score_that_fell_too_far_is_told_with_its_least() -> None:
 
 def test_compare_has_the_scores_of_both_networks(tmp_path: Path) -> None:
     graph, x = network(), rows(40, 5)
-    q = lowbit.quantize(graph, np.split(rows(64), 8), recipe="w4a8", guard=False)
+    q = lowbit.quantize(graph, np.split(rows(64), 8), recipe="w4a8")
     y = labels_of(graph, x, wrong=4)
     report = lowbit.compare(graph, q, np.split(x, 4), labels=y)
     assert report.score is not None and (report.score.float_score, report.score.rows) == (0.9, 40)

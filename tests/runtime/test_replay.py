@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 import lowbit
+from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import bound_to, evaluate, run_node
 from lowbit.lower import lower
 from lowbit.runtime.nodes import NodeRunner
 from lowbit.runtime.replay import NativeRun, Replay
-from lowbit.types import Array
+from lowbit.types import Array, TensorType
 from zoo import entry
 
 NETWORKS = ("mlp", "resnet9", "mobilenetv2", "dscnn", "unet", "lstm_lm", "transformer", "gpt", "vit")
@@ -93,3 +94,22 @@ def test_single_nodes_give_what_the_interpreter_gives(name: str) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4 * float(np.abs(want).max() + 1e-6) if want.dtype.kind == "f" else 0)
             np.testing.assert_array_equal(got, again)
             env[value.name] = want
+
+
+def test_a_value_is_not_taken_for_the_transpose_of_another_whose_layer_has_its_name() -> None:
+    """The transpose of what layer c makes has no name of its own in the graph, and c is the name of another value."""
+    b = Builder("names")
+    x = b.input("x", TensorType((1, 4, 5, 6), "float32"))
+    rng = np.random.default_rng(0)
+    w, scale = (b.constant(rng.standard_normal(s).astype(np.float32), name=n) for n, s in (("w", (8, 4, 3, 3)), ("scale", (1,))))
+    h = b.add("conv", x, w, name="c", out="h", stride=(1, 1), pads=(1, 1, 1, 1), dilation=(1, 1), groups=1)
+    flat = b.add("reshape", h, shape=(1, 8, 30), out="flat")
+    c = b.add("mul", h, scale, name="d", out="c")
+    e = b.add("mul", c, c, name="d", out="c.1")
+    graph = b.finish({"flat": b.add("relu", flat, out="f"), "y": b.add("relu", e, name="e", out="y")})
+    sample = {"x": rng.standard_normal((1, 4, 5, 6)).astype(np.float32)}
+    want = evaluate(graph, sample, keep=list(graph.values))
+    replay = Replay(graph, ["h", "flat", "c", "c.1"])
+    replay.run(sample)
+    for name in ("h", "flat", "c", "c.1"):
+        np.testing.assert_allclose(replay.real_order(name), want[name], rtol=1e-4, atol=1e-5, err_msg=name)

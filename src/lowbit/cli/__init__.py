@@ -9,7 +9,6 @@ import re
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
 
 from lowbit.calibration.run import IGNORE
 from lowbit.cli import (
@@ -30,7 +29,9 @@ from lowbit.cli import (
     serve,
     verify,
 )
-from lowbit.cli.common import UsageError, environment_error, say
+from lowbit.cli.common import LimitError, UsageError, environment_error, print_json, say
+from lowbit.cli.parser import Parser, completion
+from lowbit.cli.parser import parser as made_parser
 from lowbit.errors import LowbitError, LowbitWarning
 
 VERBS = {
@@ -63,31 +64,12 @@ OPTIONS = {
 
 
 def parser() -> argparse.ArgumentParser:
-    from lowbit import __version__
-
-    top = Parser(prog="lowbit", description="Few-bit networks, with the same bits everywhere.")
-    top.add_argument("--version", action="version", version=f"lowbit {__version__}")
-    verbs = top.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, module in VERBS.items():
-        p = verbs.add_parser(name, help=module.HELP, description=module.HELP)
-        p.add_argument("--json", action="store_true", help="print one JSON value instead of text")
-        p.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        module.add_arguments(p)
-    return top
+    return made_parser(VERBS)
 
 
 def _shapes_options(found: re.Match[str]) -> str:
     """shapes={"batch": 1, "h": 64} as options."""
     return "by " + " ".join(re.sub(r'"([^"]+)": (\d+)', r"--shapes \1=\2", part.strip()) for part in found[1].split(","))
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong with the arguments, and where help is, in place of all options of the verb."""
-
-    def error(self, message: str) -> NoReturn:
-        stray = re.match(r"unrecognized arguments: (\w+=\S+)", message)
-        hint = f"--shapes {stray[1]}, one for each dimension; {self.prog} -h" if stray else f"{self.prog} -h"
-        self.exit(2, f"usage: {message}.\n  Try: {hint}\n")
 
 
 def check_environment() -> None:
@@ -102,7 +84,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names and → on a stream that has no room for them
-    args = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    made, Parser.words = parser(), words
+    if words[:1] == ["--completion"] and len(words) > 1 and words[1] in ("bash", "zsh", "tcsh"):
+        print(completion(words[1], made))
+        return 0
+    args = made.parse_args(words)
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", LowbitWarning)
@@ -123,6 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         e.hint = e.hint and re.sub(r'\boutput="([^"]+)"', r"--output \1", e.hint)
         e.hint = e.hint and re.sub(r"when loading: shapes=\{([^}…]*)\}", _shapes_options, e.hint)
         kind = "usage" if isinstance(e, UsageError) else type(e).__name__
+        if args.json and not isinstance(e, LimitError):
+            print_json({"error": {"kind": kind, "where": e.where, "message": e.message, "hint": e.hint}})
         say(f"{kind}: {e}", file=sys.stderr)
         return 2 if isinstance(e, UsageError) else 1
     except KeyboardInterrupt:

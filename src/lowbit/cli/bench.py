@@ -17,7 +17,7 @@ import numpy as np
 from lowbit.cli.bench_llm import PEER, add_llm_arguments, main_llm
 from lowbit.cli.bench_ops import add_ops_arguments, main_ops, need_no_ops
 from lowbit.cli.bench_ort import OWN, Runs, conclusions, in_ort, own_int8, scorer
-from lowbit.cli.common import UsageError, binding_arguments, load_beside, load_model, print_json, say, table, whole
+from lowbit.cli.common import UsageError, binding_arguments, load_beside, load_model, print_json, say, table, tell, whole
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, need_one
 from lowbit.cli.run import random_array, read_inputs
@@ -133,7 +133,7 @@ def main(args: argparse.Namespace) -> None:
         return
     show(rows)
     for text in conclusions(rows, failed, bool(args.data)) if args.against else ():
-        say(text)
+        tell(text)
     if profiles:
         show_layers(profiles)
 
@@ -277,13 +277,13 @@ def show(rows: list[dict[str, Any]]) -> None:
     for r in partly:
         say(f"{r['model']}: {r['backend']}")
     if differ:
-        say("off: the largest difference of an output, in % of the largest: of int8 from float, of ONNX Runtime from lowbit")
+        tell("off: the largest difference of an output, in % of the largest: of int8 from float, of ONNX Runtime from lowbit")
     busy = max(r["ms_median"] / r["ms_min"] for r in rows)
     if busy > BUSY:
-        say(f"the machine was busy: a median is {busy:.1f} times its least time, so ratios are rough; try when it is idle, or --rounds 30")
+        tell(f"the machine was busy: a median is {busy:.1f} times its least time, so ratios are rough; try when it is idle, or --rounds 30")
     random = dict.fromkeys(n for r in rows for n in r["random_inputs"])
     if random:
-        say(f"random numbers for {', '.join(random)}: on samples like those of calibration (--data) some kernels need fewer steps")
+        tell(f"random numbers for {', '.join(random)}: on samples like those of calibration (--data) some kernels need fewer steps")
 
 
 def show_layers(profiles: dict[str, Profile]) -> None:

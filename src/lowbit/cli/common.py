@@ -7,12 +7,14 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from lowbit.dims import symbols
-from lowbit.errors import InputError, LowbitError, ShapeError
+from lowbit.errors import InputError, LowbitError, QuantError, ShapeError
 from lowbit.files import check_target
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Shapes
@@ -27,6 +29,10 @@ class UsageError(InputError):
     """Arguments of the command line that are wrong in themselves: exit code 2."""
 
 
+class LimitError(QuantError):
+    """A limit of the command line that is not kept. The result is printed already: with --json, as the one JSON value."""
+
+
 def whole(least: int) -> Callable[[str], int]:
     """An argparse type: whole numbers from `least` on."""
 
@@ -39,6 +45,7 @@ def whole(least: int) -> Callable[[str], int]:
     return read
 
 
+WIDE = 120  # columns of a terminal from which on tables have all details
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -211,6 +218,21 @@ def say(text: object, *, file: TextIO | None = None) -> None:
     print(printable(str(text)), file=file)
 
 
+def narrow() -> bool:
+    """Whether the output goes to a terminal without room for wide tables."""
+    return sys.stdout.isatty() and shutil.get_terminal_size().columns < WIDE
+
+
+def tell(text: object) -> None:
+    """Prints sentences for a person: on a terminal, lines end between words."""
+    if not sys.stdout.isatty():
+        say(text)
+        return
+    width = max(40, shutil.get_terminal_size().columns)
+    for line in str(text).splitlines():
+        say("\n".join(textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False, subsequent_indent="  ")))
+
+
 def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:
     """Prints a table. `columns` maps headings to "left" or "right"."""
     from rich import box
@@ -220,7 +242,8 @@ def table(title: str, columns: dict[str, str], rows: list[list[str]]) -> None:
 
     t = Table(title=Text(printable(title)) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading, justify in columns.items():
-        t.add_column(heading, justify="right" if justify == "right" else "left", overflow="fold")
+        right = justify == "right"  # numbers, which are not cut in two
+        t.add_column(heading, justify="right" if right else "left", overflow="fold", no_wrap=right)
     for row in rows:
         t.add_row(*(Text(printable(cell)) for cell in row))  # Text: names from a file are never read as markup
     console = Console()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 
-from lowbit.cli.common import add_model_arguments, check_out, count, load_beside, load_model, print_json, say, size, table
+from lowbit.cli.common import add_model_arguments, check_out, count, load_beside, load_model, narrow, print_json, say, size, table, tell
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.cli.labels import add_score_arguments, labels_from, metric_from, need_one
 from lowbit.report.compare import Report, compare, said_types
@@ -66,6 +66,9 @@ def show(report: Report) -> None:
         ]
         for r in report.layers
     ]
+    if narrow():  # without types and multiplications, which -o report.html and --json have
+        columns.pop("MACs")
+        rows = [[row[0], f"{r.op} → {r.now}", *row[2:4], *row[5:]] for r, row in zip(report.layers, rows, strict=True)]
     table("", columns, rows)
     say(report.coverage)
     say(f"{size(report.bytes_before)} → {size(report.bytes_after)}; {report.integer_macs:.1%} of {report.macs:,} MACs on integers")
@@ -81,7 +84,7 @@ def show(report: Report) -> None:
         say(report.score)
     say(f"{counted(report.batches, 'batch')}; {report.times}")
     for remark in brief(report.remarks):
-        say(f"note: {remark}")
+        tell(f"note: {remark}")
 
 
 def brief(remarks: tuple[str, ...]) -> list[str]:

@@ -29,6 +29,8 @@ OPTIONAL = {
 def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--quick", action="store_true", help="facts only, no measurement")
     p.add_argument("--seconds", type=float, default=0.3, help="how long to measure (0.3)")
+    p.add_argument("-v", "--verbose", action="store_true", help="show every measurement, and the reason of each hint")
+    p.add_argument("--kernels", action="store_true", help="list every kernel, and the instruction set that runs it")
     p.add_argument("--gpu", action="store_true", help="import torch, which takes seconds, and ask it for GPUs")
 
 
@@ -40,23 +42,25 @@ def main(args: argparse.Namespace) -> None:
     if args.json:
         print_json(diagnose(hw, measured))
         return
-    show(installation())
+    show({k: v for k, v in installation().items() if k != "core"})
     show(machine(hw))
-    show_kernels()
-    if measured is not None:
+    if args.kernels:
+        show_kernels()
+    if measured is not None and args.verbose:
         show_measurement(measured, args.seconds)
-    else:
+    elif measured is None:
         print(f"measurement   {f'not possible: {barred}' if barred else 'left out (--quick)'}")
     print("\nhints")
     for name, hint in hw.hints(measured):
         if hint.value not in (None, ()):
             value = ", ".join(hint.value) if isinstance(hint.value, tuple) else hint.value
-            print(f"  {name.replace('_', ' '):18}  {value}\n{'':22}because {hint.because}")
+            print(f"  {name.replace('_', ' '):18}  {value}" + (f"\n{'':22}because {hint.because}" if args.verbose else ""))
     problems = hw.problems()
     print("\nproblems" if problems else "\nproblems      none found")
     for problem in problems:
         print(f"  {problem.what}\n    Try: {problem.remedy}")
-    print("\nnext   lowbit demo   ·   lowbit inspect YOUR.onnx")
+    print("\nmore   lowbit doctor -v (measurements, reasons)   ·   lowbit doctor --kernels")
+    print("next   lowbit demo   ·   lowbit inspect YOUR.onnx")
 
 
 def diagnose(hw: Hardware, measured: Measurement | None) -> dict[str, Any]:

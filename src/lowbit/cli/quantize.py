@@ -14,7 +14,20 @@ from typing import Any, get_args
 
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
-from lowbit.cli.common import UsageError, add_model_arguments, example_shapes, load_model, memory, positive, print_json, say, size, table
+from lowbit.cli.common import (
+    LimitError,
+    UsageError,
+    add_model_arguments,
+    example_shapes,
+    load_model,
+    memory,
+    positive,
+    print_json,
+    say,
+    size,
+    table,
+    tell,
+)
 from lowbit.cli.data import add_data_arguments, data_from, has_data
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.cli.quantize_llm import LLM_RECIPES, add_llm_arguments, is_language_model, main_llm, need_no_llm
@@ -24,7 +37,6 @@ from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Prefer
 from lowbit.decide.limits import limits_in
 from lowbit.decide.verdict import verdict
-from lowbit.errors import QuantError
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import quantize
 from lowbit.quantization.recipes import RECIPES
@@ -126,23 +138,26 @@ def main(args: argparse.Namespace) -> None:
         need_limits(args, decisions)
         return
     if decisions:
-        say(verdict(graph, decisions[0]))
+        tell(verdict(graph, decisions[0]))
     if args.verbose or not decisions:
         say(f"{found}")
     for remark in found.remarks:
-        step = re.match(r"decided", remark)  # the verdict says it in short
+        step = re.match(r"decided|not met", remark)  # the verdict says it in short
         if not re.match(r"rule \d+: |scale of ", remark) and (args.verbose or not step):  # of these there was a warning
-            say(f"note: {remark}")
+            tell(f"note: {remark}")
     if args.verbose and decisions:
         show_front(decisions[0])
-    say(f"written: {args.out}, {sizes(kind, args)}{parameters(found)}")
+    tell(f"written: {args.out}, {sizes(kind, args)}{parameters(found)}")
     if said:
-        say(said)
+        tell(said)
     if kind == ".lowbit":
         data = " ".join(shlex.quote(p) for p in args.data) or "samples.npz"
         bound = f" {example_shapes(v.type for v in q.inputs)}" if q.symbols else ""
-        say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz   ·   lowbit verify {args.out} --data {data}")
-        say(f"next   lowbit run {args.out}{bound}   ·   lowbit emit-c {args.out} -o c{bound}   ·   lowbit export {args.out} -o small.onnx")
+        say(f"next   lowbit compare {args.model} {args.out} --data OTHERS.npz")
+        say(f"       lowbit verify {args.out} --data {data}")
+        say(f"       lowbit run {args.out}{bound}")
+        say(f"       lowbit emit-c {args.out} -o c{bound}")
+        say(f"       lowbit export {args.out} -o small.onnx")
     need_limits(args, decisions)
 
 
@@ -168,7 +183,7 @@ def need_limits(args: argparse.Namespace, decisions: list[Decision]) -> None:
     broken = [f"--{name.replace('_', '-')}" for name in limits_in(unmet)]
     broken += ["--max-drop"] if args.max_drop is not None and any(part.endswith("is the least") for part in unmet.split("; ")) else []
     if broken:
-        raise QuantError(f"{' and '.join(broken)} cannot be kept: the best network that was found is written", where=args.out)
+        raise LimitError(f"{' and '.join(broken)} cannot be kept: the best network that was found is written", where=args.out)
 
 
 def decided(graph: Graph, found: Decision) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from lowbit.decide.goal import LAYER, Step
 from lowbit.decide.quality import layer_decibels
 from lowbit.decide.repairs import find_repairs, together
+from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import multiplies
 from lowbit.ir.graph import Graph
 from lowbit.ops.quant import is_clamp
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def repair_broken_layers(engine: Engine) -> None:
-    """Gives broken layers float or 16 bits, whichever costs less: first those whose inputs are not broken, then those after them."""
+    """Gives broken layers float or 16 bits, whichever costs less: first those whose inputs are not broken, then those after them.
+
+    Layers whose weights have few bits get 8 bits before they become float.
+    """
     tried: set[str] = set()
     sample = engine.data.decide[:1]
     for _ in range(engine.maker.effort.rounds):
@@ -31,7 +35,8 @@ def repair_broken_layers(engine: Engine) -> None:
             return
         tried |= broken
         makers = frozenset(_maker_of(graph, k) for k in broken)
-        shares = {f"layer {k}": 1.0 for k in makers}
+        few = frozenset(x.node.output.name for x in weighted_layers(graph, engine.maker.make(candidate))) if candidate.clip else frozenset()
+        shares = {f"weights {k}" if k in few - candidate.widths.eights else f"layer {k}": 1.0 for k in makers}
         repairs = find_repairs(engine.maker, candidate, shares, engine.costs, engine.goal.bits16)
         budget = engine.budget(engine.cap)
         chosen = engine.affordable(repairs, candidate.widths, budget)
@@ -64,9 +69,12 @@ def _maker_of(graph: Graph, key: str) -> str:
 
 
 def _broken(engine: Engine, graph: Graph, found: Mapping[str, float], tried: set[str]) -> frozenset[str]:
-    """Layers below LAYER dB whose inputs are all above it."""
+    """Layers below LAYER dB whose inputs are all above it; an input that was not measured is as its own inputs are."""
     weak = {name for name, db in found.items() if db < LAYER}
-    made = {o: n.output.name for n in graph.nodes for o in (v.name for v in n.outputs) if o in weak}
+    for node in graph.nodes:
+        after_weak = any(v is not None and v.name in weak for v in node.inputs)
+        weak |= {o.name for o in node.outputs if after_weak and o.name not in found}
+    made = {o: n.output.name for n in graph.nodes for o in (v.name for v in n.outputs) if o in weak and o in found}
     return frozenset(
         key
         for name, key in made.items()

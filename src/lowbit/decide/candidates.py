@@ -28,7 +28,7 @@ from lowbit.quantization.rules import QuantRule, RuleMatcher
 from lowbit.quantization.transform import QuantizationTransform
 from lowbit.types import Array
 
-SMALL = 64 << 20  # bytes of weights: of networks up to this size the Q/DQ graph of the best candidate is kept
+SMALL = 64 << 20  # bytes of weights: of networks up to this size the integer graph of the best candidate is kept, of others the Q/DQ graph
 MOST = 24  # batches that weights of few bits are rounded for
 
 
@@ -44,10 +44,11 @@ class Candidate:
     rounding: bool = False  # weights are rounded so that their errors cancel
     clip: bool = False  # weights' scales may clip the largest
     anew: bool = False  # biases are fitted to this candidate, not taken over from the one before it
+    faster: frozenset[str] = frozenset()  # the layers that are float because that takes less time
 
     @property
     def key(self) -> tuple[object, ...]:
-        return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip, self.anew
+        return id(self.graph), self.method, self.clipped, self.widths, self.biases, self.rounding, self.clip, self.anew, self.faster
 
     def repaired(self, source: Graph) -> tuple[str, ...]:
         """What was repaired that costs no time: ranges, channels that were scaled, the rounding of weights, biases."""
@@ -93,7 +94,7 @@ class CandidateMaker:
 
     def transform(self, candidate: Candidate) -> QuantizationTransform:
         plain = QuantizationTransform(self.rules)
-        rule = rule_for(candidate.graph, plain.taps(candidate.graph), candidate.widths, self.recipe, self.own)
+        rule = rule_for(candidate.graph, plain.taps(candidate.graph), candidate.widths, self.recipe, self.own, candidate.faster)
         return QuantizationTransform([*self.first, rule, self.recipe]) if rule is not None else plain
 
     def record(self, candidate: Candidate) -> ClippedRecord:
@@ -132,7 +133,8 @@ class CandidateMaker:
         key = candidate.key
         if key not in self._made:
             small = self.source.parameter_bytes <= SMALL
-            self._made = {k: v for k, v in self._made.items() if small and self.best is not None and k == self.best.key}
+            best = {k: v for k, v in self._made.items() if self.best is not None and k == self.best.key}
+            self._made = best if small else {k: Quantized(v.graph, self.source) for k, v in best.items()}
             quantized = self.plain(candidate)
             near = self._near(candidate)
             if near is not None:
@@ -156,7 +158,8 @@ class CandidateMaker:
             return None
         if candidate.widths.fours != self.best.widths.fours:
             return None  # weights that become four bits are rounded with care, and none of theirs are there yet
-        return self._made.get(self.best.key) if replace(self.best, widths=candidate.widths).key == candidate.key else None
+        same = replace(self.best, widths=candidate.widths, faster=candidate.faster)
+        return self._made.get(self.best.key) if same.key == candidate.key else None
 
     def plain_bytes(self, candidate: Candidate) -> int:
         """The bytes of the candidate's stored parameters, which are the same however weights are rounded."""

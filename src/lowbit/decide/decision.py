@@ -26,6 +26,7 @@ class Decision:
     tried     every network that was measured, on the samples that decided; the first is the float network
     score     of the returned network, called `score_name`; `scored` names the rows
     stopped   why the engine ended early; "" if it did not
+    faster    the layers that are float because that takes less time
     """
 
     graph: Graph
@@ -41,13 +42,19 @@ class Decision:
     unmet: str = ""
     tried: tuple[Tried, ...] = ()
     stopped: str = ""
+    faster: frozenset[str] = frozenset()
     score_name: str = "score"
     scored: str = ""
 
     @property
     def front(self) -> tuple[Tried, ...]:
-        """The tried networks that no other beats in quality (the score, else dB), time and bytes; the smallest first."""
-        return tuple(sorted(front(self.tried, lambda t: t.goods), key=lambda t: t.goods[::-1], reverse=True))
+        """The tried networks that no other beats in quality (the score, else dB), time and bytes; the smallest first.
+
+        The chosen one is among them: one that beats it by a little in all three may have lost in what else decides, as other answers.
+        """
+        found = front(self.tried, lambda t: t.goods)
+        found += [t for t in self.tried if t.chosen and t not in found]
+        return tuple(sorted(found, key=lambda t: t.goods[::-1], reverse=True))
 
     @property
     def met(self) -> bool:

@@ -23,6 +23,7 @@ from functools import cached_property
 
 from lowbit.blas import one_thread
 from lowbit.calibration.observers import make_observer
+from lowbit.decide.all_layers import by_rows, dynamic_widths, sixteen_bits
 from lowbit.decide.batches import Data
 from lowbit.decide.brackets import Pair
 from lowbit.decide.broken_layers import repair_broken_layers
@@ -30,11 +31,12 @@ from lowbit.decide.candidates import Candidate, CandidateMaker
 from lowbit.decide.cost import LayerCosts, Stopwatch, Times, counted
 from lowbit.decide.decision import Decision as Decision
 from lowbit.decide.decision import Trial
-from lowbit.decide.effort import Effort, mac_counts, with_clamps
+from lowbit.decide.effort import Effort, mac_counts
+from lowbit.decide.faster import NOTICED, SMALL, all_float, float_for_speed
 from lowbit.decide.few_bits import few_bit_repairs
 from lowbit.decide.fewer import keep_to_limits
 from lowbit.decide.front import Tried
-from lowbit.decide.goal import CHEAP, FASTER, Goal, Step, reaches
+from lowbit.decide.goal import CHEAP, FASTER, LAYER, Goal, Step, reaches
 from lowbit.decide.limits import Deadline, Limits, Needs, Over
 from lowbit.decide.quality import Quality, Ruler, layer_decibels
 from lowbit.decide.repairs import EIGHTS, Repair, enough, few_weights, find_repairs, in_order, together, within
@@ -42,27 +44,21 @@ from lowbit.decide.samples import Sample, split
 from lowbit.decide.scores import BadScore
 from lowbit.decide.sensitivity import noise_shares, shares_by_workers
 from lowbit.decide.smooth import channel_peaks, seams, smoothed
-from lowbit.decide.widths import Widths, by_rows, multiplies
+from lowbit.decide.unneeded import give_up, take_back
+from lowbit.decide.widths import Widths, multiplies
 from lowbit.errors import LowbitError
 from lowbit.ir.graph import Graph
-from lowbit.ops.quant import QUANTIZABLE
 from lowbit.progress import progress
 from lowbit.quantization.rules import QuantRule
 from lowbit.quantization.transform import QuantizationTransform
 
 ROUNDS = 3  # of looking where the noise comes from, and repairing: after the first, from what the repairs have left
-TINY = 0.02  # milliseconds of a float network: of such, no layer is kept float for speed
-SMALL = (
-    0.1  # milliseconds of a float network: one that takes less stays in integers even if they are slower here, for the chip it may be for
-)
-NOTICED = 0.95  # of the time before: a smaller gain is the clock's noise
 GAIN = 0.2  # dB of the worst tenth that a repair must gain to be kept
 LUCK = 1.0  # dB of the worst tenth that may be lost where the others gain: of few rows that is chance
 TRIES = 4  # candidates with 8 bits for some layers: each is rounded anew
 BROKEN = 20.0  # dB of the worst tenth below which what was fitted to the errors is wrong when some of them go away
 FREE = 0.005  # of the float network's time: a repair that costs less costs nothing
 SAFETY = 0.6  # of the noise that the goal allows is aimed at: the noise of single roundings is not quite their sum
-HALF = 0.5  # of the multiplications that must be in linear layers for a network to be taken for one of them
 MATTERS = 0.1  # of the noise that weights must make to be rounded with care
 Attempt = tuple[str, str, Candidate]
 Metric = Callable[[Graph], float]  # of a Q/DQ graph or a float one: higher is better
@@ -124,7 +120,7 @@ class Engine:
         start = Candidate(source, self.method if given else "mse", everywhere if given else frozenset())
         self.maker.best = start
         self.measured.append(Tried("float", math.inf, math.inf, source.parameter_bytes, self.float_score))
-        self.best = self.measure(start)
+        self.best = self.plain = self.measure(start)
         plain = self.best.quality
         self.plain_times = self.times(self.best)
         stopped = ""
@@ -134,15 +130,18 @@ class Engine:
             else:
                 for what, where, tried in progress(self.free_repairs(everywhere), "deciding"):
                     self.attempt(what, where, tried)
-                self.by_rows()
+                by_rows(self)
                 repair_broken_layers(self)
                 self.costly_repairs()
-                self.take_back()
-            self.float_for_speed()
-            self.all_float()
+                sixteen_bits(self)
+                take_back(self)
+            float_for_speed(self)
+            all_float(self)
             keep_to_limits(self)
         except Over as e:
             stopped = str(e)
+            if self.beside:  # the best so far has 8 bits only to decide about others
+                self.best = self.plain
             now = self.best.quality.worst_db
             self.tell(Step(f"{stopped}: the best so far is returned", "the whole network", now, now, True))
         return self.decision(plain, stopped)
@@ -164,11 +163,17 @@ class Engine:
             unmet.append(f"the score is {self.best.score:.6g}, {self.least_score:.6g} is the least")
         if self.metric is None and (lacking := self.goal.lacks(quality, margin=False)):
             unmet.append(lacking)
+        if self.metric is None and (broken := sorted((db, name) for name, db in layers.items() if db < LAYER)):
+            worst = ", ".join(f"{self.layer_names([name])} {db:.1f} dB" for db, name in broken[:3])
+            more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+            unmet.append(f"layers have less than {LAYER:g} dB: {worst}{more}")
+        if self.promises_speed and times.reference >= SMALL and times.ratio > 1 / NOTICED:
+            unmet.append(f"it takes {times.ratio:.2f} of the float network's time")
         unmet += self.limits.unmet(self.needs(self.best))
         self.measured[self.best.number] = replace(self.measured[self.best.number], chosen=True)
         return Decision(
             made.graph, quality, plain, times, tuple(self.steps), self.best.candidate.widths, self.maker.macs, self.data.said,
-            self.best.score, self.float_score, "; ".join(unmet), tuple(self.measured), stopped,
+            self.best.score, self.float_score, "; ".join(unmet), tuple(self.measured), stopped, self.best.candidate.faster,
         )  # fmt: skip
 
     # -- measuring -----------------------------------------------------------------------------------------------------------
@@ -239,6 +244,11 @@ class Engine:
     def by_clock(self) -> bool:
         """Whether times decide; else multiplications are counted, and the same data gives the same bytes."""
         return not self.goal.slower or self.limits.ms is not None
+
+    @property
+    def promises_speed(self) -> bool:
+        """Whether the network shall not be slower than the float one."""
+        return self.by_clock and not self.goal.small
 
     def better(self, tried: Trial, gain: float = GAIN) -> bool:
         if self.metric is not None and tried.score is not None and self.best.score is not None and tried.score != self.best.score:
@@ -374,36 +384,16 @@ class Engine:
             int16 = self.stopwatch.layers(self.maker.made(replace(plain, widths=every)))
         except LowbitError:
             int16 = {name: 2 * ms for name, ms in int8.items()}
-        rows, by_rows = self.dynamic_widths(), dict[str, float]()
+        rows, dynamic = dynamic_widths(self.maker), dict[str, float]()
         if rows is not None:
             with suppress(LowbitError):
-                by_rows = self.stopwatch.layers(self.maker.made(replace(plain, widths=rows)))
-        return LayerCosts(self.stopwatch.layers(), int8, int16, by_rows)
+                dynamic = self.stopwatch.layers(self.maker.made(replace(plain, widths=rows)))
+        return LayerCosts(self.stopwatch.layers(), int8, int16, dynamic)
 
     @property
     def free_ms(self) -> float:
         """Milliseconds below which a repair costs nothing."""
         return FREE * (self.costs.whole if not self.by_clock else self.times(self.best).reference)
-
-    def dynamic_widths(self) -> Widths | None:
-        """Every linear layer by rows and everything else float; None where the network has no such layer."""
-        graph = self.maker.source
-        rows = by_rows(graph, self.maker.own)
-        others = frozenset(n.output.name for n in graph.nodes if n.op in QUANTIZABLE) - rows - self.maker.own
-        return Widths(rows=rows, floats=others) if rows else None
-
-    def by_rows(self) -> None:
-        """Where static ranges do not do, linear layers may quantize what they read by rows: the usual way for transformers."""
-        widths = self.dynamic_widths()
-        if self.good or widths is None:
-            return
-        share = sum(self.maker.macs.get(k, 0) for k in widths.rows) / self.maker.all_macs
-        if share > HALF:
-            plain = Candidate(self.maker.source, self.best.candidate.method, widths=widths)
-            kept = self.attempt("linear layers quantize what they read by rows", f"{len(widths.rows)} layers", plain, self.cap)
-            if kept and not self.good:
-                rounded = replace(plain, rounding=True)
-                self.attempt("weights rounded so that their errors cancel", "all layers", rounded)
 
     # -- repairs that cost time ----------------------------------------------------------------------------------------------
 
@@ -412,6 +402,7 @@ class Engine:
 
         First what is needed, within the time that a network may take; then what is wanted, as long as it is cheap.
         """
+        start = self.best
         for _ in range(ROUNDS):
             before = self.best
             if self.good:
@@ -427,6 +418,7 @@ class Engine:
             self.repair(self.goal.wanted, cheap, wanted=True)
             if self.best is before:
                 break
+        give_up(self, start)
         for make in (self.clipping(self.everywhere), self.biases):  # fitted anew to what the repairs have left
             for what, where, tried in make():
                 if self.best.candidate.widths != Widths() and self.best.quality.worst_db < self.goal.wanted:
@@ -467,32 +459,6 @@ class Engine:
             return ordered
         wide = now.floats | now.eights - self.beside
         return few_weights(ordered, lambda r: r.widths.eights | r.widths.floats, wide, self.maker.weight_share, self.wide_share)
-
-    def take_back(self) -> None:
-        """Repairs that turn out not to be needed are taken back, the dearest first: half of them, then halves of what is left."""
-        if self.goal.slower or not self.good:
-            return
-        queue = [sorted((r for r in self.best.repairs if r.ms > self.free_ms), key=lambda r: (-r.ms, r.unit))]
-        for _ in range(self.maker.effort.rounds):
-            group = queue.pop(0) if queue else []
-            if not group:
-                return
-            rest = tuple(r for r in self.best.repairs if r not in group)
-            gone = together(self.best.repairs)
-            others = Widths(*(a - b for a, b in zip(self.best.candidate.widths.sets, gone.sets, strict=True)))
-            what = f"taken back: {self.said(group)}"
-            trial = self.tried(replace(self.best.candidate, widths=others | together(rest)), what, self.names(group), rest)
-            if trial is None:
-                continue
-            before = self.best.quality
-            holds = self.is_good(trial) and trial.quality.worst_db >= min(before.worst_db, self.goal.wanted) - LUCK
-            ratio = self.times(trial).ratio
-            kept = holds and ratio < self.times(self.best).ratio
-            self.tell(Step(what, self.names(group), before.worst_db, trial.quality.worst_db, kept, ratio, trial.score))
-            if kept:
-                self.best, self.maker.best = trial, trial.candidate
-            elif len(group) > 1:
-                queue[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
 
     def unfitted(self, trial: Trial) -> Candidate:
         """The candidate; where it is broken, what was fitted to its errors is fitted anew: they go away with the repairs."""
@@ -537,58 +503,3 @@ class Engine:
         graph, found = self.best.candidate.graph, dict.fromkeys(values)
         shown = list(dict.fromkeys((graph.producers[n].name or n) if n in graph.producers else n for n in found))
         return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
-
-    # -- float where it is faster --------------------------------------------------------------------------------------------
-
-    def float_for_speed(self, most: float = FASTER) -> None:
-        """Layers that take longer in integers than in float stay float, where the whole network is faster for it and takes more than
-        `most` of the float one's time."""
-        tiny = self.times(self.best).reference < TINY
-        if tiny or not self.by_clock or self.goal.small or self.times(self.best).ratio <= most:
-            return
-        candidate = self.best.candidate
-        graph = candidate.graph
-        slower = sorted(
-            (self.costs.more(Widths(floats=frozenset({n.output.name}))), n.output.name)
-            for n in graph.nodes
-            if n.output.name not in candidate.widths.floats | self.maker.own
-        )
-        gains = [(ms, key) for ms, key in slower if ms < 0]
-        if self.few_bits:
-            gains = few_weights(
-                gains, lambda gain: frozenset({gain[1]}), candidate.widths.floats | candidate.widths.eights, self.maker.weight_share
-            )
-        for share in (1.0, 0.5):
-            some = frozenset(key for _, key in gains[: max(1, int(len(gains) * share))]) if gains else frozenset[str]()
-            if not some:
-                return
-            changed = replace(candidate, widths=candidate.widths | Widths(floats=with_clamps(graph, some)))
-            what, where = "float where it is faster", f"{len(some)} operation{'s' if len(some) != 1 else ''}"
-            trial = self.tried(changed, what, where, self.best.repairs)
-            if trial is None:
-                continue
-            ratio = self.times(trial).ratio
-            before = self.best.quality.worst_db
-            holds = trial.quality.worst_db >= min(before, self.goal.worst) - GAIN and (self.is_good(trial) or not self.good)
-            kept = holds and ratio < NOTICED * self.times(self.best).ratio
-            self.tell(Step(what, where, before, trial.quality.worst_db, kept, ratio))
-            if kept:
-                self.best, self.maker.best = trial, changed
-                return
-
-    def all_float(self) -> None:
-        """A network that is still slower than the float one stays float, but for the layers that the user's rules decide."""
-        times = self.times(self.best)
-        if times.reference < SMALL or not self.by_clock or self.goal.small or times.ratio <= 1.0:
-            return
-        candidate = self.best.candidate
-        floats = frozenset(n.output.name for n in candidate.graph.nodes if n.op in QUANTIZABLE and n.output.name not in self.maker.own)
-        changed = replace(candidate, widths=replace(candidate.widths, floats=floats, rows=frozenset()))
-        trial = self.tried(changed, "float", "the whole network: integers are slower", self.best.repairs)
-        if trial is None:
-            return
-        kept = self.times(trial).ratio < NOTICED * times.ratio
-        before = self.best.quality.worst_db
-        self.tell(Step("float", "the whole network", before, trial.quality.worst_db, kept, self.times(trial).ratio))
-        if kept:
-            self.best, self.maker.best = trial, changed

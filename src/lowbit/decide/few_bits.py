@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lowbit.decide.broken_layers import repair_broken_layers
 from lowbit.decide.repairs import EIGHTS
+from lowbit.decide.unneeded import take_back
 from lowbit.decide.weights import weighted_layers
 from lowbit.decide.widths import Widths
 from lowbit.ir.graph import Graph
@@ -15,7 +16,7 @@ from lowbit.ir.graph import Graph
 if TYPE_CHECKING:
     from lowbit.decide.engine import Engine
 
-MOST = 0.75  # of the weights that have more than few bits before all of them may, which takes more than a single other answer
+MOST = 0.75  # of the weights that have more than few bits before all of them may
 
 
 def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
@@ -36,6 +37,7 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
         engine.repair(goal.needed(engine.best.quality), engine.cap, wanted=False)
     engine.goal = goal.of_few_bits()
     _until_good(engine, (1.0, 1.0))
+    take_back(engine)
     beside, engine.beside = engine.beside, frozenset()
     wide = engine.best.candidate.widths
     eights = wide.eights - beside | depthwise(engine.maker.source, beside - wide.floats)
@@ -43,15 +45,16 @@ def few_bit_repairs(engine: Engine, everywhere: frozenset[str]) -> None:
     engine.best, engine.maker.best = plain, plain.candidate
     engine.attempt("weights of few bits, clipped and rounded so that their errors cancel", "all layers", repaired)
     _until_good(engine, (EIGHTS, MOST, 1.0))
+    engine.wide_share = EIGHTS if goal.small else 1.0
+    repair_broken_layers(engine)
+    engine.wide_share = EIGHTS
 
 
 def _until_good(engine: Engine, shares: tuple[float, ...]) -> None:
     """Gives more bits to at most these shares of the weights, one share after the other, until the goal is met; not with prefer="size"."""
     for engine.wide_share in (s for s in shares if s <= EIGHTS or not engine.goal.small):
-        quality = engine.best.quality
-        tied = quality.answers.count - quality.answers.same <= 1 and quality.worst_db >= engine.goal.worst
-        if engine.good or (engine.wide_share > MOST and tied and not engine.goal.slower):
-            break  # a single answer may be a tie: unless accuracy is preferred, it is no reason to give up few bits altogether
+        if engine.good:
+            break
         engine.repair(engine.goal.needed(engine.best.quality), engine.cap, wanted=False)
     engine.wide_share = EIGHTS
 

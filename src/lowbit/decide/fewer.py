@@ -17,12 +17,14 @@ from lowbit.decide.brackets import Pair
 from lowbit.decide.candidates import Candidate
 from lowbit.decide.cost import bytes_read
 from lowbit.decide.effort import with_clamps
+from lowbit.decide.faster import float_for_speed
 from lowbit.decide.goal import Step
 from lowbit.decide.limits import Needs
 from lowbit.decide.order import Move, Option, moves
 from lowbit.decide.repairs import Repair, together
 from lowbit.decide.sensitivity import heard
 from lowbit.decide.widths import Widths, has_weights
+from lowbit.errors import LowbitError
 
 if TYPE_CHECKING:
     from lowbit.decide.decision import Trial
@@ -42,7 +44,7 @@ def keep_to_limits(engine: Engine) -> None:
         _take_back(engine)
     ms = engine.needs(engine.best).ms
     if limits.ms is not None and ms is not None and ms > limits.ms:
-        engine.float_for_speed(limits.ms / engine.times(engine.best).reference)
+        float_for_speed(engine, limits.ms / engine.times(engine.best).reference)
 
 
 # -- bytes -----------------------------------------------------------------------------------------------------------------
@@ -166,7 +168,10 @@ def _take_back(engine: Engine) -> None:
         return replace(best.candidate, widths=_less(best.candidate.widths, gone) | kept)
 
     def fits(count: int) -> bool:
-        made = engine.maker.made(without(count)).integer
+        try:
+            made = engine.maker.made(without(count)).integer
+        except LowbitError:  # one that cannot be made does not keep to the limits, and others may
+            return False
         ms = engine.stopwatch.times(made).made if limits.ms is not None else None
         return limits.excess(Needs(ms, None, engine.stopwatch.arena_bytes(made) if limits.ram is not None else None)) <= 1
 

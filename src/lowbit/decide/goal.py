@@ -60,7 +60,7 @@ class Goal:
         return not self.lacks(quality)
 
     def lacks(self, quality: Quality, margin: bool = True) -> str:
-        """What the outputs lack; "" where they are good. Answers that change with so little noise as is `enough` are ties.
+        """What the outputs lack; "" where they are good.
 
         `margin`: while candidates are compared, fewer counted answers may be other ones than in the end.
         """
@@ -68,12 +68,23 @@ class Goal:
             return ""
         if quality.worst_db < self.least(quality):
             return f"the outputs have {quality.worst_db:.1f} dB on the worst tenth, {self.least(quality):g} are wanted"
-        other = quality.answers.other
+        other = quality.answers.told
         allowed = self.allowed(quality) if margin else self.other
-        if quality.worst_db < self.enough and other > allowed:
+        if quality.worst_db < self.tied(quality) and other > allowed:
             how = "are" if quality.answers.counted else "are expected to be"
             return f"{other:.2%} of the answers {how} other ones than the float network's, {allowed:.2%} may be"
         return ""
+
+    def tied(self, quality: Quality) -> float:
+        """The dB of the worst tenth from which on answers that still change are ties.
+
+        A linear layer's numbers may be positions or features, whose largest means nothing: of them, LESS is asked.
+        The dB of a mask are mostly those of its background, and tell nothing of ties.
+        """
+        worst = quality.answers.worst
+        if worst.mask and worst.counted:
+            return math.inf
+        return self.enough if quality.answered else self.enough - LESS
 
     def allowed(self, quality: Quality) -> float:
         """The share of the answers that may be other ones. Counted ones are of these rows alone, and others may have more."""
@@ -81,8 +92,8 @@ class Goal:
 
     def needed(self, quality: Quality) -> float:
         """The dB of the worst tenth that the outputs need: half the noise gives half as many other answers."""
-        turned = 20 * math.log10(max(quality.answers.other / self.allowed(quality), 1.0))
-        return max(self.least(quality), min(quality.worst_db + turned, self.enough) if turned else 0.0)
+        turned = 20 * math.log10(max(quality.answers.told / self.allowed(quality), 1.0))
+        return max(self.least(quality), min(quality.worst_db + turned, self.tied(quality)) if turned else 0.0)
 
     def sure(self, quality: Quality) -> bool:
         """Whether the outputs are classes whose answers are so clear that fewer decibels do."""

@@ -1,7 +1,7 @@
 """The points where noise is measured: the outputs, or the input of a final softmax, sigmoid or logarithm.
 
 Such a function hides the noise of its input: a sharp softmax gives 1, 0, 0 … for noisy logits too. So the noise is measured before it. If
-the outputs are classes, the answer itself is compared as well.
+the outputs are classes, the answer itself is compared as well. Of an output that a concat joins, each part is measured by itself.
 """
 
 from __future__ import annotations
@@ -11,25 +11,35 @@ from typing import Literal
 
 import numpy as np
 
+from lowbit.decide.parts import PASSED, Group, find_parts
 from lowbit.ir.graph import Graph
 from lowbit.ir.masks import HIDDEN
 from lowbit.report.ends import last_function
 from lowbit.types import Array, normalize_axis
 
 Kind = Literal["classes", "yes or no", "scores", "numbers", "integers"]  # scores: numbers whose largest may be an answer
-PASSED = ("reshape", "identity", "transpose", "cast")  # between the function and the output
 PRODUCTS = ("linear", "matmul")
-QUIET = 0.25  # of the mean signal of all rows: a row's noise is compared with at least this, because silence has no signal of its own
+NO = 0.05  # a probability below this is a no, however small it is: neither signal nor noise
+SURE = 1e-3  # probabilities nearer to 0 or 1 than this are not told apart, where the input of a sigmoid is computed from its output
+YES = 1.0  # the signal that the noise of probabilities is compared with at least: one sure yes
 
 
 @dataclass(frozen=True)
 class Point:
-    """The measured value of an output: `value` is its name in the float graph; classes lie along `axis`."""
+    """The measured value of an output: `value` is its name in the float graph; classes lie along `axis`.
+
+    parts         the parts of the output, if a concat joins it
+    part          which of them this point measures; None: all of the value
+    probabilities whether that part comes from a sigmoid or softmax
+    """
 
     output: str
     value: str
     kind: Kind
     axis: int = -1
+    parts: tuple[Group, ...] = ()
+    part: int | None = None
+    probabilities: bool = False
 
     @property
     def answers(self) -> bool:
@@ -38,16 +48,28 @@ class Point:
 
 
 def find_points(graph: Graph) -> tuple[Point, ...]:
-    """A point for each output. Integer outputs count only if there are no others.
+    """The points of each output. Integer outputs count only if there are no others.
 
     The largest of a linear layer's numbers may be an answer, but not beside outputs that are classes for sure: there, other numbers are
     boxes, positions or features.
     """
-    found = [_point(graph, name, v.name) for name, v in graph.outputs.items()]
+    found = [p for name, v in graph.outputs.items() for p in _points(graph, name, v.name)]
     if any(p.kind in ("classes", "yes or no") for p in found):
         found = [replace(p, kind="numbers") if p.kind == "scores" else p for p in found]
     floats = tuple(p for p in found if p.kind != "integers")
     return floats or tuple(found)
+
+
+def _points(graph: Graph, output: str, value: str) -> list[Point]:
+    """A point for each part of a joined output, and for its answers one before the function that makes them."""
+    parts = find_parts(graph, value)
+    if not parts:
+        return [_point(graph, output, value)]
+    before = [[_point(graph, output, name) for name in group] for group in parts]
+    answers = [[p for p in points if p.kind in ("classes", "yes or no")] for points in before]
+    sure = [len(found) == len(group) for found, group in zip(answers, parts, strict=True)]
+    joined = [Point(output, value, "numbers", parts=parts, part=i, probabilities=sure[i]) for i in range(len(parts))]
+    return [*joined, *(p for found in answers for p in found)]
 
 
 def _point(graph: Graph, output: str, value: str) -> Point:
@@ -83,11 +105,12 @@ def _of_integers(graph: Graph, output: str, value: str) -> Point:
     return own if own.kind == "classes" else Point(output, scores.name, "classes", normalize_axis(last.axis, scores.type.rank))
 
 
-def rows_of(point: Point, want: Array, got: Array, rows: int) -> tuple[Array, Array]:
+def rows_of(point: Point, want: Array, got: Array, rows: int, numbers: Array | None = None) -> tuple[Array, Array]:
     """Both values as (rows, elements): one row per sample if the first axis is the batch; classes without their mean.
 
-    A softmax ignores a constant added to all logits, so the constant is neither signal nor noise. Masked logits are neither, too. Integers
-    are equal or not: how far one number of a class is from another means nothing.
+    A softmax ignores a constant added to all logits, so the constant is neither signal nor noise. Masked logits are neither, too.
+    Integers are equal or not: how far one number of a class is from another means nothing.
+    `numbers` are those of the parts of a value (see `part_numbers`), if the point is one part.
     """
     x, y = want.astype(np.float64), got.astype(np.float64)
     if want.dtype.kind in "iub":
@@ -98,7 +121,15 @@ def rows_of(point: Point, want: Array, got: Array, rows: int) -> tuple[Array, Ar
         x, y = (np.where(hidden, 0.0, v) for v in (x, y))
         x, y = (np.where(hidden, 0.0, v - v.sum(axis=point.axis, keepdims=True) / count) for v in (x, y))
     apart = rows if x.ndim and x.shape[0] == rows else 1
-    return x.reshape(apart, -1), y.reshape(apart, -1)
+    if numbers is None:
+        return x.reshape(apart, -1), y.reshape(apart, -1)
+    mine = numbers.reshape(apart, -1) == point.part
+    if (mine == mine[:1]).all():
+        x, y = (v.reshape(apart, -1)[:, mine[0]] for v in (x, y))
+    else:  # joined along the batch
+        x, y = (v.reshape(1, -1)[:, mine.reshape(-1)] for v in (x, y))
+    no = point.probabilities & (x < NO) & (y < NO)
+    return np.where(no, 0.0, x), np.where(no, 0.0, y)
 
 
 def classes_last(point: Point, x: Array) -> Array:
@@ -115,3 +146,15 @@ def noise_of_rows(reference: Array, got: Array) -> tuple[Array, Array]:
         wrong = ~np.isfinite(off) & ~(np.isnan(reference) & np.isnan(got))
         off = np.where(np.isfinite(off), off, 0.0)
     return power, np.einsum("ij,ij->i", off, off) + wrong.sum(axis=1) * np.maximum(power, 1.0)
+
+
+def noise_at(point: Point, reference: Array, got: Array) -> tuple[Array, Array]:
+    """`noise_of_rows` at a point. Probabilities have a scale of their own: their noise is compared with at least one sure yes."""
+    signal, noise = noise_of_rows(reference, got)
+    return (np.maximum(signal, YES) if point.probabilities else signal), noise
+
+
+def before_sigmoid(p: Array) -> Array:
+    """The input of a sigmoid, from its output."""
+    clipped = np.clip(p.astype(np.float64), SURE, 1 - SURE)
+    return np.asarray(np.log(clipped / (1 - clipped)))

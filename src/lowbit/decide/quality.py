@@ -14,8 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from lowbit.calibration.run import need_finite, too_large
-from lowbit.decide.answers import Answers, compared
-from lowbit.decide.points import QUIET, Point, find_points, noise_of_rows, rows_of
+from lowbit.decide.answers import Answers, compared, together
+from lowbit.decide.parts import part_numbers
+from lowbit.decide.points import Point, before_sigmoid, find_points, noise_at, noise_of_rows, rows_of
 from lowbit.decide.spread import mean_error
 from lowbit.decide.widths import RECURRENT
 from lowbit.errors import LowbitError
@@ -24,14 +25,15 @@ from lowbit.ir.interp import bound_to
 from lowbit.ir.rewrite import Editor
 from lowbit.lower import lower
 from lowbit.lower.signed import signed
-from lowbit.plan import batch_symbol
+from lowbit.plan import Packed, batch_symbol
 from lowbit.report.coverage import Seen, find_values
 from lowbit.runtime.replay import Replay
 from lowbit.types import Array
 
 Sample = Mapping[str, Array]
 WORST = 0.1  # of the rows: those with the most noise
-MOST = 100.0  # dB of a row without any difference, where rows are averaged
+MOST = 100.0  # dB of a row at most, where rows are averaged
+SILENT = 1e-6  # of the mean signal of all rows: a row with less has no signal of its own, and its noise is compared with the mean
 FEW = 20  # rows: fewer say little about unseen ones
 
 
@@ -48,6 +50,7 @@ class Quality:
     pooled     noise ÷ signal over all rows together, of the worst output
     answers    compared with those of the float network; none if the outputs are no classes
     fitted     how many rows at the end something was fitted to
+    silent     outputs that are zero on all rows: there is no signal to compare their noise with
     layers     dB of each layer's result, by the name of the value; empty if layers were not measured
     """
 
@@ -55,16 +58,19 @@ class Quality:
     pooled: float
     answers: Answers = field(default_factory=Answers)
     fitted: int = 0
-    classes: bool = False  # whether every output is one of some classes
+    classes: bool = False  # whether every output is one of some classes for sure
+    answered: bool = True  # whether the answers are answers for sure: those of a linear layer may be positions or features
+    silent: tuple[str, ...] = ()
     layers: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def db(self) -> float:
         """The mean of the rows' dB, of the worst output of each: the reported figure, because it varies least on few rows.
 
-        Over all rows together, one broken row among hundreds would dominate, and a few rows hardly contain it.
+        Over all rows together, one broken row among hundreds would dominate, and a few rows hardly contain it. Rows without any
+        difference have no dB, and count in none.
         """
-        return float("inf") if not any(self.noise) else _mean_db(self.noise)
+        return _mean_db(self.noise)
 
     @property
     def pooled_db(self) -> float:
@@ -79,7 +85,7 @@ class Quality:
 
     @property
     def unseen_db(self) -> float:
-        """dB of the worst tenth of the rows that nothing was fitted to; of all rows if there are none."""
+        """The mean of the dB of the rows that nothing was fitted to; of all rows if there are none."""
         return _mean_db(self.noise[: len(self.noise) - self.fitted] or self.noise)
 
     @property
@@ -94,12 +100,13 @@ class Quality:
     @property
     def db_error(self) -> float | None:
         """How far `db` may be from that of many rows of the same kind: with 95 %, by Student's t. None of a single row."""
-        rows = [min(decibels(n), MOST) for n in self.noise]
+        rows = [min(decibels(n), MOST) for n in self.noise if n > 0]
         return mean_error(rows)
 
 
 def _mean_db(noise: Sequence[float]) -> float:
-    return float(np.mean([min(decibels(n), MOST) for n in noise])) if noise else float("inf")
+    rows = [min(decibels(n), MOST) for n in noise if n > 0]
+    return float(np.mean(rows)) if rows else float("inf")
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,9 @@ class _Truth:
 
     sample: Sample
     rows: int
-    values: Mapping[str, Array]  # by output
+    values: Mapping[str, Array]  # by name in the float graph
+    outputs: Mapping[str, Array]
+    parts: Mapping[str, Array]  # the numbers of the parts of joined outputs
 
 
 def shapes_of(sample: Sample) -> tuple[tuple[int, ...], ...]:
@@ -154,37 +163,42 @@ class Ruler:
             except LowbitError as e:
                 e.hint = too_large(graph, sample) or e.hint
                 raise e.at(f"batch {called[k]}") from None
-            values = {p.output: np.array(replay.real_order(p.value)) for p in self.points}
-            truths[k] = _Truth(sample, rows_in(graph, sample), values)
+            whole = [p for p in self.points if p.part is None]
+            values = {p.value: np.array(replay.real_order(p.value)) for p in whole}
+            other = {p.output for p in self.points if p.part is not None or p.value != graph.outputs[p.output].name}
+            outputs = {name: np.array(x) for name, x in made.items() if name in other}
+            parts = {p.output: part_numbers(replay.graph, p.value, p.parts) for p in self.points if p.part is not None}
+            truths[k] = _Truth(sample, rows_in(graph, sample), values, outputs, parts)
         self._truths = [truths[k] for k in range(len(samples))]
-        self.fitted = sum(t.rows for t in self._truths[len(samples) - fitted :])
+        self.fitted = fitted
 
     def measure(self, quantized: Graph | Quantized) -> Quality:
         """The integers of a Q/DQ graph compared with the float network."""
         made = quantized if isinstance(quantized, Quantized) else Quantized(quantized, self.graph)
         lowered, seen = made.integer, made.seen
-        keep = [seen[p.value].name for p in self.points if p.value in seen]
-        count = len(self._truths)
-        found: dict[str, list[tuple[Array, Array]]] = {p.output: [(np.empty(0), np.empty(0))] * count for p in self.points}
-        given: dict[str, list[tuple[Array, Array]]] = {p.output: [] for p in self.points}
-        points = {p.output: p for p in self.points}
+        points = list(self.points)
+        keep = [seen[p.value].name for p in points if p.value in seen]
+        found = [[(np.empty(0), np.empty(0))] * len(self._truths) for _ in points]
+        given: list[list[tuple[Array, Array]]] = [[] for _ in points]
         for k, sample, replay in _replays(lowered, [t.sample for t in self._truths], keep):
             truth = self._truths[k]
             outputs = replay.run(sample)
-            for p in self.points:
-                want = truth.values[p.output]
-                got = self._seen(replay, seen, p, want)
-                if got is None:  # no such point: the output itself is measured
-                    points[p.output] = replace(p, kind="numbers")
-                    want, got = self._ends(sample, p.output), outputs[p.output]
-                found[p.output][k] = noise_of_rows(*rows_of(points[p.output], want, got, truth.rows))
-                if points[p.output].answers:
-                    given[p.output].append((want, np.array(got)))
-        answers = Answers()
-        for name, pairs in given.items():
-            answers += compared(points[name], pairs) if pairs and points[name].answers else Answers()
-        classes = all(p.kind in ("classes", "scores") for p in self.points)
-        return replace(_summed(found), answers=answers, fitted=self.fitted, classes=classes)
+            for i, p in enumerate(points):
+                want = truth.values[p.value] if p.part is None else truth.outputs[p.output]
+                got = outputs[p.output] if p.part is not None else self._seen(replay, seen, p, want)
+                if got is None:  # no such point, because one table holds it and what comes after it: the output itself is measured
+                    want, got = truth.outputs.get(p.output, want), outputs[p.output]
+                    if p.kind == "yes or no" and float(want.min(initial=0.0)) >= 0 and float(want.max(initial=0.0)) <= 1:
+                        want, got = before_sigmoid(want), before_sigmoid(got)
+                    else:
+                        points[i] = p = replace(p, kind="numbers")
+                found[i][k] = noise_at(p, *rows_of(p, want, got, truth.rows, None if p.part is None else truth.parts[p.output]))
+                if p.answers:
+                    given[i].append((want, np.array(got)))
+        answers = together([compared(p, pairs) for p, pairs in zip(points, given, strict=True) if pairs and p.answers])
+        classes = all(p.kind == "classes" for p in points)
+        quality = _summed([(p.output, parts) for p, parts in zip(points, found, strict=True)], self.fitted)
+        return replace(quality, answers=answers, classes=classes, answered=all(p.kind != "scores" for p in points))
 
     def _seen(self, replay: Replay, seen: Mapping[str, Seen], p: Point, want: Array) -> Array | None:
         place = seen.get(p.value)
@@ -193,50 +207,47 @@ class Ruler:
         got = place.real(replay.real_order(place.name))
         return got if got.shape == want.shape else None
 
-    def _ends(self, sample: Sample, output: str) -> Array:
-        found = Replay(bound_to(self.graph, sample)).run(sample)
-        return np.array(found[output])
-
 
 def rows_in(graph: Graph, sample: Sample) -> int:
     """The number of samples in a batch: the first axis, if all inputs agree on it and it is not the time of a recurrence."""
     if batch_symbol(graph) is None and any(n.op in RECURRENT for n in graph.nodes):
         return 1
     sizes = {sample[v.name].shape[0] for v in graph.inputs if sample[v.name].ndim} - {1}
-    return sizes.pop() if len(sizes) == 1 else 1
+    return max(1, sizes.pop()) if len(sizes) == 1 else 1
 
 
 def _replays(graph: Graph, samples: Sequence[Sample], keep: Sequence[str]) -> Iterable[tuple[int, Sample, Replay]]:
-    """Each sample with its position and a replay for its shapes; consecutive samples of equal shapes share one replay."""
+    """Each sample with its position and a replay for its shapes; samples of equal shapes share one, and all share packed weights."""
     last: tuple[object, Replay] | None = None
+    packed = Packed()
     for i in sorted(range(len(samples)), key=lambda i: shapes_of(samples[i])):
         shapes = shapes_of(samples[i])
         if last is None or last[0] != shapes:
             last = None  # before the next one is made: a replay holds every value
-            last = shapes, Replay(bound_to(graph, samples[i]), keep)
+            last = shapes, Replay(bound_to(graph, samples[i]), keep, packed=packed)
         yield i, samples[i], last[1]
 
 
-def _summed(found: Mapping[str, Sequence[tuple[Array, Array]]]) -> Quality:
-    """Sums signal and noise of the rows of each batch, by output. The noise of a row is that of its worst output.
+def _summed(found: Sequence[tuple[str, Sequence[tuple[Array, Array]]]], fitted: int = 0) -> Quality:
+    """Sums signal and noise of the rows of each batch, by point with the name of its output. The noise of a row is that of its worst point.
 
-    An output without a row axis counts for all rows of its batch. An output that is silent in all rows has no signal to compare with, and
-    counts only if all outputs are: then any noise is 0 dB.
+    A point without a row axis counts for all rows of its batch. One that is silent in all rows has no signal to compare with: it counts
+    only if all are, and then any noise is 0 dB. Something was fitted to the last `fitted` batches.
     """
     pooled, batches = 0.0, dict[int, list[Array]]()
-    alone = all(sum(float(s.sum()) for s, _ in parts) == 0 for parts in found.values())
-    for parts in found.values():
-        total, count = float(sum(s.sum() for s, _ in parts)), sum(len(s) for s, _ in parts)
-        noise_sum = float(sum(n.sum() for _, n in parts))
-        pooled = max(pooled, noise_sum / total if total else float(alone and noise_sum > 0))
-        least = QUIET * total / max(count, 1)
+    signals = [sum(float(s.sum()) for s, _ in parts) for _, parts in found]
+    for (_, parts), total in zip(found, signals, strict=True):
+        noise_sum = sum(float(n.sum()) for _, n in parts)
+        mean = total / max(1, sum(int(np.count_nonzero(s)) for s, _ in parts))
+        pooled = max(pooled, noise_sum / total if total else float(not any(signals) and noise_sum > 0))
         for i, (s, n) in enumerate(parts):
-            batches.setdefault(i, []).append(n / np.maximum(s, least) if total else np.where(n > 0, float(alone), 0.0))
-    rows: list[float] = []
-    for noise in batches.values():
-        most = max(len(r) for r in noise)
-        rows += map(float, np.max([np.broadcast_to(r, most) if len(r) == 1 else np.resize(r, most) for r in noise], axis=0))
-    return Quality(tuple(rows), pooled)
+            own = np.where(s > SILENT * mean, s, mean)
+            batches.setdefault(i, []).append(n / own if total else np.where(n > 0, float(not any(signals)), 0.0))
+    rows = [np.max(np.broadcast_arrays(*noise), axis=0) for _, noise in sorted(batches.items())]
+    loud = {name for (name, _), total in zip(found, signals, strict=True) if total}
+    silent = tuple(dict.fromkeys(name for name, _ in found if name not in loud))
+    last = sum(len(r) for r in rows[len(rows) - fitted :])
+    return Quality(tuple(float(x) for r in rows for x in r), pooled, fitted=last, silent=silent)
 
 
 def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, float]:

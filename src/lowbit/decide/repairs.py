@@ -12,6 +12,7 @@ from lowbit.decide.cost import LayerCosts
 from lowbit.decide.effort import island, with_clamps
 from lowbit.decide.widths import RECURRENT, Widths, by_rows, inputs_of, multiplies
 from lowbit.ir.graph import Graph, Node
+from lowbit.ops.quant import QUANTIZABLE
 from lowbit.quantization.taps import Taps
 
 ORDER = ("float", "by rows", "16 bits", "16-bit inputs", "8-bit weights", "16-bit weights")  # of repairs that cost the same
@@ -53,7 +54,7 @@ def find_repairs(
             found += _floats(maker, candidate, unit, noise, frozenset(readers), costs)
             dynamic = frozenset(readers) & by_rows(graph, maker.own)
             if dynamic and all(k in dynamic or not multiplies(u) for k, u in readers.items()):
-                rest = frozenset(readers) - dynamic
+                rest = frozenset(k for k, u in readers.items() if k not in dynamic and u.op in QUANTIZABLE)
                 widths = Widths(rows=dynamic, floats=rest and with_clamps(graph, island(graph, rest)) - maker.own)
                 ms = costs.more(widths)
                 found.append(Repair(unit, "by rows", noise, ms, widths))
@@ -94,7 +95,7 @@ def _wide_tap(
 
 def _floats(maker: CandidateMaker, candidate: Candidate, unit: str, noise: float, nodes: frozenset[str], costs: LayerCosts) -> list[Repair]:
     graph = candidate.graph
-    nodes = frozenset(k for k in nodes if k in graph.producers)
+    nodes = frozenset(k for k in nodes if k in graph.producers and graph.producers[k].op in QUANTIZABLE)
     if nodes and not any(multiplies(graph.producers[k]) for k in nodes):
         nodes = island(graph, nodes)
     nodes = with_clamps(graph, nodes)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lowbit.calibration.spread import spread
 from lowbit.decide.brackets import Bracket, Pair
-from lowbit.decide.points import Point, noise_of_rows, rows_of
+from lowbit.decide.parts import part_numbers
+from lowbit.decide.points import Point, noise_at, rows_of
 from lowbit.decide.quality import Sample
 from lowbit.ir.graph import Graph, Node
 from lowbit.ir.interp import run_node
@@ -41,7 +42,7 @@ def noise_shares(
     keep |= {o.name for n in layers for o in n.outputs if o.type.dtype.is_float}
     replay = Replay(graph, [*keep, *(p.value for p in points)])
     replay.run(sample)
-    truth = {p.output: np.array(replay.array(p.value)) for p in points}
+    ends = _Ends.of(graph, replay, points)
     places = {name: _place(replay, pair, name, members) for name, members in units.items()}
     runner, found = NodeRunner(), dict.fromkeys(units, 0.0)
     for name in sorted(units, key=lambda n: places[n], reverse=True):
@@ -50,9 +51,9 @@ def noise_shares(
             each(name)
         if kind == "tap":
             for real in _sources(pair, units[name]):
-                found[name] += _tap(replay, pair, real, points, truth)
+                found[name] += _tap(replay, pair, real, ends)
         else:
-            found[name] += _layer(replay, pair, graph.producers[what], units[name], runner, points, truth)
+            found[name] += _layer(replay, pair, graph.producers[what], units[name], runner, ends)
     return found
 
 
@@ -101,19 +102,17 @@ def _place(replay: Replay, pair: Pair, name: str, members: Unit) -> tuple[int, i
     return min((replay.position(v) for v in changed if replay.has(v)), default=(0, 0))
 
 
-def _tap(replay: Replay, pair: Pair, real: str, points: Sequence[Point], truth: Mapping[str, Array]) -> float:
+def _tap(replay: Replay, pair: Pair, real: str, ends: _Ends) -> float:
     of = pair.brackets[real].of
     if not replay.has(of):
         return 0.0
     memory = replay.memory(of)
     before = memory.copy()
     np.copyto(memory, _rounded(pair, real, before, of in replay.last).reshape(-1))
-    return _noise(replay, {of: before}, points, truth)
+    return ends.noise(replay, {of: before})
 
 
-def _layer(
-    replay: Replay, pair: Pair, node: Node, members: Unit, runner: NodeRunner, points: Sequence[Point], truth: Mapping[str, Array]
-) -> float:
+def _layer(replay: Replay, pair: Pair, node: Node, members: Unit, runner: NodeRunner, ends: _Ends) -> float:
     """Computes the layer with rounded weights or a rounded input, and everything after it."""
     now = pair.quantized.producers.get(node.output.name)
     if now is None or not replay.has(node.output.name):
@@ -134,7 +133,7 @@ def _layer(
             kept[o.name] = replay.memory(o.name).copy()
             made = made.transpose(to_last(made.ndim)) if o.name in replay.last else made
             np.copyto(replay.memory(o.name), made.reshape(-1))
-    return _noise(replay, kept, points, truth)
+    return ends.noise(replay, kept)
 
 
 def _rounded(pair: Pair, real: str, x: Array, last: bool) -> Array:
@@ -159,17 +158,35 @@ def _rounded(pair: Pair, real: str, x: Array, last: bool) -> Array:
     return back.transpose(order).reshape(x.shape)
 
 
-def _noise(replay: Replay, before: Mapping[str, Array], points: Sequence[Point], truth: Mapping[str, Array]) -> float:
-    """Noise ÷ signal at the worst point with some values changed; afterwards the values are restored."""
-    replay.rerun(before)
-    worst = 0.0
-    for p in points:
-        want, got = rows_of(_turned(p, replay), truth[p.output], replay.array(p.value), 1)
-        signal, noise = noise_of_rows(want.reshape(1, -1), got.reshape(1, -1))
-        worst = max(worst, float(noise[0]) / max(float(signal[0]), 1e-300))
-    for name, x in before.items():
-        np.copyto(replay.memory(name), x)
-    return worst
+@dataclass(frozen=True)
+class _Ends:
+    """The float network's values at the points, in memory order, and the numbers of the parts of joined outputs."""
+
+    points: Sequence[Point]
+    truth: Mapping[str, Array]
+    numbers: Mapping[str, Array]
+
+    @staticmethod
+    def of(graph: Graph, replay: Replay, points: Sequence[Point]) -> _Ends:
+        numbers = {p.value: part_numbers(graph, p.value, p.parts) for p in points if p.part is not None}
+        numbers = {name: x.transpose(to_last(x.ndim)) if name in replay.last else x for name, x in numbers.items()}
+        return _Ends(points, {p.value: np.array(replay.array(p.value)) for p in points}, numbers)
+
+    def noise(self, replay: Replay, before: Mapping[str, Array]) -> float:
+        """Noise ÷ signal at the worst point with some values changed; afterwards the values are restored.
+
+        A point without signal has nothing to compare with.
+        """
+        replay.rerun(before)
+        worst = 0.0
+        for p in self.points:
+            numbers = None if p.part is None else self.numbers[p.value]
+            want, got = rows_of(_turned(p, replay), self.truth[p.value], replay.array(p.value), 1, numbers)
+            signal, noise = noise_at(p, want.reshape(1, -1), got.reshape(1, -1))
+            worst = max(worst, float(noise[0]) / float(signal[0]) if signal[0] > 0 else 0.0)
+        for name, x in before.items():
+            np.copyto(replay.memory(name), x)
+        return worst
 
 
 def _turned(p: Point, replay: Replay) -> Point:

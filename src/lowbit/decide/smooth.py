@@ -19,7 +19,7 @@ import numpy as np
 
 from lowbit.decide.samples import Sample
 from lowbit.ir.graph import SCALED, Constant, Graph, Node, Value, freeze
-from lowbit.ir.interp import run
+from lowbit.runtime.replay import NativeRun
 from lowbit.types import Array
 
 THROUGH = ("relu", "leaky_relu", "max_pool", "avg_pool", "identity")  # f(x / s) = f(x) / s for s > 0, channel by channel
@@ -92,13 +92,14 @@ def channel_peaks(graph: Graph, samples: Sequence[Sample], found: Sequence[Seam]
     peaks: dict[str, Array] = {}
     axes = {s.value: s.axis for s in found}
 
-    def see(name: str, x: Array) -> None:
-        axis = axes[name]
+    def see(v: Value, x: Array) -> None:
+        axis = axes[v.name]
         peak = np.abs(x).max(axis=tuple(i for i in range(x.ndim) if i != axis), initial=0.0)
-        peaks[name] = np.maximum(peaks[name], peak) if name in peaks else peak
+        peaks[v.name] = np.maximum(peaks[v.name], peak) if v.name in peaks else peak
 
+    run = NativeRun(graph, axes, ordered=axes)
     for sample in samples:
-        run(graph, sample, on_value=lambda v, x: see(v.name, x) if v.name in axes else None)
+        run(sample, see)
     return peaks
 
 

@@ -28,7 +28,8 @@ def verdict(graph: Graph, found: Decision) -> str:
 def size_text(graph: Graph, found: Decision) -> list[str]:
     """["parameters 3.6× smaller"]; [] if there are none."""
     before, after = graph.parameter_bytes, found.graph.parameter_bytes
-    return [f"parameters {times_smaller(before, after)}"] if before and after else []
+    as_float = " as float's" if times_smaller(before, after) == "as large" else ""
+    return [f"parameters {times_smaller(before, after)}{as_float}"] if before and after else []
 
 
 def quality_text(graph: Graph, found: Decision) -> str:
@@ -40,13 +41,18 @@ def quality_text(graph: Graph, found: Decision) -> str:
     rows = f"{len(q.noise):,} sample{'s' if len(q.noise) != 1 else ''}"
     sure = "" if q.db_error is None or not any(q.noise) else f" tell the dB to ±{q.db_error:.1f}"
     few = f" (only {rows}{sure}: other data may differ)" if q.few else f" on {rows}"
-    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{before_text(graph, points)}{few}"
+    silent = f"; {', '.join(q.silent)} {'is' if len(q.silent) == 1 else 'are'} 0 on all of them" if q.silent else ""
+    return f"{score}{same}{q.db:.1f} dB, worst tenth {q.worst_db:.1f} dB{before_text(graph, points)}{few}{silent}"
 
 
 def before_text(graph: Graph, points: Sequence[Point]) -> str:
-    """ " before the softmax": where the dB are those of the input of a final function; "" if they are those of the outputs."""
-    ends = [last_function(graph, p.output) for p in points if graph.outputs[p.output].name != p.value]
-    return f" before the {' and '.join(dict.fromkeys(e.op for e in ends if e is not None))}" if any(ends) else ""
+    """ " before the softmax": where the dB are those of the input of a final function; "" if they are those of the outputs.
+
+    Of several outputs, those that have such a function are named.
+    """
+    ends = {p.output: last_function(graph, p.output) for p in points if graph.outputs[p.output].name != p.value}
+    said = dict.fromkeys(f"{e.op}{f' of {name}' if len(graph.outputs) > 1 else ''}" for name, e in ends.items() if e is not None)
+    return f" before the {' and the '.join(said)}" if said else ""
 
 
 def score_text(found: Decision) -> str:
@@ -61,7 +67,10 @@ def score_text(found: Decision) -> str:
 def kept_wide(graph: Graph, found: Decision) -> list[str]:
     """The layers that do not have the recipe's bits, and why."""
     said = []
-    for what, names in found.widths.named:
+    kinds = [(what, names - found.faster) for what, names in found.widths.named]
+    for what, names in [*kinds, ("float because it is faster", found.widths.floats & found.faster)]:
+        if not names:
+            continue
         share = found.share(names)
         of = f" ({share:.0%} of the multiplications)" if share >= 0.005 else ""
         said.append(f"{what}{of}: {named(graph, names)}")

@@ -12,12 +12,17 @@ from lowbit.quantization.rules import QuantNode, QuantRule
 from lowbit.quantization.taps import Taps
 
 FEWER = "4-bit weights: fewer bytes"
+LOSE, LOSE_4 = "8 bits lose too much here", "4 bits lose too much here"
+FASTER = "float is faster here"
 RECURRENT = ("lstm", "gru", "rnn")  # their states are read as they are stored: one width for both
 
 
 @dataclass(frozen=True)
 class Widths:
     """The values and layers that are wider than the recipe says, and (`fours`) narrower, by names of values.
+
+    A layer has one width: one that is float is nothing else, and one by rows has neither 16-bit inputs nor 16-bit weights.
+
 
     taps     are kept in 16 bits; one name out of each group that shares its parameters
     layers   multiply 16-bit inputs; by first output, as the rest
@@ -36,15 +41,23 @@ class Widths:
     rows: frozenset[str] = frozenset()
     fours: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        rows = self.rows - self.floats
+        weights = self.weights - self.floats - rows
+        only = {
+            "rows": rows, "layers": self.layers - self.floats - rows, "weights": weights,
+            "eights": self.eights - self.floats - weights, "fours": self.fours - self.floats - weights,
+        }  # fmt: skip
+        for name, layers in only.items():
+            object.__setattr__(self, name, layers)
+
     def __sub__(self, other: Widths) -> frozenset[str]:
         """The names that are wider here than there."""
         return frozenset().union(*(a - b for a, b in zip(self.sets, other.sets, strict=True)))
 
     def __or__(self, other: Widths) -> Widths:
-        """Both. A layer that is float in either has no other width, and one by rows has no 16-bit inputs."""
-        both = Widths(*(a | b for a, b in zip(self.sets, other.sets, strict=True)))
-        rows = both.rows - both.floats
-        return replace(both, rows=rows, layers=both.layers - both.floats - rows)
+        """Both; of two widths of a layer the wider one."""
+        return Widths(*(a | b for a, b in zip(self.sets, other.sets, strict=True)))
 
     @property
     def sets(self) -> tuple[frozenset[str], ...]:
@@ -72,9 +85,9 @@ class WidthsRule(QuantRule):
     def create_quant_node(self, node: Node) -> QuantNode:
         decided, choice = self.base.create_quant_node(node), self.choices[node.output.name]
         if choice.get("mode") == "float":
-            return replace(decided, mode="float", activation=None, weight=None, because=self.because)
+            return replace(decided, mode="float", activation=None, weight=None, because=choice.get("because", self.because))
         weight = dtype(choice["weight"]) if "weight" in choice else decided.weight
-        because = FEWER if choice.get("weight") == "int4" else self.because
+        because = FEWER if choice.get("weight") == "int4" else choice.get("because", self.because)
         if choice.get("mode") == "dynamic":
             return replace(decided, mode="dynamic", weight=weight, because=because)
         activation = dtype(choice["activation"])
@@ -99,8 +112,13 @@ def has_weights(graph: Graph, node: Node) -> bool:
     return spec is not None and spec.output != "same" and any(graph.constant(node.input(i)) is not None for i in spec.channel_axis)
 
 
-def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: frozenset[str] = frozenset()) -> WidthsRule | None:
-    """The rule that gives these widths; None if there are none. Another rule decides the values in `own`."""
+def rule_for(
+    graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: frozenset[str] = frozenset(), faster: frozenset[str] = frozenset()
+) -> WidthsRule | None:
+    """The rule that gives these widths; None if there are none. Another rule decides the values in `own`.
+
+    `faster` are the layers that are float because that takes less time.
+    """
     raised = {m for name in widths.taps for m in taps.groups.get(name, (name,))} - own
     choices: dict[str, dict[str, str]] = {}
     for node in graph.nodes:
@@ -108,7 +126,7 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: fro
             continue
         key = node.output.name
         if key in widths.floats:
-            choices[key] = {"mode": "float"}
+            choices[key] = {"mode": "float", "because": FASTER if key in faster else LOSE}
             continue
         if key in widths.rows:
             bits = "int4" if key in widths.fours else "int8" if key in widths.eights else None
@@ -122,11 +140,13 @@ def rule_for(graph: Graph, taps: Taps, widths: Widths, base: QuantRule, own: fro
             choice["weight"] = "int16"
         elif key in widths.eights:
             choice["weight"] = "int8"
+            if not wide and not kept:
+                choice["because"] = LOSE_4
         elif key in widths.fours:
             choice["weight"] = "int4"
         if choice != {"activation": base.dtype, "output": base.dtype}:
             choices[key] = choice
-    return WidthsRule(base=base, choices=choices, because="8 bits lose too much here") if choices else None
+    return WidthsRule(base=base, choices=choices, because=LOSE) if choices else None
 
 
 def by_rows(graph: Graph, own: frozenset[str] = frozenset()) -> frozenset[str]:

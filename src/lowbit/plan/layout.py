@@ -14,7 +14,7 @@ import numpy as np
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Node, Value
 from lowbit.ops.nhwc import TWINS, to_first, to_last
-from lowbit.types import normalize_axis
+from lowbit.types import Array, normalize_axis
 
 Attrs = dict[str, Any]
 Perm = tuple[int, ...]
@@ -136,11 +136,22 @@ class _Layout:
             perm = order(have.type.rank)
             data = self.builder.constant_data(have)
             if data is not None:
-                turned = self.builder.constant(np.ascontiguousarray(data.transpose(perm)), name=have.name, dtype=have.type.dtype)
+                turned = self._constant(np.ascontiguousarray(data.transpose(perm)), have)
             else:
-                turned = self.builder.add("transpose", have, name=self._layer(value), perm=perm)
+                layer = self._layer(value)
+                turned = self.builder.add("transpose", have, name=layer, out=self._unused(layer), perm=perm)
             wanted[value.name] = turned
         return wanted[value.name]
+
+    def _constant(self, data: Array, of: Value) -> Value:
+        return self.builder.constant(data, name=self._unused(of.name), dtype=of.type.dtype)
+
+    def _unused(self, hint: str) -> str:
+        """A name that no value of the old graph has: those keep theirs."""
+        name, number = hint, 1
+        while name in self.graph.values:
+            name, number = f"{hint}:turned{number}", number + 1
+        return name
 
     def _layer(self, value: Value) -> str:
         made = self.graph.producers.get(value.name)
@@ -188,7 +199,7 @@ class _Layout:
         if data.ndim == rank:
             return self._last(value)
         full = data.reshape((1,) * (rank - data.ndim) + data.shape).transpose(to_last(rank))
-        return self.builder.constant(np.ascontiguousarray(full), name=value.name, dtype=value.type.dtype)
+        return self._constant(np.ascontiguousarray(full), value)
 
     def _plain(self, node: Node) -> None:
         inputs = [self._first(v) if v is not None else None for v in node.inputs]

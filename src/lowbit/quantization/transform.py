@@ -344,7 +344,7 @@ class _Apply:
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             if input_scale is not None and decided.activation is not None:
                 bias = None if spec.bias is None else self.graph.constant(node.input(spec.bias))
-                bits = 30 if decided.activation.bits <= 8 else 50
+                bits = 30 if params.dtype.bits <= 8 else 50  # sums of 32 bits where the weights have 8
                 held = holding(params, bias, input_scale, bits)
                 if decided.weight_scale is not None and held != params:
                     raise too_fine(params, held, bias, bits).at(decided.because)

@@ -97,7 +97,7 @@ def search(
     """The cheapest network whose score holds, with a width for each layer; at least the float network.
 
     metric    metric(session) gives a number, higher is better; it brings its own data, which should differ from `data`. Without one the
-              score is the signal to noise ratio of the outputs in dB, on samples that calibration did not see
+              score is the signal to noise ratio of the outputs in dB of the worst tenth of samples that calibration did not see
     max_drop  with a metric: how far the score may be below the float network's (0.005)
     least_db  without one: the least dB (30)
     cost      "time", measured here for one batch; or "bytes" of the weights, with which the same arguments give the same result
@@ -220,7 +220,7 @@ class _Search(Engine):
             (ms,) = self.stopwatch.least([made.integer])
             trial = self.measure(candidate)
             self.last = trial.quality
-            score = trial.quality.pooled_db if trial.score is None else trial.score
+            score = trial.quality.worst_db if trial.score is None else trial.score
         except Over:
             raise
         except Exception as e:  # one network among many: the others are kept

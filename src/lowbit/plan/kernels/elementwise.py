@@ -154,7 +154,7 @@ def table(node: Node, ctx: Context) -> list[KernelCall] | None:
     n = size_of(x)
     if short(x) == "s16" and short(node.output) in ("s8", "s16") and data.size == 1 << 16:
         fields: dict[str, Param] = {"out_bytes": data.itemsize}
-        return [KernelCall(ctx.kernel("table_s16"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5)]
+        return [KernelCall(ctx.kernel("table_s16"), fields, (ctx.argument(x), Data(data), node.output), n, n * 0.5, elementwise=True)]
     if not is_int8(x) or short(node.output) not in SHORT.values() or data.size != 256:
         return None
     args = (ctx.argument(x), Data(data), node.output)

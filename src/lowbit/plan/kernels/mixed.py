@@ -35,7 +35,8 @@ def scaled(node: Node, ctx: Context) -> list[KernelCall] | None:
     n = size_of(node.output)
     sizes = {"a_bytes": item_bytes(a), "b_bytes": item_bytes(b), "out_bytes": item_bytes(node.output)}
     args = (ctx.argument(a), ctx.argument(b), node.output)
-    return [KernelCall(ctx.kernel(f"{node.op[2:]}_int"), {**shapes, **sizes, **fields}, args, n, n * 2.0)]
+    alike = a.shape == b.shape == node.output.shape
+    return [KernelCall(ctx.kernel(f"{node.op[2:]}_int"), {**shapes, **sizes, **fields}, args, n, n * 0.3, elementwise=alike)]
 
 
 @kernels_for("q_add")
@@ -51,7 +52,8 @@ def add(node: Node, ctx: Context) -> list[KernelCall] | None:
         return None
     sizes = {"a_bytes": item_bytes(a), "b_bytes": item_bytes(b), "out_bytes": item_bytes(node.output)}
     args, n = (ctx.argument(a), ctx.argument(b), node.output), size_of(node.output)
-    return [KernelCall(ctx.kernel("add_int"), {**shapes, **sizes, **fields, **ints(node, "lo", "hi")}, args, n, n * 2.0)]
+    alike = a.shape == b.shape == node.output.shape
+    return [KernelCall(ctx.kernel("add_int"), {**shapes, **sizes, **fields, **ints(node, "lo", "hi")}, args, n, n * 0.3, elementwise=alike)]
 
 
 def total(node: Node, ctx: Context, multiplier: float) -> list[KernelCall] | None:

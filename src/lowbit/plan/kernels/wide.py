@@ -47,8 +47,19 @@ def weights_of(node: Node, ctx: Context) -> Array | None:
     return w if np.isfinite(m).all() and ints(node, "bound")["bound"] < LARGEST else None
 
 
+ANY, WITH_BIAS, WITHOUT_BIAS = 0, 1, 2  # which sums are proved to stay within 32 bits, as csrc/wide/dot2_simd.h numbers them
+
+
 def in_32_bits(node: Node) -> bool:
     return ints(node, "bound")["bound"] < 1 << 31
+
+
+def proved(node: Node, w: Array) -> int:
+    """Which sums stay within 32 bits. Weights (out, …) near 0 have a small scale, in which their bias alone may be large."""
+    if in_32_bits(node):
+        return WITH_BIAS
+    most = int(np.abs(w.astype(np.int64)).reshape(len(w), -1).sum(axis=1).max(initial=0))
+    return WITHOUT_BIAS if most * (32768 + abs(clamp(node)["x_zero"])) < 1 << 31 else ANY
 
 
 def wide_bias(node: Node, ctx: Context, channels: int) -> tuple[Data, Data]:
@@ -78,16 +89,18 @@ def linear_calls(node: Node, ctx: Context, x: Value, rows: int, w: Array) -> lis
     if kernel.isa in PLAIN:
         weights = ctx.once(wv, "int16", make=lambda: np.ascontiguousarray(w, np.int16))
     else:
-        narrow = in_32_bits(node)
+        narrow = proved(node, w)
         weights = ctx.once(wv, "words", str(narrow), make=lambda: pack_words(w, narrow))
     columns = -(-max(n, 1) // PANEL) * PANEL
     if ctx.target.threads > 1:
         columns = min(columns, 8 * PANEL)
+    blocks = max(1, -(-rows // WORD_ROWS))
+    block = max(1, -(-rows // blocks))
     params: dict[str, Param] = {
-        "rows": rows, "k": k, "n": n, "block_rows": WORD_ROWS, "block_columns": columns, "out_stride": n, **clamp(node),
+        "rows": rows, "k": k, "n": n, "block_rows": block, "block_columns": columns, "out_stride": n, **clamp(node),
     }  # fmt: skip
     args = (ctx.argument(x), weights, *wide_bias(node, ctx, n), node.output)
-    return [*calls, KernelCall(kernel, params, args, -(-rows // WORD_ROWS) * -(-n // columns), rows * k * n / MACS_PER_NS)]
+    return [*calls, KernelCall(kernel, params, args, -(-rows // block) * -(-n // columns), rows * k * n / MACS_PER_NS)]
 
 
 @kernels_for("q_conv_nhwc")
@@ -115,22 +128,23 @@ def windows(node: Node, ctx: Context, x: Value, g: dict[str, Any], w4: Array, gr
     alone = depth == 1 and groups == out_c
     kernel = ctx.kernel("dwconv_s16" if alone else "conv_s16")
     ordered = w4[:, 0].transpose(1, 2, 0) if alone else w4.transpose(0, 2, 3, 1)
-    how, narrow = "taps" if alone else "windows", in_32_bits(node)
+    how, narrow = "taps" if alone else "windows", proved(node, w4)
     if kernel.isa in PLAIN:
         data = ctx.once(wv, how, make=lambda: np.ascontiguousarray(ordered))
         starts = 8 * out_c if clamp(node)["x_zero"] else 0
         scratch = Scratch(0 if kernel.isa == "ref" or alone else 2 * k + starts)
     elif alone:
-        data = ctx.once(wv, "word taps", str(narrow), make=lambda: pack_taps(ordered.reshape(-1, out_c), narrow))
-        scratch = Scratch(10 * (-(-out_c // PANEL) * PANEL))
+        group = 32 if kernel.isa == "avx512vnni" else 16  # channels that a vector holds
+        data = ctx.once(wv, "word taps", str(narrow), str(group), make=lambda: pack_taps(ordered, narrow, group))
+        scratch = Scratch(18 * (-(-out_c // group) * group))
     else:
         rows = ordered.reshape(groups, out_c // groups, k)
         data = ctx.once(wv, "word windows", str(narrow), str(groups), make=lambda: pack_groups(rows, narrow))
-        scratch = Scratch(2 * WORD_ROWS * k)
+        scratch = Scratch(2 * WORD_ROWS * (k + k % 2) + 64)
     block = min(WORD_ROWS, max(6, -(-pixels // (6 * ctx.target.threads)) * 6))
     params: dict[str, Param] = {
         **g, "in_c": depth * groups, "out_c": out_c, "kernel_h": kernel_h, "kernel_w": kernel_w, "groups": groups, "block": block,
-        "out_stride": out_c, "weight_bytes": w4.itemsize, "sum_bytes": 4 if narrow else 8,
+        "out_stride": out_c, "weight_bytes": w4.itemsize, "sum_bytes": 4 if narrow == WITH_BIAS else 8,
         "out_bytes": node.output.type.dtype.numpy.itemsize, **clamp(node),
     }  # fmt: skip
     args = (ctx.argument(x), data, *wide_bias(node, ctx, out_c), node.output, scratch)
@@ -146,16 +160,16 @@ def planes_of(w: Array) -> list[Array]:
     return [low, (wide - low) >> 8]
 
 
-def with_head(planes: int, narrow: bool, sums: Array, body: Array) -> Array:
+def with_head(planes: int, narrow: int, sums: Array, body: Array) -> Array:
     head = np.zeros(16, np.int32)
-    head[:2] = planes, int(narrow and planes == 1)
+    head[:2] = planes, narrow if planes == 1 else ANY
     out = aligned(head.nbytes + sums.nbytes + body.nbytes)
     out[:] = np.concatenate([np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (head, sums, body)])
     return out
 
 
-def pack_words(w: Array, narrow: bool) -> Array:
-    """Weights (n, k) as csrc/wide/linear_s16_avx2.h says: a head, the sums of columns, one plane of panels for 8 bits and two for 16."""
+def pack_words(w: Array, narrow: int) -> Array:
+    """Weights (n, k) as csrc/wide/dot2_simd.h says: a head, the sums of columns, one plane of panels for 8 bits and two for 16."""
     n, k = w.shape
     parts = planes_of(w)
     columns, depth = -(-n // PANEL) * PANEL, -(-k // 2) * 2
@@ -168,7 +182,7 @@ def pack_words(w: Array, narrow: bool) -> Array:
     return with_head(len(parts), narrow, sums, panels)
 
 
-def pack_groups(w: Array, narrow: bool) -> Array:
+def pack_groups(w: Array, narrow: int) -> Array:
     """Weights (groups, n, k), each group as pack_words has it."""
     each = [pack_words(group, narrow) for group in w]
     out = aligned(sum(e.nbytes for e in each))
@@ -177,16 +191,18 @@ def pack_groups(w: Array, narrow: bool) -> Array:
     return out
 
 
-def pack_taps(w: Array, narrow: bool) -> Array:
-    """Weights (taps, channels) as csrc/wide/conv_wide.h says: pairs of taps, 16 channels in the order in which products are found."""
-    taps, channels = w.shape
+def pack_taps(w: Array, narrow: int, group: int) -> Array:
+    """Weights (kernel_h, kernel_w, channels) as csrc/wide/conv_wide.h says: pairs of taps, channels in the order of products."""
+    high, across, channels = w.shape
     parts = planes_of(w)
-    pairs, wide = -(-taps // 2), -(-channels // PANEL) * PANEL
-    full = np.zeros((len(parts), 2 * pairs, wide), np.int16)
+    wide, pad = -(-channels // group) * group, (high % 2, 0) if high > 1 else (0, across % 2)
+    full = np.zeros((len(parts), high + pad[0], across + pad[1], wide), np.int16)
     for plane, part in enumerate(parts):
-        full[plane, :taps, :channels] = part
+        full[plane, :high, :across, :channels] = part
     sums = np.zeros(wide, np.int64)
-    sums[:channels] = w.sum(axis=0, dtype=np.int64)
-    # (plane, pair, tap, sixteen, half, quarter, four) → (plane, pair, sixteen, quarter, half, four, tap)
-    ordered = full.reshape(len(parts), pairs, 2, wide // PANEL, 2, 2, 4).transpose(0, 1, 3, 5, 4, 6, 2)
-    return with_head(len(parts), narrow, sums, ordered)
+    sums[:channels] = w.sum(axis=(0, 1), dtype=np.int64)
+    # two rows of taps are pairs, or two columns of a single row: (plane, pair, tap, …)
+    paired = full.reshape(len(parts), -1, 2, across, wide).swapaxes(2, 3) if high > 1 else full
+    eights = paired.reshape(len(parts), -1, 2, wide // group, group // 8, 2, 4)
+    # (plane, pair, tap, group, eight, half, four) → (plane, pair, group, half, eight, four, tap)
+    return with_head(len(parts), narrow, sums, eights.transpose(0, 1, 3, 5, 4, 6, 2))
