@@ -1,6 +1,7 @@
 # Each target makes .venv and installs what it needs by itself; nothing is done twice when nothing changed.
 #   make demo    make test    make check    make test-csrc    make test-targets    make test-aarch64    make e2e    make bench
 PYTHON ?= python3
+NOTEBOOK ?= examples/quantization_demo.ipynb
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 NATIVE := $(shell find csrc bindings -name tests -prune -o -type f -print) CMakeLists.txt src/lowbit/kernels/kernel_table.py
@@ -86,6 +87,7 @@ docs: .venv/.dev .venv/.native
 	$(BIN)/python tools/gen_kernel_coverage.py
 	$(BIN)/python tools/gen_founding_doc.py
 	$(BIN)/python tools/gen_dtypes_doc.py
+	$(BIN)/python tools/gen_api_doc.py
 	$(BIN)/python tools/gen_cli_doc.py
 	$(BIN)/python tools/draw_concepts.py
 	$(BIN)/python tools/gen_recipes_doc.py
@@ -98,7 +100,7 @@ site: docs
 # Executes examples/quantization_demo.ipynb from the top, with its outputs in it; fetches the data of the four networks the first time.
 notebook: .venv/.dev .venv/.native
 	$(PIP) install --no-build-isolation -e '.[notebook]' -c constraints.txt
-	$(BIN)/python tools/make_notebook.py
+	$(BIN)/python tools/make_notebook.py --out $(NOTEBOOK)
 
 clean:
 	rm -rf .venv build

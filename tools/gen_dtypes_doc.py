@@ -28,7 +28,7 @@ OPS = {"linear": (64, 8), "conv": (32, 6, 6, 8, 3)}
 GRANULARITIES: tuple[Any, ...] = ("tensor", "channel", 32)
 STATIC = [
     ("int8", "int8"), ("uint8", "uint8"), ("uint8", "int8"), ("int16", "int8"), ("int16", "int16"), ("uint16", "int8"), ("int8", "int4"),
-    ("int4", "int4"), ("uint4", "int4"), ("int8", "binary"), ("int4", "binary"),
+    ("int4", "int4"), ("uint4", "int4"), ("int8", "binary"), ("int4", "binary"), ("binary", "binary"), ("binary", "int8"),
 ]  # fmt: skip
 
 
@@ -62,6 +62,16 @@ def rules() -> Iterator[tuple[str, str, Any, Any]]:
     for weight in ("int8", "int4", "uint4", "int16", "binary"):
         for g in GRANULARITIES:
             yield "weights", f"float32 × {weight}", g, lambda w=weight, g=g: WeightOnlyRule(".*", w, granularity=g)
+    for g in GRANULARITIES:
+        words = "int8 × int4, logarithmic weights"
+        yield "static", words, g, lambda g=g: CalibratedQuantRule(".*", "int8", granularity=g, weight_scheme="logarithmic")
+    yield "dynamic", "int8 by rows × int4, logarithmic weights", "channel", lambda: DynamicQuantRule(".*", weight_scheme="logarithmic")
+    yield (
+        "weights",
+        "float32 × int4, logarithmic weights",
+        "channel",
+        lambda: WeightOnlyRule(".*", granularity="channel", weight_scheme="logarithmic"),
+    )
     for scheme in ("symmetric", "symmetric_restricted", "asymmetric", "logarithmic"):
         yield "static", f"int8 × int8, {scheme}", "channel", lambda s=scheme: CalibratedQuantRule(".*", scheme=s)
 
@@ -112,7 +122,8 @@ def in_c(made: Graph) -> str:
         emitted = lowbit.emit_c(made, None, measure=False)
     except lowbit.LowbitError as e:
         return f"refused: {said(e)}"
-    return f"{emitted.weight_bytes:,} bytes" if emitted.exact else f"{emitted.weight_bytes:,} bytes, floats inside"
+    floats = any(n.op in OPS for n in lower(made).graph.nodes)
+    return f"{emitted.weight_bytes:,} bytes" + (", floats inside" if floats else "")
 
 
 def networks(op: str) -> Iterator[str]:

@@ -15,6 +15,8 @@ RANGES = {"static": "{}, ranges from data", "dynamic": "{}, a scale for each row
 
 def row(name: str, rule: QuantRule) -> str:
     weights = (rule.dtype if rule.mode == "weights" else getattr(rule, "weights", None)) or rule.dtype
+    if rule.weight_scheme == "logarithmic":
+        weights = "int4, 0 or a sign and a power of two"
     blocks = f"a scale for {rule.granularity} inputs" if isinstance(rule.granularity, int) else f"a scale for each {rule.granularity}"
     layers = ", ".join(rule.ops) or "all that have an integer form"
     needs = "data or a record" if rule.mode == "static" else "nothing"

@@ -120,9 +120,22 @@ for method in ("minmax", "moving-average", "percentile", "entropy", "mse", "adap
     db = lowbit.sqnr_db(lowbit.compile(graph)(x0), lowbit.compile(q)(x0))
     print(f"{getattr(method, '__name__', method):15} {measured(net, q, batches)[0]:6.2f} %   {db:5.1f} dB")"""),
     ("text", "## A GPU, where there is one"),
-    ("code", """if torch.cuda.is_available():
-    model = lt.quantize_(networks(["mlp_mnist"])[0].model, "int8-dynamic").cuda()
-    print(model(batches[0][0].cuda()).shape, torch.cuda.max_memory_allocated(), "bytes at most")
+    ("code", """def on_gpu(way):   # float, dynamic or static: milliseconds and the most bytes
+    model = networks(["mlp_mnist"])[0].model.eval()
+    if way != "float":
+        model = lt.quantize_(model, {"dynamic": "int8-dynamic", "static": "int8"}[way])
+    if way == "static":
+        lt.calibrate(model, [batches[0][0]])
+    model, x = model.cuda(), batches[0][0].cuda()
+    with torch.no_grad():
+        model(x); torch.cuda.synchronize(); torch.cuda.reset_peak_memory_stats()
+        t = time.perf_counter()
+        for _ in range(20): model(x)
+        torch.cuda.synchronize()
+    return (time.perf_counter() - t) * 50, torch.cuda.max_memory_allocated()
+if torch.cuda.is_available():
+    for way in ("float", "dynamic", "static"):
+        print("{:8} {:8.3f} ms   {:12,} bytes at most".format(way, *on_gpu(way)))
 else:
     print("no GPU was there: nothing was measured on one")"""),
     ("text", "## The same bits in C\n\nThe static MLP as C, compiled with every warning an error, and compared with the session."),

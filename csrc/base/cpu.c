@@ -64,6 +64,8 @@ uint32_t lb_cpu_features(void) {
             found |= LB_CPU_avx512vl;
         if (HAS(c, 11))
             found |= LB_CPU_avx512vnni;
+        if (HAS(c, 14))
+            found |= LB_CPU_avx512vpopcntdq;
     }
     if ((state & TILES) == TILES && HAS(d, 24) && HAS(d, 25) && may_use_tiles())
         found |= LB_CPU_amx_int8;

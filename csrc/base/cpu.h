@@ -5,8 +5,10 @@
 #include <stdint.h>
 
 /* One row per feature: csrc/isas.txt names them, Python lists them. */
-#define LB_CPU_FEATURES(X)                                                                                                                 \
-    X(avx2) X(fma) X(f16c) X(avxvnni) X(avx512f) X(avx512bw) X(avx512dq) X(avx512vl) X(avx512vnni) X(amx_int8) X(dotprod) X(i8mm)
+#define LB_CPU_FEATURES(X) LB_CPU_FEATURES_X86(X) LB_CPU_FEATURES_ARM(X)
+#define LB_CPU_FEATURES_X86(X)                                                                                                             \
+    X(avx2) X(fma) X(f16c) X(avxvnni) X(avx512f) X(avx512bw) X(avx512dq) X(avx512vl) X(avx512vnni) X(avx512vpopcntdq) X(amx_int8)
+#define LB_CPU_FEATURES_ARM(X) X(dotprod) X(i8mm)
 
 enum {
 #define LB_CPU_INDEX(name) LB_CPU_INDEX_##name,

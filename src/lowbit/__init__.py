@@ -74,6 +74,9 @@ _PUBLIC = {
 }
 
 
+__all__ = [*_PUBLIC]
+
+
 def __getattr__(name: str) -> Any:
     if name in ("torch", "llm"):  # packages, imported when asked for: they need the extras of their names
         return importlib.import_module(f"lowbit.{name}")

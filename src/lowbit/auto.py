@@ -90,6 +90,9 @@ def auto_quantize(x: ArrayLike, dtype: str | DType = "int8", *, prefer: Prefer =
 def optimal_params(x: ArrayLike, dtype: str | DType, prefer: Prefer = "accuracy") -> QuantParams:
     """The best parameters for `x`. With prefer="speed", among those that the integer kernels run without correction terms:
     a zero point in the middle, and scales that do not vary inside a dot product (per tensor, or per index of the first axis).
+
+    >>> optimal_params(np.linspace(0, 1, 100, dtype=np.float32), "uint8").zero_point.item()
+    0
     """
     return try_params(x, dtype, prefer=prefer)[0].params
 

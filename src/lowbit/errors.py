@@ -31,39 +31,100 @@ class LowbitError(Exception):
 
 
 class UnsupportedOp(LowbitError):
-    """An operator, a domain or an option of one that lowbit does not have."""
+    """An operator, a domain or an option of one that lowbit does not have.
+
+    >>> print(UnsupportedOp("Einsum 'abc->' is not known", where="node 7", hint="a MatMul"))
+    node 7: Einsum 'abc->' is not known.
+      Try: a MatMul
+    """
 
 
 class ShapeError(LowbitError):
-    """Shapes that do not fit each other, or dims that are not known where they must be."""
+    """Shapes that do not fit each other, or dims that are not known where they must be.
+
+    >>> print(ShapeError("input has 3 channels, the weight needs 4", where="conv 'stem'"))
+    conv 'stem': input has 3 channels, the weight needs 4.
+    """
 
 
 class DTypeError(LowbitError):
-    """A dtype that an operation cannot take."""
+    """A dtype that an operation cannot take.
+
+    >>> import lowbit
+    >>> try:
+    ...     lowbit.quantize_array([1.0], "int7")
+    ... except lowbit.DTypeError as e:
+    ...     print(e.message)
+    dtype 'int7' is not one of lowbit's
+    """
 
 
 class QuantError(LowbitError):
-    """Quantization parameters that are not legal, or do not fit the array they are used on."""
+    """Quantization parameters that are not legal, or do not fit the array they are used on.
+
+    >>> import lowbit
+    >>> try:
+    ...     lowbit.QuantParams("int8", -1.0)
+    ... except lowbit.QuantError as e:
+    ...     print(e.message)
+    scale -1.0 is not a finite positive float32 (1 of 1 are not)
+    """
 
 
 class CalibrationError(LowbitError):
-    """Data from which no ranges can be learned: none, non-finite, or of the wrong kind."""
+    """Data from which no ranges can be learned: none, non-finite, or of the wrong kind.
+
+    >>> import lowbit
+    >>> try:
+    ...     lowbit.params_from_data([float("nan")], "int8")
+    ... except lowbit.CalibrationError as e:
+    ...     print(e.message)
+    the range holds NaN (1 of 1 ends)
+    """
 
 
 class FormatError(LowbitError):
-    """A file or text that is not what it claims to be."""
+    """A file or text that is not what it claims to be.
+
+    >>> import lowbit
+    >>> try:
+    ...     lowbit.load("model.docx")
+    ... except lowbit.LowbitError as e:
+    ...     print(type(e).__name__)
+    FormatError
+    """
 
 
 class GraphError(LowbitError):
-    """A graph that breaks a law (use before definition, a type that contradicts its node, a cycle …)."""
+    """A graph that breaks a law (use before definition, a type that contradicts its node, a cycle …).
+
+    >>> isinstance(GraphError("used before it is defined", where="node 'y'"), LowbitError)
+    True
+    """
 
 
 class InputError(LowbitError):
-    """Arguments of a call that do not fit: a missing input, an unknown name, a wrong dtype."""
+    """Arguments of a call that do not fit: a missing input, an unknown name, a wrong dtype.
+
+    >>> import lowbit
+    >>> try:
+    ...     lowbit.compile(None)
+    ... except lowbit.InputError as e:
+    ...     print(e.message)
+    NoneType given, a Graph is needed
+    """
 
 
 class LowbitWarning(UserWarning):
-    """Something that is not wrong but hardly what was meant: a rule that matches no layer."""
+    """Something that is not wrong but hardly what was meant: a rule that matches no layer.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always")
+    ...     warnings.warn("rule 2 matches no layer", LowbitWarning, stacklevel=1)
+    >>> str(said[0].message)
+    'rule 2 matches no layer'
+    """
 
 
 def warn(text: str) -> None:

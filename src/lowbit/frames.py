@@ -41,7 +41,16 @@ HINT = "layers that look back only: convolutions padded on the left, LSTM, GRU, 
 
 @dataclass(frozen=True)
 class Streaming:
-    """A network on frames. `state` says which input is which output of the frame before; all begin with zeros."""
+    """A network on frames. `state` says which input is which output of the frame before; all begin with zeros.
+
+    >>> import lowbit, numpy as np
+    >>> from lowbit.ir.build import Builder
+    >>> b = Builder()
+    >>> x, w = b.input("x", lowbit.TensorType((1, 2, 8), "float32")), b.constant(np.ones((1, 2, 3), np.float32))
+    >>> y = b.add("conv", x, w, None, stride=(1,), pads=(2, 0), dilation=(1,), groups=1)
+    >>> sorted(lowbit.streaming(b.finish({"y": y}), frame=2).state)
+    ['conv:state']
+    """
 
     graph: Graph
     state: Mapping[str, str]
@@ -57,7 +66,17 @@ class _Stream:
 
 
 def streaming(graph: Graph, *, frame: int, axis: int = -1, inputs: Iterable[str] | None = None) -> Streaming:
-    """The network on frames of `frame` times; `axis` is the time of the inputs (of those named; None: of all)."""
+    """The network on frames of `frame` times; `axis` is the time of the inputs (of those named; None: of all).
+
+    >>> import lowbit, numpy as np
+    >>> from lowbit.ir.build import Builder
+    >>> b = Builder()
+    >>> x, w = b.input("x", lowbit.TensorType((1, 2, 8), "float32")), b.constant(np.ones((1, 2, 3), np.float32))
+    >>> y = b.add("conv", x, w, None, stride=(1,), pads=(2, 0), dilation=(1,), groups=1)
+    >>> s = lowbit.streaming(b.finish({"y": y}), frame=2)
+    >>> [v.name for v in s.graph.inputs], len(s.state)
+    (['x', 'conv:state'], 1)
+    """
     if not isinstance(graph, Graph):
         raise InputError(f"{type(graph).__name__} given, a Graph is needed", hint="lowbit.streaming(lowbit.load(...), frame=16)")
     whole("frame", frame, 1)

@@ -357,7 +357,10 @@ def _check_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     if not a or not b:
         raise ShapeError("matmul needs arrays of one or more dimensions, got a scalar", hint="a * b")
     if a[-1] != b[max(len(b) - 2, 0)]:
-        raise ShapeError(f"matmul of shapes {a} and {b}: {a[-1]} columns on the left, {b[max(len(b) - 2, 0)]} rows on the right")
+        raise ShapeError(
+            f"matmul of shapes {a} and {b}: {a[-1]} columns on the left, {b[max(len(b) - 2, 0)]} rows on the right",
+            hint="a @ b.T, where both have the sum along their last axis",
+        )
     try:
         np.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:

@@ -36,13 +36,21 @@ def mse(reference: ArrayLike, approximation: ArrayLike) -> float:
 
 
 def max_error(reference: ArrayLike, approximation: ArrayLike) -> float:
-    """The largest |reference - approximation|; 0.0 for empty arrays."""
+    """The largest |reference - approximation|; 0.0 for empty arrays.
+
+    >>> max_error([1.0, 2.0], [1.0, 2.5])
+    0.5
+    """
     a, b = _pair(reference, approximation)
     return float(np.max(np.abs(_difference(a, b)), initial=0.0))
 
 
 def cosine(reference: ArrayLike, approximation: ArrayLike) -> float:
-    """Σ a·b / (|a|·|b|); 1.0 for two zero arrays, 0.0 for one."""
+    """Σ a·b / (|a|·|b|); 1.0 for two zero arrays, 0.0 for one.
+
+    >>> cosine([1.0, 0.0], [1.0, 0.0]), cosine([1.0, 0.0], [0.0, 1.0])
+    (1.0, 0.0)
+    """
     a, b = _pair(reference, approximation)
     lengths = float(np.linalg.norm(a)), float(np.linalg.norm(b))
     if 0.0 in lengths:

@@ -120,8 +120,11 @@ def requantize_with(
 
 
 def round_clamp(t: F32, zero_point: NDArray[Any], dtype: DType, *, qmin: int | None = None, qmax: int | None = None) -> Ints:
-    """clamp(rne(t) + zero_point) as unpacked integers; NaN gives the zero point. `t` is overwritten."""
-    if dtype.min is None or dtype.max is None or dtype.kind == "binary":
+    """clamp(rne(t) + zero_point) as unpacked integers; NaN gives the zero point. `t` is overwritten.
+
+    binary needs its limits: integer layers give signs as clamp(rne(2·acc) + 1, -1, 1), which is never 0.
+    """
+    if dtype.min is None or dtype.max is None or (dtype.kind == "binary" and qmin is None):
         raise DTypeError(f"cannot round to {dtype.name}", hint="an integer dtype, such as int8 or uint8")
     lo, hi = dtype.min if qmin is None else qmin, dtype.max if qmax is None else qmax
     # Up to 16 bits lo - zp, hi - zp and the sum are exact in float32; wider ones need float64 (53 bits).

@@ -69,6 +69,12 @@ def load(
     simplify  folds constants and batch norms, and fuses what exporters spell out; False keeps the graph as it was written, which is
               also the default for what lowbit wrote (.lowbit files, and .onnx files whose nodes nobody changed) and .gguf files
     limits    how many nodes a file may have, how much memory its constants may take, and so on (lowbit.Limits)
+
+    >>> import lowbit
+    >>> from pathlib import Path
+    >>> demo = Path(lowbit.__file__).parent / "demo" / "fashion_cnn.onnx"
+    >>> print(lowbit.load(demo).inputs[0].type)
+    float32[batch, 1, 28, 28]
     """
     from lowbit.passes import simplify as simplify_graph
 
@@ -186,6 +192,13 @@ def calibrate(
     method    minmax, moving-average, percentile, entropy, mse or adaptive; or a function of your own: fn(values) gives (lo, hi)
     executor  spreads samples over processes or machines; the record is the same, bit for bit, on CPUs of one kind
     ignore_nonfinite  leaves NaN and infinities out instead of refusing them
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> record = lowbit.calibrate(g, [{"x": x}], method="minmax")
+    >>> sorted(record.taps)
+    ['x']
     """
     from lowbit.calibration.run import calibrate as run_calibration
 
@@ -249,6 +262,13 @@ def quantize(
              and every network that was measured with the front of them
 
     What was decided is in `verdict` of the result, one line that its repr shows, too; `reasons` has the reason of each layer.
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> q = lowbit.quantize(g, [{"x": x}], recipe="int8", guard=False)
+    >>> [n.op for n in q.nodes]
+    ['quantize_linear', 'dequantize_linear', 'dequantize_linear', 'dequantize_linear', 'linear']
     """
     need_float(graph, "quantize")
     graph = widen_halves(graph)
@@ -467,6 +487,13 @@ def compile(graph: Graph, *, threads: int | None = None, isa: str | None = None,
     isa      no better instruction set than this one ("ref": portable C), as LOWBIT_ISA for all sessions of a process; integers do not
              depend on it either, float sums may in their last bits
     trust_packed  uses the packed weights of a file that `session.save` wrote. Kernels follow them without checks: only for your own files
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> session = lowbit.compile(g)
+    >>> session(x).shape
+    (2, 3)
     """
     need_graph(graph, "compile")
     flag("trust_packed", trust_packed)
@@ -504,6 +531,15 @@ def emit_c(
     fits           bytes of RAM and of flash that there are; a LowbitError if it needs more
     measure        compiles it to know flash and stack, if the target's compiler is there
     force          overwrites files that lowbit did not write
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> from lowbit.ir.bind import bind
+    >>> q = bind(lowbit.quantize(g, [{"x": x}], guard=False), {"batch": 1})
+    >>> emitted = lowbit.emit_c(q, None, measure=False)  # a folder's name writes the files
+    >>> emitted.exact, emitted.weight_bytes
+    (True, 36)
     """
     from lowbit import __version__
     from lowbit.codegen import emit

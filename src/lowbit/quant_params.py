@@ -35,7 +35,11 @@ SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 @dataclass(frozen=True)
 class PerTensor:
-    """One scale for the whole array."""
+    """One scale for the whole array.
+
+    >>> QuantParams("int8", 0.5, granularity=PerTensor()).scale.shape
+    ()
+    """
 
     def __str__(self) -> str:
         return "per tensor"
@@ -43,7 +47,11 @@ class PerTensor:
 
 @dataclass(frozen=True)
 class PerAxis:
-    """One scale for each index of `axis` (negative axes count from the end)."""
+    """One scale for each index of `axis` (negative axes count from the end).
+
+    >>> QuantParams("int8", [0.5, 0.25], granularity=PerAxis(0)).scale.tolist()
+    [0.5, 0.25]
+    """
 
     axis: int
 
@@ -56,7 +64,11 @@ class PerAxis:
 
 @dataclass(frozen=True)
 class PerBlock:
-    """One scale for each `size` neighbours along `axis`."""
+    """One scale for each `size` neighbours along `axis`.
+
+    >>> scale_shape(PerBlock(1, 32), (8, 100))  # the last block is shorter
+    (8, 4)
+    """
 
     axis: int
     size: int
@@ -447,7 +459,8 @@ def _zero_points(zero_point: ArrayLike, d: DType, shape: tuple[int, ...]) -> NDA
         zp = zp.reshape(shape)
     outside = zp[(zp < d.min) | (zp > d.max)]
     if outside.size:
-        raise QuantError(f"zero point {outside.flat[0]} is outside {d.name}, which holds {d.min}..{d.max}")
+        hint = f"a zero point in {d.min}..{d.max}; params_from_range(lo, hi, '{d.name}') finds it"
+        raise QuantError(f"zero point {outside.flat[0]} is outside {d.name}, which holds {d.min}..{d.max}", hint=hint)
     return np.broadcast_to(zp.astype(np.int32), shape)
 
 

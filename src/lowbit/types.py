@@ -41,6 +41,7 @@ class TensorType:
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
@@ -55,13 +56,16 @@ class TensorType:
 
     @property
     def is_static(self) -> bool:
+        """Whether every dimension is a number."""
         return all(isinstance(d, int) for d in self.shape)
 
     @property
     def symbols(self) -> frozenset[str]:
+        """The names of open dimensions."""
         return frozenset().union(*(symbols(d) for d in self.shape))
 
     def with_shape(self, shape: Sequence[Dim]) -> TensorType:
+        """The same dtype in another shape."""
         return TensorType(shape, self.dtype)
 
     def with_dtype(self, d: str | DType) -> TensorType:

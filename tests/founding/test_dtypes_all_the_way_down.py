@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import runpy
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from lowbit.ir.build import Builder
 from lowbit.ir.interp import run
 from lowbit.kernels import native
 from lowbit.lower import lower
+from lowbit.quantization.recipes import recipe
+from lowbit.runtime.session import Session
 from lowbit.types import TensorType
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,6 +73,45 @@ def test_4_bit_activations_w4a4_with_default_emit_c(tmp_path: Path) -> None:
 def test_binary_weights(tmp_path: Path) -> None:
     """Binary weights → `lowbit.CalibratedQuantRule`"""
     exact_everywhere(CalibratedQuantRule(".*", "int8", "binary"), tmp_path, least_db=0)
+
+
+@pytest.mark.parametrize("isa", [None, "ref", "avx2"])
+def test_binary_activations(tmp_path: Path, isa: str | None) -> None:
+    """Binary activations for linear and conv (XNOR and popcount), recipe `binary` → `lowbit.CalibratedQuantRule`"""
+    (rule,) = recipe("binary")
+    integer = exact_everywhere(rule, tmp_path, least_db=5)
+    read = {n.output.name: n.inputs[0].type.dtype.name for n in integer.nodes if n.op in ("q_conv", "q_linear") and n.inputs[0] is not None}
+    assert set(read.values()) == {"binary"} and len(read) == 3
+    session = Session(integer, isa=isa)
+    assert np.array_equal(session(X), run(integer, {"x": X})["y"])
+    counted = [r.kernel.partition("__")[0] for r in session.profile(X, repeats=1).rows if "conv_b1" in r.kernel]
+    assert counted == ["conv_b1_s8", "conv_b1_s8", "conv_b1_f32"]
+    assert any("lb_conv_b1_s8__ref(" in f.read_text() for f in (tmp_path / "c").rglob("*.c"))
+
+
+def test_logarithmic_weights(tmp_path: Path) -> None:
+    """Logarithmic weights (sign and power of two: shifts), recipe `log-weights` → `lowbit.CalibratedQuantRule`"""
+    (rule,) = recipe("log-weights")
+    integer = exact_everywhere(rule, tmp_path, least_db=12)
+    weights = [integer.constant(n.inputs[1]) for n in integer.nodes if n.op in ("q_conv", "q_linear")]
+    assert all(w is not None and set(np.abs(w).reshape(-1).tolist()) <= {0, 1, 2, 4, 8, 16, 32, 64} for w in weights)
+    session = Session(integer, isa="ref")
+    assert np.array_equal(session(X), run(integer, {"x": X})["y"])
+    kernels = [r.kernel for r in session.profile(X, repeats=1).rows]
+    assert kernels.count("conv_shift_s8__ref") == 2 and kernels.count("conv_log_f32__ref") == 1
+
+
+@pytest.mark.skipif(shutil.which("riscv64-unknown-elf-gcc") is None, reason="riscv64-unknown-elf-gcc is not installed")
+def test_c_of_logarithmic_weights_has_no_multiplier(tmp_path: Path) -> None:
+    """C without a multiplication, for a chip without a multiplier → `lowbit.emit_c`"""
+    q = lowbit.quantize(network(), [{"x": X}], recipe="log-weights")
+    emitted = lowbit.emit_c(q, tmp_path, measure=False)
+    assert 64 * 64 * 9 // 2 < emitted.weight_bytes < 64 * 64 * 9  # four bits each
+    (kernel,) = (f for f in tmp_path.rglob("*.c") if "void lb_conv_shift_s8__ref(" in f.read_text())
+    flags = ["--specs=picolibc.specs", "-march=rv32i", "-mabi=ilp32", "-O2", "-c", "-o", str(tmp_path / "kernel.o")]
+    subprocess.run(["riscv64-unknown-elf-gcc", *flags, str(kernel)], check=True, cwd=kernel.parent)
+    undefined = subprocess.run(["riscv64-unknown-elf-nm", "-u", str(tmp_path / "kernel.o")], capture_output=True, text=True, check=True)
+    assert undefined.stdout.split() == []  # RV32I multiplies by calling __mulsi3 or __mulsf3
 
 
 @pytest.mark.skipif("avx2" not in native.isas_on_this_cpu(), reason="without AVX2 sessions leave int8 blocks to the interpreter")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from lowbit.recommend.tune import Tuning
 from lowbit.types import TensorType
 
 RNG = np.random.default_rng(0)
+ROOT = Path(__file__).resolve().parents[2]
 DEMO = Path(lowbit.__file__).parent / "demo"
 
 
@@ -155,7 +158,7 @@ def test_lowbit_recommend(capsys: pytest.CaptureFixture[str], tmp_path: Path, mo
     assert main(["recommend", "m.lowbit", "--data", "d.npz", "--json", "--max-bytes", "100"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert not made["met"] and not made["random_inputs"] and made["tried"][0]["dtype"] == "float32"
-    assert main(["recommend", "m.lowbit", "--target", "cortex-m4", "--max-ram", "4000"]) == 0
+    assert main(["recommend", "m.lowbit", "--target", "cortex-m4", "--max-ram", "4k"]) == 0
     assert "cortex-m4 is not this machine" in capsys.readouterr().out
 
 
@@ -217,3 +220,40 @@ def test_wrong_calls_of_the_backend_say_what_to_write(case: str) -> None:
 def test_wrong_command_lines_of_bench(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert text in capsys.readouterr().err
+
+
+@pytest.fixture
+def ptx() -> Any:
+    pytest.importorskip("triton", reason="the extra gpu is not installed: Triton's wheel has 290 MB, which the checks do not fetch")
+    from lowbit.torch.gpu import ptx as found
+
+    return found
+
+
+@pytest.mark.parametrize("capability", [61, 70, 75])
+def test_dp4a_products(ptx: Any, capability: int) -> None:
+    """GPU: DP4A products (sm_61 to sm_75) → `docs/gpu.md`, `matmul`"""
+    assert "dp4a.s32.s32" in ptx.instructions(ptx.ptx("matmul_dp4a", capability))
+
+
+def test_tensor_core_products(ptx: Any) -> None:
+    """GPU: int8 and int4 tensor-core products → `docs/gpu.md`, `matmul_s4`"""
+    assert any(i.startswith("mma.sync") and "s8.s8" in i for i in ptx.instructions(ptx.ptx("matmul_s8", 80)))
+    assert any(i.startswith("mma.sync") and "s4.s4" in i for i in ptx.instructions(ptx.ptx("matmul_s4", 80)))
+
+
+def test_static_convolutions_as_integers_on_a_gpu(ptx: Any) -> None:
+    """GPU: static convolutions as integers → `docs/gpu.md`, `conv_integers`"""
+    assert any(i.startswith("mma.sync") and "s8.s8" in i for i in ptx.instructions(ptx.ptx("conv_static", 80)))
+
+
+def test_the_gpu_benchmark_says_plainly_that_no_gpu_was_there(tmp_path: Path) -> None:
+    """GPU: speed and peak memory of float, dynamic, static → `python benchmarks/gpu.py`"""
+    torch = pytest.importorskip("torch", reason="the extra torch is not installed")
+    run = [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), "--json", str(tmp_path / "gpu.json")]
+    said = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    found = json.loads((tmp_path / "gpu.json").read_text())
+    if torch.cuda.is_available():
+        assert {r["way"] for r in found["rows"]} == {"float", "dynamic", "static"} and all(r["ms"] > 0 for r in found["rows"])
+    else:
+        assert said.startswith("no GPU was there") and found == {"gpu": None, "torch": torch.__version__, "rows": []}

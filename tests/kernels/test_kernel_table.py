@@ -132,7 +132,7 @@ def test_the_word_of_a_template_is_a_whole_word(tmp_path: Path) -> None:
 
 def test_a_template_without_instruction_sets_stops_the_build(tmp_path: Path) -> None:
     (tmp_path / "more_ISA.c").write_text(TEMPLATE)
-    with pytest.raises(gen.ContractError, match="more_ISA.c: is a template by its name, and its first line names no instruction sets"):
+    with pytest.raises(gen.ContractError, match=r"more_ISA\.c: is a template by its name, and its first line names no instruction sets"):
         gen.kernels_of(tmp_path / "more_ISA.c")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import lowbit
 from lowbit.calibration.record import CalibrationEntry, CalibrationRecord
 from lowbit.dims import symbol
 from lowbit.dtypes import dtype
-from lowbit.errors import CalibrationError, DTypeError, FormatError, LowbitError, LowbitWarning, QuantError
+from lowbit.errors import CalibrationError, DTypeError, FormatError, LowbitError, LowbitWarning, QuantError, UnsupportedOp
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Node
 from lowbit.ir.interp import run
@@ -151,7 +151,6 @@ def test_scales_that_are_not_positive_or_not_one_are_refused_when_the_rule_is_ma
 @pytest.mark.parametrize(
     ("rule", "text"),
     [
-        (CalibratedQuantRule(".*", "binary"), "conv 'left': activations cannot be binary"),
         (CalibratedQuantRule(".*", "int32"), "conv 'left': activations cannot be int32"),
         (CalibratedQuantRule("right", "int8", "int32"), "conv 'right': weights cannot be int32"),
     ],
@@ -170,6 +169,53 @@ def test_a_rule_that_is_no_rule_is_refused_when_it_is_made() -> None:
     with pytest.raises(QuantError, match="there is no recipe 'int7'") as e:
         recipe("int7")
     assert "int8" in str(e.value.hint)
+
+
+def test_logarithmic_weights_are_int4_and_nothing_else() -> None:
+    with pytest.raises(QuantError, match="logarithmic weights are int4, not int8") as e:
+        CalibratedQuantRule(".*", weights="int8", weight_scheme="logarithmic")
+    assert e.value.hint == 'weights="int4", or no weights='
+    with pytest.raises(QuantError, match="weight_scheme 'asymmetric' is not one that a rule gives"):
+        CalibratedQuantRule(".*", weight_scheme="asymmetric")
+    with pytest.raises(QuantError, match="scheme 'logarithmic' is not one that layers compute with") as e:
+        CalibratedQuantRule(".*", scheme="logarithmic")  # type: ignore[arg-type]
+    assert 'weight_scheme="logarithmic" is for weights' in str(e.value.hint)
+
+
+def test_binary_rules_leave_sums_and_pools_in_int8() -> None:
+    g = network()
+    q = lowbit.quantize(g, DATA, rules=[CalibratedQuantRule(".*", "binary")])
+    read = {
+        n.op: n.inputs[0].type.dtype.name for n in lower(q).graph.nodes if n.inputs and n.inputs[0] is not None and n.op.startswith("q_")
+    }
+    assert {op: d for op, d in read.items() if op in ("q_conv", "q_linear")} == {"q_conv": "binary", "q_linear": "binary"}
+    assert {d for op, d in read.items() if op not in ("q_conv", "q_linear")} <= {"int8"}
+    assert any("binary activations are for conv and linear" in because for because in q.notes.values())
+
+
+def test_binary_activations_are_not_exported_to_onnx_and_the_error_says_so(tmp_path: Path) -> None:
+    q = lowbit.quantize(network(), DATA, rules=[CalibratedQuantRule(".*", "binary")])
+    with pytest.raises(UnsupportedOp, match="ONNX has no activations of one bit") as e:
+        lowbit.export_onnx(q, tmp_path / "net.onnx")
+    assert 'recipe="w1a8"' in str(e.value.hint)
+
+
+def test_a_rule_s_output_may_be_binary_and_is_the_sign_of_the_sum() -> None:
+    rng, b = np.random.default_rng(0), Builder("net")
+    x = rng.standard_normal((5, 16)).astype(np.float32)
+    x[0] = 0  # a sum of 0 is +1
+    h = b.add(
+        "linear", b.input("x", TensorType((5, 16), "float32")), b.constant(rng.standard_normal((8, 16)).astype(np.float32)), None, name="a"
+    )
+    y = b.add("linear", h, b.constant(rng.standard_normal((4, 8)).astype(np.float32)), None, name="b")
+    g = b.finish({"y": y})
+    rules = [CalibratedQuantRule("^a$", output="binary"), CalibratedQuantRule("^b$", "binary", "binary")]
+    integer = lower(lowbit.quantize(g, [{"x": x}], rules=rules)).graph
+    assert [n.op for n in integer.nodes] == ["quantize_linear", "q_linear", "q_linear"]
+    seen = run(replace(integer, outputs={**integer.outputs, "h": integer.nodes[1].output}), {"x": x})
+    assert seen["h"].tolist()[0] == [1] * 8 and set(np.unique(seen["h"])) == {-1, 1}
+    session = lowbit.compile(integer)
+    assert session.backend == "native" and np.array_equal(session(x), seen["y"])
 
 
 @pytest.mark.parametrize("name", RECIPES)

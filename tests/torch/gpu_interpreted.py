@@ -12,8 +12,9 @@ import torch
 import lowbit
 from lowbit.matmul import matmul as int_matmul
 from lowbit.numerics import dequantize_with, quantize_with, requantize_with
+from lowbit.ops.op import get_op
 from lowbit.ops.quantize_rows import quantize_rows as rows_real
-from lowbit.torch import Linear, kernels, quantize_
+from lowbit.torch import Conv1d, Conv2d, Linear, kernels, quantize_
 from lowbit.torch.gpu import launch, table
 from lowbit.torch.qtensor import QTensor, quantize
 
@@ -84,6 +85,75 @@ def test_without_tensor_cores_the_product_is_the_same(monkeypatch: pytest.Monkey
     assert np.array_equal(y.numpy(), (a.astype(np.int64) @ b.astype(np.int64).T).astype(np.float32))
 
 
+@pytest.fixture
+def by_dp4a(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "way", lambda x: "dp4a")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (16, 32, 64), (33, 70, 130), (3, 129, 257)])
+@pytest.mark.parametrize("kinds", [("int8", "int8"), ("uint8", "uint8"), ("int4", "int4")])
+def test_dp4a_has_the_bits_of_lowbits_matmul(by_dp4a: None, m: int, n: int, k: int, kinds: tuple[str, str]) -> None:
+    a = lowbit.quantize_array(RNG.standard_normal((m, k)).astype(np.float32), kinds[0], scheme="asymmetric")
+    w = lowbit.quantize_array(RNG.standard_normal((n, k)).astype(np.float32), kinds[1], granularity=lowbit.PerAxis(0))
+    bias = RNG.standard_normal(n).astype(np.float32)
+    y = table.product(QTensor.from_qarray(a), QTensor.from_qarray(w), tensor(bias))
+    assert y is not None
+    assert bits(y) == (np.asarray(int_matmul(a.ints, a.quant_params, w.ints.T, w.T.quant_params)) + bias).tobytes()
+
+
+@pytest.mark.parametrize("zero", [0, -5])
+def test_layers_by_dp4a_are_those_of_graphs(by_dp4a: None, zero: int) -> None:
+    x, scale = RNG.standard_normal((18, 99)).astype(np.float32), np.float32(0.031)
+    x.flat[: SPECIAL.size] = SPECIAL
+    w, m = RNG.integers(-127, 128, (40, 99)).astype(np.int8), RNG.uniform(1e-4, 1e-3, 40).astype(np.float32)
+    bias, real_bias = RNG.integers(-9999, 9999, 40).astype(np.int32), RNG.standard_normal(40).astype(np.float32)
+    acc = (quantize_with(x, scale, zero, "int8").astype(np.int64) - zero) @ w.astype(np.int64).T
+    y = launch.linear_integers(tensor(x), float(scale), zero, tensor(w), tensor(m), tensor(bias), -3, -100, 90)
+    assert np.array_equal(y.numpy(), requantize_with(acc + bias, m, -3, "int8", qmin=-100, qmax=90))
+    reals = launch.linear_scaled(tensor(x), float(scale), zero, tensor(w), tensor(m), tensor(bias))
+    assert bits(reals) == ((acc + bias).astype(np.float32) * m).tobytes()
+    static = launch.linear_static(tensor(x), float(scale), zero, tensor(w), tensor(m), tensor(real_bias))
+    assert bits(static) == (acc.astype(np.float32) * (scale * m) + real_bias).tobytes()
+
+
+@pytest.mark.parametrize(("bits_each", "low", "high"), [(4, -8, 8), (8, -128, 128)])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 2), (16, 8, 64), (65, 17, 128), (40, 9, 130)])
+def test_fragments_of_the_tensor_cores_are_products_of_matrices(bits_each: int, low: int, high: int, m: int, n: int, k: int) -> None:
+    a, b = (RNG.integers(low, high, s).astype(np.int8) for s in ((m, k), (n, k)))
+    sa, sb = (RNG.uniform(0.01, 0.1, size).astype(np.float32) for size in (m, n))
+    bias = RNG.standard_normal(n).astype(np.float32)
+
+    def stored(q: Any) -> torch.Tensor:
+        return tensor(q if bits_each == 8 else (q[:, ::2] & 15 | q[:, 1::2] << 4).astype(np.int8))
+
+    y = launch.matmul_s4(stored(a), stored(b), tensor(sa), tensor(sb), tensor(bias), bits=bits_each)
+    acc = a.astype(np.int64) @ b.astype(np.int64).T
+    assert bits(y) == (acc.astype(np.float32) * (sa[:, None] * sb) + bias).tobytes()
+
+
+GEOMETRY = [
+    ((1, 1), (0, 0, 0, 0), (1, 1), 1),
+    ((2, 1), (1, 1, 1, 1), (1, 1), 1),
+    ((1, 2), (2, 0, 1, 3), (2, 1), 2),
+    ((1, 1), (1, 1, 1, 1), (1, 1), 6),
+]
+
+
+@pytest.mark.parametrize(("stride", "pads", "dilation", "groups"), GEOMETRY)
+@pytest.mark.parametrize("to", ["int8", "float32"])
+def test_convolutions_are_those_of_graphs(stride: Any, pads: Any, dilation: Any, groups: int, to: str) -> None:
+    x = RNG.standard_normal((2, 6, 9, 7)).astype(np.float32)
+    w = RNG.integers(-127, 128, (12, 6 // groups, 3, 3)).astype(np.int8)
+    m, bias = RNG.uniform(1e-4, 1e-3, 12).astype(np.float32), RNG.integers(-9999, 9999, 12).astype(np.int32)
+    scale, zero = np.float32(0.03), 7
+    geometry: dict[str, Any] = {"stride": stride, "pads": pads, "dilation": dilation, "groups": groups}
+    attrs = {"x_zero": zero, "y_zero": -3, "lo": -100, "hi": 90, "to": to, "bound": 1 << 30}
+    want = get_op("q_conv").run([quantize_with(x, scale, zero, "int8"), w, m, bias], {**geometry, **attrs})[0]
+    y = (-3, -100, 90) if to == "int8" else None
+    got = launch.conv_integers(tensor(x), float(scale), zero, tensor(w), tensor(m), tensor(bias), y, **geometry)
+    assert bits(got) == want.tobytes()
+
+
 @pytest.mark.parametrize("zero", [0, -5])
 def test_quantizing_on_the_way_is_quantizing_before(zero: int) -> None:
     x, scale = RNG.standard_normal((18, 100)).astype(np.float32), np.float32(0.031)
@@ -144,7 +214,8 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return call
 
-    for name in ("quantize", "dequantize", "quantize_rows", "matmul", "matmul_int4", "linear_integers", "linear_scaled"):
+    products = ("matmul", "matmul_int4", "matmul_s4", "linear_integers", "linear_scaled", "conv_integers")
+    for name in ("quantize", "dequantize", "quantize_rows", *products):
         monkeypatch.setattr(launch, name, noted(name, getattr(launch, name)))
     return launched
 
@@ -167,6 +238,14 @@ def test_products_of_tensors_are_the_kernels(on_gpu: list[str]) -> None:
     assert np.array_equal(y.numpy(), np.asarray(a.qarray() @ b.qarray())) and np.array_equal(
         z.numpy(), np.asarray(a.qarray() @ b.qarray().T)
     )
+
+
+def test_products_of_symmetric_int4_are_those_of_the_tensor_cores(on_gpu: list[str]) -> None:
+    a = quantize(tensor(RNG.standard_normal((19, 34)).astype(np.float32)), "int4")
+    w = quantize(tensor(RNG.standard_normal((9, 34)).astype(np.float32)), "int4", granularity=lowbit.PerAxis(0))
+    on_gpu.clear()
+    y = torch.nn.functional.linear(a, w)
+    assert on_gpu == ["matmul_s4"] and np.array_equal(y.numpy(), np.asarray(a.qarray() @ w.qarray().T))
 
 
 @pytest.mark.parametrize("reals", [False, True])
@@ -192,6 +271,34 @@ def static_layer() -> Linear:
         layer(torch.randn(64, 40))
         layer.finish_calibration()
     return layer
+
+
+@pytest.mark.parametrize("made", [torch.nn.Conv2d(4, 6, 3, padding=1, groups=2), torch.nn.Conv1d(4, 6, 5, stride=2, padding=2)])
+@pytest.mark.parametrize("reals", [False, True])
+def test_static_convolutions_are_integers_with_the_bits_of_the_cpu(
+    on_gpu: list[str], monkeypatch: pytest.MonkeyPatch, made: torch.nn.Module, reals: bool
+) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, *[9] * (1 if isinstance(made, torch.nn.Conv1d) else 2))
+    with pytest.MonkeyPatch.context() as host:
+        host.setattr(kernels, "kind", lambda t: "cpu")
+        layer: Any = prepared(made)
+        layer.start_calibration()
+        layer(x)
+        layer.finish_calibration()
+    if reals:
+        layer.output_params = None
+    with torch.no_grad():
+        y, one = layer(x), layer(x[0])
+        assert on_gpu == (["conv_integers", "quantize"] if reals else ["conv_integers", "quantize", "dequantize"]) * 2
+        monkeypatch.setattr(kernels, "kind", lambda t: t.device.type)
+        assert torch.equal(y, layer(x)) and torch.equal(one, layer(x[0]))
+
+
+def prepared(made: torch.nn.Module) -> Any:
+    """A convolution of lowbit's, with the weights of torch's."""
+    kind = Conv1d if isinstance(made, torch.nn.Conv1d) else Conv2d
+    return kind.from_float(made).eval()
 
 
 def test_a_static_layer_follows_its_parameters(on_gpu: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch import nn
 
 from lowbit.lower import lower
 from lowbit.torch import Linear, kernels
-from lowbit.torch.gpu import ptx, table
+from lowbit.torch.gpu import launch, ptx, table
 
 AMPERE = "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.s8.s8.s32"
 
@@ -43,7 +44,40 @@ def test_every_kernel_compiles_for_older_and_newer_ones(variant: str, capability
     text = ptx.ptx(variant, capability)
     assert f".target sm_{capability}" in text
     integers = [i for i in ptx.instructions(text) if "mma" in i and ".s8" in i]
-    assert bool(integers) == (capability == 90 and ("matmul_s8" in variant or "linear" in variant or variant == "matmul_int4_rows"))
+    products = "matmul_s8" in variant or "linear" in variant or variant in ("matmul_int4_rows", "conv_static")
+    assert bool(integers) == (capability == 90 and products)
+
+
+@pytest.mark.parametrize("variant", ["matmul_dp4a", "linear_dp4a"])
+@pytest.mark.parametrize("capability", [61, 70, 75])
+def test_older_ones_multiply_four_bytes_at_once(variant: str, capability: int) -> None:
+    text = ptx.ptx(variant, capability)
+    found = ptx.instructions(text)
+    assert f".target sm_{capability}" in text and "dp4a.s32.s32" in found
+    assert not any(i.startswith("fma") for i in found)
+
+
+@pytest.mark.parametrize(
+    ("variant", "capability", "instruction"),
+    [
+        ("matmul_s4", 80, "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32"),
+        ("matmul_s4", 86, "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32"),
+        ("matmul_s8_turing", 75, "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32"),
+    ],
+)
+def test_fragments_are_the_tensor_cores_instructions_and_lane_i_holds_element_i(variant: str, capability: int, instruction: str) -> None:
+    made = ptx.compiled(variant, capability)
+    assert instruction in ptx.instructions(made.asm["ptx"])
+    layouts = set(re.findall(r"^(#\w+) = (#ttg\..*)$", made.asm["ttgir"], re.M))
+    (name, layout), *others = [found for found in layouts if "blocked" in found[0]]
+    assert not others and "sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]" in layout
+    (line,) = [s for s in made.asm["ttgir"].splitlines() if "elementwise_inline_asm" in s]
+    assert set(re.findall(r"tensor<128xi32, (#\w+)>", line)) == {name}
+
+
+@pytest.mark.parametrize(("capability", "way"), [(53, "float"), (60, "float"), (61, "dp4a"), (75, "dp4a"), (80, "mma"), (90, "mma")])
+def test_the_way_to_multiply_follows_the_compute_capability(capability: int, way: str) -> None:
+    assert launch.way_of(capability) == way
 
 
 def test_hopper_has_its_own_instruction_and_turing_sums_floats() -> None:
@@ -63,7 +97,7 @@ def test_divisions_are_exact_and_nothing_is_flushed_to_zero(capability: int) -> 
 
 
 def test_quantized_tensors_on_a_gpu_find_these_kernels() -> None:
-    for op in ("quantize", "dequantize", "matmul", "linear", "linear_rows", "linear_static", "weight_only"):
+    for op in ("quantize", "dequantize", "matmul", "linear", "linear_rows", "linear_static", "conv_static", "weight_only"):
         found = kernels.find("cuda", op)
         assert found is not None and found.__module__ == "lowbit.torch.gpu.table"
 

@@ -37,7 +37,14 @@ Self = TypeVar("Self", bound="Observer")
 
 
 class Observer(ABC):
-    """Statistics of fixed size over the observed data. Subclasses name their statistics and turn them into ranges."""
+    """Statistics of fixed size over the observed data. Subclasses name their statistics and turn them into ranges.
+
+    >>> a, b = MinMaxObserver(), MinMaxObserver()
+    >>> _ = a.observe(np.array([1.0], np.float32))
+    >>> _ = b.observe(np.array([-2.0], np.float32))
+    >>> [float(v) for v in (a + b).range("int8")]
+    [-2.0, 1.0]
+    """
 
     method: ClassVar[str]
 
@@ -177,6 +184,12 @@ class MovingAverageMinMaxObserver(Observer):
     """Covers the moving average of each batch's extremes: one wild batch moves it by `averaging_constant` only.
 
     An `observe` is a batch. `a + b` has seen the batches of a, then those of b, exactly.
+
+    >>> o = MovingAverageMinMaxObserver()
+    >>> _ = o.observe(np.array([-1.0, 1.0], np.float32))
+    >>> _ = o.observe(np.array([-1.0, 100.0], np.float32))
+    >>> float(o.range("int8")[1]) < 100
+    True
     """
 
     method = "moving-average"
@@ -246,7 +259,13 @@ class HistogramObserver(Observer):
 
 
 class PercentileObserver(HistogramObserver):
-    """Covers all but the outermost (100 - percentile) % of the values that are not zero, rounded outwards to whole bins."""
+    """Covers all but the outermost (100 - percentile) % of the values that are not zero, rounded outwards to whole bins.
+
+    >>> o = PercentileObserver(percentile=99.0)
+    >>> _ = o.observe(np.append(np.linspace(-1, 1, 10_000), 1000.0).astype(np.float32))
+    >>> float(o.range("int8")[1]) < 2
+    True
+    """
 
     method = "percentile"
 
@@ -264,7 +283,13 @@ class PercentileObserver(HistogramObserver):
 
 
 class EntropyObserver(HistogramObserver):
-    """Covers the range whose codes keep the most information about the histogram (least KL divergence)."""
+    """Covers the range whose codes keep the most information about the histogram (least KL divergence).
+
+    >>> o = EntropyObserver()
+    >>> _ = o.observe(np.append(np.random.default_rng(0).standard_normal(10_000), 1000.0).astype(np.float32))
+    >>> float(o.range("int8")[1]) < 1000
+    True
+    """
 
     method = "entropy"
 
@@ -273,7 +298,13 @@ class EntropyObserver(HistogramObserver):
 
 
 class MSEObserver(HistogramObserver):
-    """Covers the range with the least mean squared error on the histogram."""
+    """Covers the range with the least mean squared error on the histogram.
+
+    >>> o = MSEObserver()
+    >>> _ = o.observe(np.random.default_rng(0).standard_normal(10_000).astype(np.float32))
+    >>> float(o.range("int4")[1]) < float(np.random.default_rng(0).standard_normal(10_000).max())  # few bits clip
+    True
+    """
 
     method = "mse"
 
@@ -285,6 +316,11 @@ class AdaptiveObserver(HistogramObserver):
     """Covers the range that is best among those of minmax, percentile, entropy and mse, by squared error on a sample of the values.
 
     The sample's values are quantized for real. The moving average is not tried: the result must not depend on the data's order.
+
+    >>> o = AdaptiveObserver()
+    >>> _ = o.observe(np.linspace(-1, 1, 1000, dtype=np.float32))
+    >>> float(o.range("int8")[1]) > 0.9  # a flat distribution is not clipped
+    True
     """
 
     method = "adaptive"

@@ -32,7 +32,11 @@ WRITTEN = "what lowbit calibrate (CalibrationRecord.save) wrote"
 
 @dataclass(frozen=True)
 class CalibrationEntry:
-    """Fixed parameters of one tap: `axis` None is per tensor, else one scale and zero point for each index of that axis."""
+    """Fixed parameters of one tap: `axis` None is per tensor, else one scale and zero point for each index of that axis.
+
+    >>> CalibrationEntry.per_tensor(0.1, 3).params("int8").zero_point.item()
+    3
+    """
 
     axis: int | None
     scales: tuple[float, ...]
@@ -51,10 +55,12 @@ class CalibrationEntry:
 
     @staticmethod
     def per_tensor(scale: float, zero_point: int = 0) -> CalibrationEntry:
+        """One scale and zero point for the whole tap."""
         return CalibrationEntry(None, (scale,), (zero_point,))
 
     @staticmethod
     def per_channel(axis: int, scales: ArrayLike, zero_points: ArrayLike | None = None) -> CalibrationEntry:
+        """A scale and a zero point for each index of an axis."""
         s = as_float32(scales, what="scales").reshape(-1)
         z = np.zeros(s.shape, np.int64) if zero_points is None else as_array(zero_points, what="zero_points").reshape(-1)
         return CalibrationEntry(axis, tuple(s), tuple(z))
@@ -64,7 +70,8 @@ class CalibrationEntry:
         if len(self.scales) != len(self.zero_points) or not self.scales or (self.axis is None and len(self.scales) > 1):
             raise QuantError(
                 f"{len(self.scales)} scales and {len(self.zero_points)} zero points, needs as many of both"
-                + (" and one of each, for there is no axis" if self.axis is None else ", one for each index of the axis")
+                + (" and one of each, for there is no axis" if self.axis is None else ", one for each index of the axis"),
+                hint="CalibrationEntry.per_tensor(0.1), or CalibrationEntry.per_channel(0, [0.1, 0.2])",
             )
         if self.axis is None:
             return QuantParams(dtype, np.float32(self.scales[0]), self.zero_points[0], None, PerTensor())
@@ -77,7 +84,12 @@ EVERYTHING: Reach = (-float("inf"), float("inf"))
 
 @dataclass(frozen=True)
 class CalibrationRecord:
-    """Taps by name. `a + b` is the record of having seen the data of both."""
+    """Taps by name. `a + b` is the record of having seen the data of both.
+
+    >>> record = CalibrationRecord({"x": CalibrationEntry.per_tensor(0.1)})
+    >>> float(record.params("x", "int8").scale) == float(np.float32(0.1))
+    True
+    """
 
     taps: Mapping[str, Observer | CalibrationEntry]
 
@@ -163,6 +175,7 @@ class CalibrationRecord:
         return CalibrationRecord(merged)
 
     def to_dict(self) -> dict[str, Any]:
+        """A form that JSON can hold; `from_dict` gives the same record back."""
         rows: dict[str, Any] = {}
         for name, e in self.taps.items():
             if isinstance(e, CalibrationEntry):
@@ -173,6 +186,7 @@ class CalibrationRecord:
 
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> CalibrationRecord:
+        """The record whose `to_dict` this is."""
         if not isinstance(d, Mapping) or not isinstance(d.get("taps"), Mapping) or "version" not in d:
             raise FormatError("not a calibration record (no object with version and taps)", hint=WRITTEN)
         try:
@@ -203,6 +217,7 @@ class CalibrationRecord:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> CalibrationRecord:
+        """The record of a file that `save` wrote."""
         path = needed(path)
         try:
             return CalibrationRecord.from_dict(json.loads(path.read_bytes()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from lowbit.cli.common import add_model_arguments, load_model, number, print_json, say, size, table, whole
+from lowbit.cli.common import add_model_arguments, load_model, memory, number, print_json, say, size, table
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.codegen.targets import TARGETS
 from lowbit.recommend.tune import Candidate, Tuning, auto_tune
@@ -19,8 +19,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_data_arguments(p)
     p.add_argument("--target", choices=list(TARGETS), default="host", help="this machine (host), or a chip: then flash and RAM decide")
     p.add_argument("--max-ms", type=number, metavar="MS", help="milliseconds that a call may take on one thread")
-    p.add_argument("--max-bytes", type=whole(1), metavar="N", help="bytes of the parameters; of a chip, of flash")
-    p.add_argument("--max-ram", type=whole(1), metavar="N", help="bytes beside the parameters")
+    p.add_argument("--max-bytes", type=memory, metavar="SIZE", help="bytes of the parameters, as 64k or 1.5M; of a chip, of flash")
+    p.add_argument("--max-ram", type=memory, metavar="SIZE", help="bytes beside the parameters, as 64k")
     p.add_argument("--max-drop", type=number, metavar="SHARE", help="share of answers (the largest output of a row) that may change")
     p.add_argument("--least-db", type=number, default=20.0, metavar="DB", help="least signal to noise ratio of the outputs (20)")
 

@@ -23,7 +23,7 @@ from functools import cached_property
 
 from lowbit.blas import one_thread
 from lowbit.calibration.observers import make_observer
-from lowbit.decide.all_layers import by_rows, dynamic_widths, sixteen_bits
+from lowbit.decide.all_layers import by_rows, dynamic_widths, sixteen_bits, sixteen_for_float, without_sixteen_bits
 from lowbit.decide.batches import Data
 from lowbit.decide.brackets import Pair
 from lowbit.decide.broken_layers import repair_broken_layers
@@ -132,8 +132,11 @@ class Engine:
                     self.attempt(what, where, tried)
                 by_rows(self)
                 repair_broken_layers(self)
+                before = self.best
                 self.costly_repairs()
+                without_sixteen_bits(self, before)
                 sixteen_bits(self)
+                sixteen_for_float(self)
                 take_back(self)
             float_for_speed(self)
             all_float(self)

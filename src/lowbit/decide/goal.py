@@ -14,6 +14,7 @@ Prefer = Literal["balanced", "speed", "accuracy", "size"]
 LAYER = 10.0  # dB that every layer must have: one below it is broken, whatever the outputs show on a few samples
 FEWER = 7.0  # dB that are not asked of weights of few bits
 SURE, LESS = 0.2, 5.0  # where so little of the answers that may be other ones is expected to be, so many dB fewer do
+COMMON = 0.12  # of yes-or-no answers that are the rarer kind: from this on, the dB tell of both kinds
 MARGIN = 0.8  # of the answers that may be other ones, where they are counted on a few batches
 CHEAP = 0.5  # of the float network's time
 FASTER = 0.9  # of the float network's time: the most that a balanced network takes, where the plain rules take less
@@ -79,11 +80,12 @@ class Goal:
         """The dB of the worst tenth from which on answers that still change are ties.
 
         A linear layer's numbers may be positions or features, whose largest means nothing: of them, LESS is asked.
-        The dB of a mask are mostly those of its background, and tell nothing of ties.
+        The dB of a mask are mostly those of its background, and tell nothing of ties, unless yes is about as frequent as no: such numbers
+        are more often gains than answers.
         """
         worst = quality.answers.worst
         if worst.mask and worst.counted:
-            return math.inf
+            return self.enough - LESS if worst.count > 2 * COMMON * worst.total > 0 else math.inf
         return self.enough if quality.answered else self.enough - LESS
 
     def allowed(self, quality: Quality) -> float:

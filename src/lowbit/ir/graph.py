@@ -31,13 +31,18 @@ SCALED = "scaled: "  # the note under this and a value's name: [axis, [k, …]] 
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor in the graph: a name that is unique in it, and its type."""
+    """A tensor in the graph: a name that is unique in it, and its type.
+
+    >>> Value("x", TensorType((2, 3), "float32")).shape
+    (2, 3)
+    """
 
     name: str
     type: TensorType
 
     @property
     def shape(self) -> tuple[int | Sym, ...]:
+        """The dimensions: numbers and symbols."""
         return self.type.shape
 
     def __str__(self) -> str:
@@ -57,7 +62,14 @@ def types_of(values: Iterable[Value | None]) -> list[TensorType | None]:
 
 @dataclass(frozen=True)
 class Node:
-    """One application of an op. `name` is the layer's (the module path, `layer1.0.conv2`); left-out inputs are None."""
+    """One application of an op. `name` is the layer's (the module path, `layer1.0.conv2`); left-out inputs are None.
+
+    >>> import lowbit
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> node = g.nodes[0]
+    >>> node.op, node.output.name, [v.name for v in node.inputs if v is not None][0]
+    ('linear', 'linear', 'x')
+    """
 
     op: str
     inputs: tuple[Value | None, ...]
@@ -67,6 +79,7 @@ class Node:
 
     @property
     def definition(self) -> Op:
+        """The op: types, meaning, integers."""
         return get_op(self.op)
 
     @property
@@ -115,7 +128,13 @@ class PackedConstants:
 
 @dataclass(frozen=True)
 class Graph:
-    """A network. Two graphs are equal when names, nodes, types and every bit of the constants are."""
+    """A network. Two graphs are equal when names, nodes, types and every bit of the constants are.
+
+    >>> import lowbit
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> [n.op for n in g.nodes], g.parameter_bytes, list(g.outputs)
+    (['linear'], 60, ['y'])
+    """
 
     inputs: tuple[Value, ...]
     outputs: Mapping[str, Value]  # output name -> value: two outputs may be one value
@@ -179,10 +198,12 @@ class Graph:
 
     @property
     def parameter_count(self) -> int:
+        """Elements of all constants."""
         return sum(c.data.size for c in self.constants.values())
 
     @property
     def parameter_bytes(self) -> int:
+        """Bytes of all constants as files store them: two int4 a byte."""
         return sum(c.value.type.nbytes for c in self.constants.values())
 
     def __iter__(self) -> Iterator[Node]:

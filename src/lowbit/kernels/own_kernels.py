@@ -29,7 +29,17 @@ _libraries: dict[Path, ctypes.CDLL] = {}  # they stay loaded: plans hold address
 
 
 def load_kernels(folder: str | os.PathLike[str]) -> tuple[native.Kernel, ...]:
-    """The kernels of a folder, compiled for this machine and known to every plan made from now on. A folder is loaded once."""
+    """The kernels of a folder, compiled for this machine and known to every plan made from now on. A folder is loaded once.
+
+    >>> import lowbit, tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     try:
+    ...         lowbit.load_kernels(Path(folder))
+    ...     except lowbit.LowbitError as e:
+    ...         print(type(e).__name__)  # examples/custom_rule_and_op has a folder with a kernel
+    InputError
+    """
     path = needed(folder, "the path of a folder").resolve()
     if path not in _libraries:
         with tempfile.TemporaryDirectory(prefix="lowbit-kernels-") as work:

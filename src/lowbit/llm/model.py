@@ -38,22 +38,34 @@ CACHES = ("float16",)
 
 @dataclass(frozen=True)
 class Score:
-    """Natural logarithms of the probability of each token after the first, given those before it."""
+    """Natural logarithms of the probability of each token after the first, given those before it.
+
+    >>> load(path, threads=1).score([5, 6, 7]).perplexity > 1
+    True
+    """
 
     tokens: list[int]
     logprobs: NDArray[np.float64]
 
     @property
     def total(self) -> float:
+        """The sum of the log probabilities."""
         return float(self.logprobs.sum())
 
     @property
     def perplexity(self) -> float:
+        """exp of the mean negative log probability; NaN for a text of one token."""
         return math.exp(-self.total / len(self.logprobs)) if len(self.logprobs) else math.nan
 
 
 class Model:
-    """A network with its tokenizer and cache. Methods may be called from several threads: their steps are made together."""
+    """A network with its tokenizer and cache. Methods may be called from several threads: their steps are made together.
+
+    >>> with load(path, threads=1).stream([5, 6, 7], max_tokens=4) as stream:
+    ...     text = "".join(stream)
+    >>> len(stream.tokens) <= 4
+    True
+    """
 
     def __init__(self, weights: Weights, config: Config, tokenizer: Tokenizer, runner: Runner) -> None:
         self.weights, self.config, self.tokenizer, self.runner = weights, config, tokenizer, runner
@@ -176,6 +188,10 @@ def load(
     cache         the type of keys and values that are kept
     sequences     that run at once
     cache_tokens  of all sequences together, and of beginnings that are kept for later ones: twice the context where nothing is said
+
+    >>> model = load(path, threads=1)  # a GGUF file or a Hugging Face folder
+    >>> model.context > 0
+    True
     """
     if cache not in CACHES:
         raise InputError(f"cache={cache!r} is not known", hint=f"one of {', '.join(CACHES)}")

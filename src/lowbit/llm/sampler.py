@@ -27,6 +27,9 @@ class Sampling:
 
     top_p  the fewest tokens whose probabilities sum up to this
     min_p  tokens of at least this part of the likeliest one's probability
+
+    >>> Sampling(temperature=0.8, top_p=0.95, seed=1).seed
+    1
     """
 
     temperature: float = 0.0

@@ -24,7 +24,11 @@ Allowed = Callable[[Sequence[int]], Callable[[int], bool]]  # of the tokens made
 
 @dataclass(frozen=True)
 class Event:
-    """A token of a sequence, or its end: "stop" (a token that ends texts), "length", "cancelled", "error"."""
+    """A token of a sequence, or its end: "stop" (a token that ends texts), "length", "cancelled", "error".
+
+    >>> Event(token=7).finish is None, Event(finish="length").token is None
+    (True, True)
+    """
 
     token: int | None = None
     finish: str | None = None
@@ -32,7 +36,14 @@ class Event:
 
 @dataclass(eq=False)
 class TokenSequence:
-    """A prompt and what was made after it. `events` fill up as steps are made."""
+    """A prompt and what was made after it. `events` fill up as steps are made.
+
+    >>> from lowbit.llm import load
+    >>> scheduler = Scheduler(load(path, threads=1).runner)
+    >>> sequence = scheduler.add_sequence([5, 6, 7], max_tokens=2)
+    >>> sequence.prompt, sequence.made, sequence.finish
+    ([5, 6, 7], [], None)
+    """
 
     prompt: list[int]
     sampler: Sampler
@@ -48,15 +59,26 @@ class TokenSequence:
 
     @property
     def tokens(self) -> list[int]:
+        """The tokens of the prompt, then those that were made."""
         return self.prompt + self.made
 
     def emit(self, token: int | None, finish: str | None) -> None:
+        """Tells a token, or the reason of the end."""
         self.finish = finish
         self.events.append(Event(token, finish))
 
 
 class Scheduler:
-    """add_sequence, step until its events say that it ended, or cancel. May be used by several threads."""
+    """add_sequence, step until its events say that it ended, or cancel. May be used by several threads.
+
+    >>> from lowbit.llm import load
+    >>> scheduler = Scheduler(load(path, threads=1).runner)
+    >>> one, two = (scheduler.add_sequence([5, 6, i], max_tokens=3) for i in (7, 8))
+    >>> while not scheduler.idle:
+    ...     _ = scheduler.step()
+    >>> len(one.made), len(two.made)
+    (3, 3)
+    """
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
@@ -107,6 +129,7 @@ class Scheduler:
 
     @property
     def idle(self) -> bool:
+        """Whether no sequence waits or runs."""
         return not self.waiting and not self.running
 
     def step(self) -> list[TokenSequence]:

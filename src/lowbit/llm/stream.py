@@ -14,6 +14,12 @@ class Stream(Iterator[str]):
     """Pieces of an answer. `close()` (or leaving a `with`) stops it; `finish` says why it ended: "stop", "length", "cancelled" or "error".
 
     Several streams may be read in turns or by several threads: their steps are made together.
+
+    >>> from lowbit.llm import load
+    >>> with load(path, threads=1).stream([5, 6, 7], max_tokens=2) as stream:
+    ...     pieces = list(stream)
+    >>> len(stream.tokens) <= 2
+    True
     """
 
     def __init__(self, scheduler: Scheduler, sequence: TokenSequence, tokenizer: Tokenizer, stop: Sequence[str] = ()) -> None:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from lowbit.dims import Dim
-from lowbit.errors import GraphError, UnsupportedOp
+from lowbit.errors import GraphError, InputError, UnsupportedOp
 from lowbit.types import Array, TensorType
 
 R = TypeVar("R")
@@ -90,6 +90,12 @@ class Op:
     quantizable: bool = False
     doc: str = field(default="", compare=False)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.quantizable, bool):
+            raise InputError(
+                f"quantizable={self.quantizable!r} is neither true nor false", where=f"op {self.name!r}", hint="quantizable=True"
+            )
+
     @cached_property
     def signature(self) -> OpSignature:
         inputs: list[str] = []
@@ -128,7 +134,13 @@ BY_FLAG: list[Callable[[Op], None]] = []  # makes an op with quantizable=True on
 
 
 def register(*ops: Op) -> None:
-    """Makes ops known by name. A second op of the same name is an error, so that a user's file cannot change ours unseen."""
+    """Makes ops known by name. A second op of the same name is an error, so that a user's file cannot change ours unseen.
+
+    >>> register(Op("cube", lambda x: x, lambda x: x**3))
+    >>> get_op("cube").run([np.float32(2)], {})[0].item()
+    8.0
+    >>> del OPS["cube"]
+    """
     for op in ops:
         if op.name in OPS and OPS[op.name] is not op:
             raise GraphError(f"an op named {op.name!r} exists already", hint="choose another name")

@@ -31,8 +31,10 @@ def requantize(x: Array, *, x_zero: int, y_zero: int, multiplier: float, lo: int
 def requantize_call(arg: Any, x: Operand, result: Result) -> OpCall:
     """The argument, whose parameters are those of `x`, brought to those of the result."""
     sx, xz = x.per_tensor("input")
-    sy, yz = result.per_tensor()
-    attrs = {"x_zero": xz, "y_zero": yz, "multiplier": float(np.float32(sx / sy)), **result.clamp}
+    if result.params is None:
+        raise NotLowered("its result stays float")
+    multiplier, yz = result.rescaled(np.asarray(sx, np.float32))
+    attrs = {"x_zero": xz, "y_zero": yz, "multiplier": float(multiplier), **result.clamp}
     return OpCall("requantize", (arg,), attrs)
 
 

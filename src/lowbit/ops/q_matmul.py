@@ -146,8 +146,7 @@ def weighted(operands: Operands, result: Result, axis: int, sums: Callable[[Arra
         raise NotLowered("input scale × weight scale leaves the range of float32")
     bias_q = bias_on_grid(bias, grid, channels)
     bound = int((sums(weights) * largest_magnitude(x) + (0 if bias_q is None else np.abs(bias_q))).max(initial=0))
-    sy, yz = result.target()
-    multiplier = (grid / sy).astype(np.float32)
+    multiplier, yz = result.rescaled(grid)
     return {
         "args": (
             Ref(0),

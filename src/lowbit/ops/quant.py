@@ -122,12 +122,29 @@ class Result:
     lo: int = 0
     hi: int = 0
 
+    @property
+    def is_sign(self) -> bool:
+        """Whether the result is binary: -1 where the real is negative, else +1, whatever its scale."""
+        return self.params is not None and self.params.dtype.name == "binary"
+
     def per_tensor(self) -> tuple[F32, int]:
         if self.params is None:
             raise NotLowered("its result stays float")
+        if self.is_sign:
+            raise NotLowered("its result is binary, which only linear layers and convolutions give as integers")
         if not isinstance(self.params.granularity, PerTensor):
             raise NotLowered(f"its result is quantized {self.params.granularity}, per tensor is needed")
         return self.params.scale, int(self.params.zero_point)
+
+    def rescaled(self, grid: F32) -> tuple[F32, int]:
+        """The multiplier and the zero point that turn sums on `grid` into the result.
+
+        The sign of a sum is clamp(rne(2·acc) + 1, -1, 1): 0 gives +1, and so do all sums above it.
+        """
+        if self.is_sign:
+            return np.full(grid.shape, 2, np.float32), 1
+        sy, yz = self.target()
+        return np.asarray(grid / sy, np.float32), yz
 
     def target(self) -> tuple[F32, int]:
         """Scale and zero point; 1 and 0 where the result stays float: the formulas are the same there, without their rounding."""

@@ -11,7 +11,7 @@ import numpy as np
 from lowbit.dims import ceil_div
 from lowbit.dtypes import dtype
 from lowbit.errors import DTypeError, ShapeError
-from lowbit.numerics import dequantize_with, quantize_with, round_clamp
+from lowbit.numerics import dequantize_with, quantize_binary, quantize_with, round_clamp
 from lowbit.ops.cast import real as cast
 from lowbit.ops.op import Op, register
 from lowbit.types import Array, Shape, TensorType, normalize_axis, shape_text
@@ -49,8 +49,8 @@ def infer_quantize(
     if zero_point is not None and zero_point.dtype.name != to:
         raise DTypeError(f"zero point is {zero_point.dtype}, output {to}")
     d = dtype(to)
-    if not (d.is_integer or (d.is_float and d.bits == 8)):
-        raise DTypeError(f"cannot quantize to {to}", hint="an integer type or float8")
+    if not (d.is_integer or d.kind == "binary" or (d.is_float and d.bits == 8)):
+        raise DTypeError(f"cannot quantize to {to}", hint="an integer type, binary or float8")
     return x.with_dtype(d)
 
 
@@ -60,6 +60,8 @@ def quantize(
     s = spread(scale, x.shape, axis, block_size)
     d = dtype(to)
     zp = np.zeros((), np.int32) if zero_point is None else spread(zero_point, x.shape, axis, block_size)
+    if d.kind == "binary":
+        return quantize_binary(x)
     if d.is_float:
         return cast(x.astype(np.float32) / s.astype(np.float32) + zp.astype(np.float32), to=to, saturate=saturate)
     if s.dtype != np.float32:  # the type of the scale is the precision of the division

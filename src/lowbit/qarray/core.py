@@ -47,7 +47,13 @@ _FLOAT32 = dtype_of("float32")
 
 
 class QArray(NDArrayOperatorsMixin):
-    """Integers and what they stand for: real = scale * (q - zero_point). They are copied (sub-byte dtypes packed), unless read-only."""
+    """Integers and what they stand for: real = scale * (q - zero_point). They are copied (sub-byte dtypes packed), unless read-only.
+
+    >>> import lowbit
+    >>> q = lowbit.quantize_array([[1.0, -2.0]], "int8", scale=0.5)
+    >>> q.ints.tolist(), q.dequantize().tolist()
+    ([[2, -4]], [[1.0, -2.0]])
+    """
 
     __slots__ = ("_original", "_params", "_shape", "_stored", "_unpacked", "sqnr_db")
 
@@ -87,10 +93,12 @@ class QArray(NDArrayOperatorsMixin):
 
     @property
     def quant_params(self) -> QuantParams:
+        """Scale, zero point, dtype, scheme and granularity."""
         return self._params
 
     @property
     def dtype(self) -> DType:
+        """The element type: int8, int4, binary …"""
         return self._params.dtype
 
     @property
@@ -104,14 +112,17 @@ class QArray(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The number of elements along each axis."""
         return self._shape
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self._shape)
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return int(np.prod(self._shape, dtype=np.int64))
 
     @property
@@ -237,6 +248,7 @@ class QArray(NDArrayOperatorsMixin):
         return self._view(ints, views.reshaped(self._params, self._shape, ints.shape), self.sqnr_db)
 
     def ravel(self) -> QArray:
+        """The elements along one axis."""
         return self.reshape(-1)
 
     flatten = ravel
@@ -254,6 +266,7 @@ class QArray(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> QArray:
+        """The array with its axes in reverse order."""
         return self.transpose()
 
     @property
@@ -262,6 +275,7 @@ class QArray(NDArrayOperatorsMixin):
         return self.swapaxes(-1, -2)
 
     def swapaxes(self, a: int, b: int) -> QArray:
+        """The array with two axes exchanged."""
         order = list(range(self.ndim))
         try:
             order[a], order[b] = order[b], order[a]
@@ -280,6 +294,7 @@ class QArray(NDArrayOperatorsMixin):
         return view
 
     def broadcast_to(self, shape: int | tuple[int, ...]) -> QArray:
+        """The array repeated to a larger shape, by NumPy's rules."""
         try:
             ints = np.broadcast_to(self.ints, shape)
         except ValueError as e:

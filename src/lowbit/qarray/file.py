@@ -18,7 +18,15 @@ KEY = "lowbit.qarray"
 
 
 def save_array(path: str | PathLike[str], q: QArray) -> None:
-    """Writes the array; the same array gives the same bytes."""
+    """Writes the array; the same array gives the same bytes.
+
+    >>> import lowbit, tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_array(Path(folder) / "q.safetensors", lowbit.quantize_array([1.0, -2.0], scale=0.5))
+    ...     load_array(Path(folder) / "q.safetensors").ints.tolist()
+    [2, -4]
+    """
     from safetensors.numpy import save as to_bytes
 
     if not isinstance(q, QArray):
@@ -31,7 +39,15 @@ def save_array(path: str | PathLike[str], q: QArray) -> None:
 
 
 def load_array(path: str | PathLike[str]) -> QArray:
-    """The array that `save_array` wrote; FormatError for anything else."""
+    """The array that `save_array` wrote; FormatError for anything else.
+
+    >>> import lowbit, tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_array(Path(folder) / "q.safetensors", lowbit.quantize_array([1.0, -2.0], scale=0.5))
+    ...     load_array(Path(folder) / "q.safetensors").ints.tolist()
+    [2, -4]
+    """
     from safetensors import SafetensorError, safe_open
 
     where = needed(path).name

@@ -11,6 +11,7 @@ from lowbit.errors import QuantError
 from lowbit.numerics import as_float32
 from lowbit.ops.quant import Fixed
 from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, Scheme, code_range, middle, quantize, requantize
+from lowbit.quantization.powers import power_params
 from lowbit.quantization.rules import QuantNode
 from lowbit.ranges import params_from_data, params_from_range, range_of
 from lowbit.types import Array
@@ -80,15 +81,16 @@ def weight_params(data: Array, decided: QuantNode, axis: int | tuple[int, ...], 
     axes = [a % data.ndim for a in ((axis,) if isinstance(axis, int) else axis)]
     if decided.weight_scale is not None:
         return given_weight_params(data, decided, axes)
+    made = power_params if decided.shifts else lambda d, g: params_from_data(d, decided.weight, decided.weight_scheme, g)
     granularity: PerTensor | PerAxis | PerBlock = PerTensor()
     if contract is not None and contract % data.ndim in axes:  # a vector: all of it is summed
-        return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
+        return made(data, granularity)
     if isinstance(decided.granularity, int) and contract is not None:
         granularity = PerBlock(contract % data.ndim, decided.granularity)
     elif decided.granularity != "tensor":
         one = all(data.shape[a] == 1 for a in axes[:-1])
         granularity = PerAxis(axes[-1]) if one or contract is None else PerBlock(contract % data.ndim, data.shape[contract])
-    return params_from_data(data, decided.weight, decided.weight_scheme, granularity)
+    return made(data, granularity)
 
 
 def given_weight_params(data: Array, decided: QuantNode, axes: list[int]) -> QuantParams:

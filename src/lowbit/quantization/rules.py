@@ -32,8 +32,9 @@ LINEAR = ("symmetric", "symmetric_restricted", "asymmetric")  # schemes whose st
 WeightGranularity = Literal["tensor", "channel"] | int  # an int is a block size along the contraction
 
 FLOAT = "float32"  # as a rule's dtype: nothing changes
-ACTIVATIONS = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
-WEIGHTS = (*ACTIVATIONS, "binary")
+ACTIVATIONS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "binary")
+WEIGHTS = ACTIVATIONS
+SIGNS = ("conv", "linear")  # ops that multiply binary activations; others read int8 where a rule says binary
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,12 @@ class QuantNode:
     dynamic  weights are integers, activations get their scale at run time
     weights  weights are stored as integers and multiplied as floats
     float    nothing changes
+
+    >>> import lowbit
+    >>> node = lowbit.Workload("linear", (4, 3)).graph().nodes[0]
+    >>> decided = CalibratedQuantRule(".*", "int8", "int4").create_quant_node(node)
+    >>> decided.mode, str(decided.activation), str(decided.weight)
+    ('static', 'int8', 'int4')
     """
 
     mode: Mode
@@ -58,6 +65,11 @@ class QuantNode:
     weight_scale: tuple[float, ...] | None = None  # of the weights, where the user gave them: one for all, or one for each channel
     offsets: bool = False  # whether each block of weights has an offset beside its scale
     free: bool = False  # float because no rule or integer form applies, not because a rule says so: neighbouring integer ops may absorb it
+
+    @property
+    def shifts(self) -> bool:
+        """Whether weights and scales are powers of two, so that layers shift instead of multiplying."""
+        return self.weight_scheme == "logarithmic"
 
     @property
     def own(self) -> bool:
@@ -80,6 +92,8 @@ class QuantRule:
     because      the reason that reports print
     output       dtype of a static layer's result, if it differs from the dtype of its input
     values       only the nodes that make one of these values: for layers that share a name, a relu that is called twice
+    weight_scheme  "logarithmic": weights are 0 or a sign and a power of two (four bits), and static scales are powers of two, so that
+                 generated C shifts where it would multiply
 
     dtype="float32" keeps the layers float, as a FloatRule does.
 
@@ -96,6 +110,7 @@ class QuantRule:
     because: str = ""
     output: str | None = field(default=None, kw_only=True)
     values: tuple[str, ...] = field(default=(), kw_only=True)
+    weight_scheme: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         where = f"{type(self).__name__}({self.pattern!r})"
@@ -110,7 +125,14 @@ class QuantRule:
             raise QuantError(f"pattern {self.pattern!r} is not a text", where=type(self).__name__, hint='".*" matches every layer')
         _ = self._regex
         if not isinstance(self.scheme, str) or self.scheme not in LINEAR:
-            raise QuantError(f"scheme {self.scheme!r} is not one that layers compute with", where=where, hint="one of " + ", ".join(LINEAR))
+            said = f"scheme {self.scheme!r} is not one that layers compute with"
+            raise QuantError(said, where=where, hint=f'one of {", ".join(LINEAR)}; weight_scheme="logarithmic" is for weights')
+        if self.weight_scheme is not None and not (isinstance(self.weight_scheme, str) and self.weight_scheme == "logarithmic"):
+            said = f"weight_scheme {self.weight_scheme!r} is not one that a rule gives"
+            raise QuantError(said, where=where, hint='weight_scheme="logarithmic", or none: symmetric weights')
+        stored = self.weights or (self.dtype if self.mode == "weights" else "int4")
+        if self.weight_scheme is not None and stored != "int4":
+            raise QuantError(f"logarithmic weights are int4, not {stored}", where=where, hint='weights="int4", or no weights=')
         size = self.granularity
         whole = isinstance(size, int) and not isinstance(size, bool) and size > 0
         if not whole and not (isinstance(size, str) and size in ("tensor", "channel")):
@@ -152,28 +174,35 @@ class QuantRule:
 
     @property
     def mode(self) -> Mode:
+        """static, dynamic, weights or float, as QuantNode says."""
         return "float" if self.dtype == FLOAT else "static"
 
     def create_quant_node(self, node: Node) -> QuantNode:
         """The decision for a node that matches."""
         activation = dtype(self.dtype)
         weight = dtype(self.weights or ("int8" if activation.bits >= 8 and self.mode != "weights" else self.dtype))
+        plain: Scheme = "symmetric" if weight.bits < 8 and self.granularity == "tensor" else "symmetric_restricted"
+        weight = dtype("int4") if self.weight_scheme is not None else weight
         return QuantNode(
             self.mode,
             activation if self.mode == "static" else None,
             weight if self.mode != "float" else None,
             self.granularity,
-            self.scheme if activation.bits != 16 else "symmetric",
-            "symmetric" if weight.bits < 8 and self.granularity == "tensor" else "symmetric_restricted",
+            self.scheme if activation.bits not in (1, 16) else "symmetric",
+            "logarithmic" if self.weight_scheme is not None else plain,
             self.because or f"{type(self).__name__}({self.pattern!r})",
             self.get_quant_params(),
-            dtype(self.output) if self.output is not None else None,
+            dtype(self.output) if self.output is not None else dtype("int8") if activation.bits == 1 and self.mode == "static" else None,
         )
 
 
 @dataclass(frozen=True)
 class CalibratedQuantRule(QuantRule):
-    """Static, with ranges from the calibration record. The usual rule."""
+    """Static, with ranges from the calibration record. The usual rule.
+
+    >>> CalibratedQuantRule("^block2", "int16", because="a wide range").mode
+    'static'
+    """
 
 
 @dataclass(frozen=True)
@@ -182,6 +211,9 @@ class StaticQuantRule(QuantRule):
 
     per_channel   whether the weights have a scale for each channel, or one for all
     weight_scale  the scales of the weights, instead of computed ones: one, or with per_channel one for each channel
+
+    >>> StaticQuantRule("^stem$", scale=0.02, offset=-128).get_quant_params().zero_point.item()
+    -128
     """
 
     scale: ArrayLike = 1.0
@@ -247,7 +279,11 @@ class StaticQuantRule(QuantRule):
 
 @dataclass(frozen=True)
 class DynamicQuantRule(QuantRule):
-    """Integer weights now, activations quantized row by row at run time, to int8: no calibration."""
+    """Integer weights now, activations quantized row by row at run time, to int8: no calibration.
+
+    >>> DynamicQuantRule(".*", weights="int4", granularity=32).mode
+    'dynamic'
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -268,6 +304,9 @@ class WeightOnlyRule(QuantRule):
 
     offsets  each block has an offset beside its scale, real = scale · q + offset: its least and its largest weight are met exactly. By
              default where it pays, linear layers with four bits in whole blocks; False: one scale for both signs
+
+    >>> WeightOnlyRule("^head").dtype, WeightOnlyRule("^head").granularity
+    ('int4', 32)
     """
 
     dtype: str = "int4"
@@ -292,7 +331,8 @@ class WeightOnlyRule(QuantRule):
     def create_quant_node(self, node: Node) -> QuantNode:
         decided = super().create_quant_node(node)
         block, weight = self.granularity, node.input(1)
-        if self.offsets is False or decided.weight is None or decided.weight.name != "int4" or not isinstance(block, int):
+        no = self.offsets is False or decided.shifts
+        if no or decided.weight is None or decided.weight.name != "int4" or not isinstance(block, int):
             return decided
         # Sums over blocks of the input must be an axis of their own: whole blocks, and rows that are multiplied.
         fits = node.op == "linear" and weight is not None and weight.type.rank == 2 and int(weight.shape[1]) % block == 0
@@ -301,7 +341,11 @@ class WeightOnlyRule(QuantRule):
 
 @dataclass(frozen=True)
 class FloatRule(QuantRule):
-    """The layer stays float, whatever its op: no neighbour absorbs it, not even a convolution the relu after it."""
+    """The layer stays float, whatever its op: no neighbour absorbs it, not even a convolution the relu after it.
+
+    >>> FloatRule("^head", because="it is small").mode
+    'float'
+    """
 
     @property
     def mode(self) -> Mode:
@@ -309,12 +353,19 @@ class FloatRule(QuantRule):
 
 
 class RuleMatcher:
-    """First match wins."""
+    """First match wins.
+
+    >>> import lowbit
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()
+    >>> RuleMatcher([FloatRule("^nothing"), CalibratedQuantRule(".*")]).decide(g.nodes[0]).mode
+    'static'
+    """
 
     def __init__(self, rules: Iterable[QuantRule]) -> None:
         self.rules: Sequence[QuantRule] = as_rules(rules)
 
     def rule_for(self, node: Node) -> QuantRule | None:
+        """The first rule that matches a node; None if none does."""
         return next((r for r in self.rules if r.matches(node)), None)
 
     def decide(self, node: Node) -> QuantNode:
@@ -338,6 +389,7 @@ class RuleMatcher:
             return decided
         if entry is None:
             return _float(f"{node.op} has no integer form")
+        decided = int8_unless_product(node, decided)
         chosen_types = (("activations", decided.activation, ACTIVATIONS), ("weights", decided.weight, WEIGHTS))
         for what, chosen, legal in (*chosen_types, ("results", decided.output, ACTIVATIONS)):
             if chosen is not None and chosen.name not in legal:
@@ -395,6 +447,15 @@ class RuleMatcher:
         """Rules that decide nothing in this graph: they match no node, or earlier rules match all of theirs."""
         used = {id(r) for n in graph.nodes if n.op in QUANTIZABLE and (r := self.rule_for(n)) is not None}
         return [r for r in self.rules if id(r) not in used]
+
+
+def int8_unless_product(node: Node, decided: QuantNode) -> QuantNode:
+    """The decision with int8 for binary where a node sums no products: signs alone would say nothing of a sum or a maximum."""
+    if decided.activation is None or decided.activation.name != "binary" or node.op in SIGNS:
+        return decided
+    int8, because = dtype("int8"), f"{decided.because}; {node.op} reads int8, because binary activations are for conv and linear"
+    weight = int8 if decided.weight is not None and decided.weight.name == "binary" else decided.weight
+    return replace(decided, activation=int8, weight=weight, activation_scheme="asymmetric", because=because)
 
 
 def unknown_ops(rule: QuantRule) -> str:

@@ -37,7 +37,15 @@ KINDS: dict[str, type[QuantRule]] = {
 
 
 def load_rules(path: str | PathLike[str]) -> list[QuantRule]:
-    """The rules of a file."""
+    """The rules of a file.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_rules([FloatRule("^head")], Path(folder) / "rules.toml")
+    ...     load_rules(Path(folder) / "rules.toml")[0].pattern
+    '^head'
+    """
     path = needed(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -72,7 +80,15 @@ def parse_rules(text: str) -> list[QuantRule]:
 
 
 def save_rules(rules: Iterable[QuantRule], path: str | PathLike[str]) -> None:
-    """Writes rules so that `load_rules` reads them back, whole or not at all."""
+    """Writes rules so that `load_rules` reads them back, whole or not at all.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_rules([FloatRule("^head")], Path(folder) / "rules.toml")
+    ...     (Path(folder) / "rules.toml").read_text().splitlines()
+    ['[[rule]]', 'kind = "float"', 'pattern = "^head"']
+    """
     write_whole(path, rules_text(rules).encode())
 
 

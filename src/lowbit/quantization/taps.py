@@ -30,7 +30,10 @@ class Tap:
 
     @property
     def scheme(self) -> Scheme:
-        return "symmetric" if self.dtype.bits == 16 else self.decided.activation_scheme
+        if self.dtype.bits in (1, 16):
+            return "symmetric"
+        signs = self.decided.activation is not None and self.decided.activation.bits == 1  # whose results of 8 bits have a zero point
+        return "asymmetric" if signs else self.decided.activation_scheme
 
 
 @dataclass(frozen=True)

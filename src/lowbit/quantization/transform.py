@@ -26,6 +26,7 @@ from lowbit.quant_params import PerAxis, PerBlock, PerTensor, QuantParams, quant
 from lowbit.quantization.chains import inner_values, read_by_link
 from lowbit.quantization.own_node import with_own_nodes
 from lowbit.quantization.params import fixed_params, holding, in_width, offset_params, rounded_for, weight_params, widened
+from lowbit.quantization.powers import power_codes, with_power_scale
 from lowbit.quantization.reach import reach_of
 from lowbit.quantization.rules import QuantNode, QuantRule, RuleMatcher, makes_a_mask, not_float32, other_floats
 from lowbit.quantization.taps import Tap, Taps, find_taps, fused_clip
@@ -34,7 +35,14 @@ from lowbit.types import Array
 
 
 class QuantizationTransform:
-    """Applies rules to a graph."""
+    """Applies rules to a graph.
+
+    >>> import lowbit
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> transform = lowbit.QuantizationTransform([lowbit.CalibratedQuantRule(".*")])
+    >>> transform.taps(g).observed
+    ['x']
+    """
 
     def __init__(self, rules: Iterable[QuantRule]) -> None:
         self.matcher = RuleMatcher(rules)
@@ -46,6 +54,7 @@ class QuantizationTransform:
         return {**found, **{name: makes_a_mask() for name in mask_makers(graph) if found[name].mode == "static"}}
 
     def taps(self, graph: Graph) -> Taps:
+        """The values that become integers, and which of them share parameters."""
         decisions = self.decisions(graph)
         return find_taps(with_own_nodes(graph, decisions), decisions)
 
@@ -217,6 +226,11 @@ class _Apply:
         return decided is not None and node.op in QUANTIZABLE and (decided.mode == "static" or decided.free)
 
     def tap_params(self, name: str, tap: Tap) -> QuantParams:
+        """The parameters of a tap, with powers of two as scales where its rule wants shifts."""
+        params = self.seen_params(name, tap)
+        return with_power_scale(params) if tap.decided.shifts and tap.given is None else params
+
+    def seen_params(self, name: str, tap: Tap) -> QuantParams:
         group = self.taps.groups[name]
         given = [(m, p) for m in group if (p := self.taps.taps[m].given) is not None]
         for other, params in given[1:]:
@@ -326,6 +340,13 @@ class _Apply:
         assert wanted is not None
         if wanted == tap.dtype:
             return self.params[value.name]
+        params = self.other_width(value, tap, decided)
+        return with_power_scale(params) if decided.shifts else params
+
+    def other_width(self, value: Value, tap: Tap, decided: QuantNode) -> QuantParams:
+        """The parameters of a tap in another dtype than it is kept in."""
+        wanted = decided.activation
+        assert wanted is not None
         if tap.fixed is not None:
             return fixed_params(tap.fixed, wanted)
         group = list(self.taps.groups[value.name])
@@ -340,7 +361,8 @@ class _Apply:
         spec = QUANTIZABLE[node.op].spec
         if i in spec.channel_axis and (spec.output != "same" or decided.granularity != "tensor"):
             if spec.output == "same" and decided.weight is not None and decided.weight.bits < 8:
-                decided = replace(decided, weight=dtype("int8"))  # rows of a table are activations: few bits are for summed weights
+                # rows of a table are activations: few bits are for summed weights
+                decided = replace(decided, weight=dtype("int8"), weight_scheme="symmetric_restricted")
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             if input_scale is not None and decided.activation is not None:
                 bias = None if spec.bias is None else self.graph.constant(node.input(spec.bias))
@@ -348,7 +370,7 @@ class _Apply:
                 held = holding(params, bias, input_scale, bits)
                 if decided.weight_scale is not None and held != params:
                     raise too_fine(params, held, bias, bits).at(decided.because)
-                params = held
+                params = with_power_scale(held) if decided.shifts else held
         elif spec.output == "same" and node.output.name in self.params:
             params = self.params[node.output.name]  # one rounding: the integers are those of the result
         else:
@@ -358,18 +380,20 @@ class _Apply:
         params = params if given is None else given
         table = spec.output == "same" and isinstance(params.granularity, PerAxis) and given is None  # given: as it was trained
         result = self.params.get(node.output.name) if table and not self.multiplied(value) else None
-        return self.integers(value, data, params, result), params
+        powers = decided.shifts and i in spec.channel_axis and spec.output != "same"
+        return self.integers(value, data, params, result, powers), params
 
     def multiplied(self, value: Value) -> bool:
         """Whether a layer multiplies by the constant. An embedding that is also the head's weight is stored once, rounded to nearest."""
         users = (n for n in self.graph.nodes if value in n.inputs and n.op in QUANTIZABLE)
         return any(QUANTIZABLE[n.op].spec.output != "same" for n in users)
 
-    def integers(self, value: Value, data: Array, params: QuantParams, result: QuantParams | None = None) -> Value:
+    def integers(self, value: Value, data: Array, params: QuantParams, result: QuantParams | None = None, powers: bool = False) -> Value:
         """A constant's bracket: one for all nodes that use it with the same parameters, so shared weights stay shared."""
         key = (value.name, params, result)
         if key not in self.constants:
-            ints = quantize(data, params) if result is None else rounded_for(data, params, result)
+            rounded = power_codes if powers else quantize
+            ints = rounded(data, params) if result is None else rounded_for(data, params, result)
             self.constants[key] = quantized_constant(self.editor, value, ints, params)
         return self.constants[key]
 
@@ -394,13 +418,13 @@ class _Apply:
             if v is None or data is None or data.ndim < 2:
                 continue
             if decided.weight is not None and decided.weight.bits < 8 and self.is_table(v):  # few bits are for summed weights
-                decided = replace(decided, weight=dtype("int8"), offsets=False)
+                decided = replace(decided, weight=dtype("int8"), offsets=False, weight_scheme="symmetric_restricted")
             if decided.offsets:
                 self.with_offsets(node, v, data, decided)
                 return
             params = weight_params(data, decided, spec.axis(i, node.attrs), spec.contract_axis.get(i))
             params = self.weights.get((v.name, params.dtype.name), params)
-            inputs[i] = self.integers(v, data, params)
+            inputs[i] = self.integers(v, data, params, powers=decided.shifts)
             if decided.mode == "dynamic" and i:  # the activation is right of its weights: its rows are not those of the contraction
                 inputs[0] = self.rows(node)
         self.editor.set_inputs(self.current(node), inputs)

@@ -89,6 +89,7 @@ class Workload:
 
     @property
     def limits(self) -> Limits:
+        """The limits on time, bytes and memory."""
         return Limits.of(self.max_ms, self.max_bytes, self.max_ram)
 
     @property
@@ -117,4 +118,5 @@ class Workload:
         return b.finish({"y": b.add("linear", x, weight, b.constant(np.zeros(m, np.float32), "bias"), name=self.op)})
 
     def with_batch(self, batch: int) -> Workload:
+        """The same work for another number of rows."""
         return replace(self, batch=batch)

@@ -95,7 +95,15 @@ class OutputRow:
 
 @dataclass(frozen=True)
 class Report:
-    """The effects of quantizing a network. A report prints itself, shows itself in a notebook, and saves itself as .json or .html."""
+    """The effects of quantizing a network. A report prints itself, shows itself in a notebook, and saves itself as .json or .html.
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> report = lowbit.compare(g, lowbit.quantize(g, [{"x": x}], guard=False), [{"x": x}])
+    >>> str(report).splitlines()[0]
+    'linear: 1 of 1 layers integer'
+    """
 
     name: str
     layers: tuple[LayerRow, ...]
@@ -203,6 +211,13 @@ def compare(
     labels  the class of each row of data, in its order: the report has top-1 of both networks (see `lowbit.evaluate`)
     output  the output whose classes they are, where the network has several and it is not plain which
     metric  metric(session) gives a number, higher is better, on data of its own: the report has that of both networks
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> report = lowbit.compare(g, lowbit.quantize(g, [{"x": x}], guard=False), [{"x": x}])
+    >>> report.layers[0].op
+    'linear'
     """
     need_graph(graph, "compare")
     need_outputs(need_graph(quantized, "compare"))

@@ -37,6 +37,12 @@ class Evaluation:
     backend  native, interpreter, or both
     output   the scored output, if the network has several; else ""
     least_ms by the shortest run of each shape; much less than `ms` where the machine was busy
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> 0 <= lowbit.evaluate(g, [x], labels=[0, 1]).score <= 100
+    True
     """
 
     name: str
@@ -54,6 +60,7 @@ class Evaluation:
         return self.ms is not None and self.least_ms is not None and self.ms > BUSY * self.least_ms
 
     def to_dict(self) -> dict[str, Any]:
+        """A form that JSON can hold."""
         values: dict[str, Any] = plain(asdict(self))
         return values | {"busy": self.busy}
 
@@ -87,6 +94,12 @@ def evaluate(
     output   the name of that output, where the network has several and it is not plain which
     metric   metric(session) gives a number, higher is better; it brings its own data. `data` beside it is run for its time alone
     threads  of the session, where a Graph is given
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> lowbit.evaluate(g, [x], labels=[0, 1]).rows
+    2
     """
     session = _session(model, threads)
     need_metric(metric)

@@ -62,7 +62,14 @@ class Inspection:
 
 
 def inspect(graph: Graph) -> Inspection:
-    """The structure of the graph."""
+    """The structure of the graph.
+
+    >>> import lowbit
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> found = lowbit.inspect(g)
+    >>> found.parameter_bytes
+    60
+    """
     need_graph(graph, "inspect")
     seen: set[str] = set()
     rows = []

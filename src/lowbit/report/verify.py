@@ -202,6 +202,12 @@ def verify_backends(quantized: Graph, data: Iterable[Any], *, layers: bool = Fal
     """Runs every backend present on the same inputs. `layers` compares each integer value inside, too.
 
     Fake quantization is always compared layer by layer, because its outputs alone would hide where a difference begins.
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> lowbit.verify_backends(lowbit.quantize(g, [{"x": x}], guard=False), [{"x": x}]).ok
+    True
     """
     need_outputs(need_graph(quantized, "verify_backends"))
     flag("layers", layers)

@@ -56,7 +56,15 @@ class _Program:
 
 
 class Session:
-    """Runs one graph. May be called from several threads at once."""
+    """Runs one graph. May be called from several threads at once.
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> session = lowbit.Session(g, threads=1)
+    >>> session(x).shape, session.backend
+    ((2, 3), 'native')
+    """
 
     def __init__(self, graph: Graph, *, threads: int | None = None, isa: str | None = None, stored: bool = False) -> None:
         """`stored`: weights stored in few bits stay packed between runs, as in generated C."""

@@ -27,6 +27,10 @@ def convert(model: nn.Module) -> nn.Module:
 
     A model that torch.export cannot trace is converted layer by layer, with a warning that says why: what lies between its layers stays
     float then, and its outputs are not those of a graph.
+
+    >>> model = quantize_(nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval(), "int8", guard=False)
+    >>> convert(calibrate(model, [torch.ones(2, 4)]))(torch.ones(2, 4)).shape
+    torch.Size([2, 3])
     """
     waiting = pending(model)
     if not waiting.batches:

@@ -26,7 +26,16 @@ PARTS = ("ints", "scale", "zero_point")
 
 
 def save_safetensors(state: nn.Module | Mapping[str, Any], path: str | PathLike[str]) -> None:
-    """Writes a module's state (or a state dict) with its quantized tensors. The old file stays whole until the new one is."""
+    """Writes a module's state (or a state dict) with its quantized tensors. The old file stays whole until the new one is.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> model = quantize_(nn.Sequential(nn.Linear(4, 3)).eval(), "int8-dynamic")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_safetensors(model.state_dict(), Path(folder) / "m.safetensors")
+    ...     sorted(load_safetensors(Path(folder) / "m.safetensors"))
+    ['0._extra_state', '0.bias', '0.weight']
+    """
     from safetensors.torch import save
 
     whole = state.state_dict() if isinstance(state, nn.Module) else state
@@ -38,7 +47,15 @@ def save_safetensors(state: nn.Module | Mapping[str, Any], path: str | PathLike[
 
 
 def load_safetensors(path: str | PathLike[str]) -> dict[str, Any]:
-    """The state that `save_safetensors` wrote: for `load_state_dict`, or `restore_(model, state)` on a float model."""
+    """The state that `save_safetensors` wrote: for `load_state_dict`, or `restore_(model, state)` on a float model.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_safetensors({"w": torch.ones(2)}, Path(folder) / "m.safetensors")
+    ...     load_safetensors(Path(folder) / "m.safetensors")["w"].tolist()
+    [1.0, 1.0]
+    """
     from safetensors import SafetensorError, safe_open
 
     path = needed(path)

@@ -12,6 +12,7 @@
     linear_rows    float (…, K), QTensor (N, K), bias or None     float32: activations quantized row by row (docs/arithmetic.md §2)
     weight_only    float (…, K), QTensor (N, K), bias or None     float32: weights dequantized on the way
     linear_static  float (…, K), the weight, the lowered graph    float32: what that graph of one layer gives, with its bits
+    conv_static    float (N, C, …), the weight, the graph         the same for a convolution
 
 A kernel that returns None has no way for these operands: they are dequantized.
 """

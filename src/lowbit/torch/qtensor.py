@@ -30,7 +30,12 @@ _PER_TENSOR = PerTensor()
 
 
 class QTensor(Tensor):
-    """Packed integers, scale and zero point as tensors, and the layout that says what they are for."""
+    """Packed integers, scale and zero point as tensors, and the layout that says what they are for.
+
+    >>> q = quantize(torch.tensor([[1.0, -2.0]]), "int8", scale=0.5)
+    >>> q.ints.tolist(), q.dequantize().tolist()
+    ([[2, -4]], [[1.0, -2.0]])
+    """
 
     _data: Tensor
     _scale: Tensor
@@ -74,6 +79,7 @@ class QTensor(Tensor):
 
     @property
     def quant_params(self) -> QuantParams:
+        """Scale, zero point, dtype, scheme and granularity."""
         if self._known is None or self._known_at != self._written:
             return self._know(as_params(self._layout, self._scale, self._zero_point))
         return self._known

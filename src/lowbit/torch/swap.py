@@ -42,6 +42,10 @@ def quantize_(
     data     batches as the model takes them: a tensor, a tuple (what forward has no tensor argument for is left out: labels), or a dict
     method   how ranges are found, guard: whether outputs are measured and mended, as in lowbit.quantize
     dynamic  dimensions of the inputs that stay open, by forward's argument names; by default the first of each is the batch
+
+    >>> model = quantize_(nn.Sequential(nn.Linear(4, 3)).eval(), "int8-dynamic")
+    >>> model(torch.ones(2, 4)).shape, type(model[0].weight).__name__
+    (torch.Size([2, 3]), 'QTensor')
     """
     need_module(model, hint="lowbit.quantize takes graphs")
     open_dims(dynamic)
@@ -126,7 +130,12 @@ class Snapshot:
 
 
 def dequantize_(model: nn.Module) -> nn.Module:
-    """The model with plain float layers again, in place: the weights are those that the integers stand for."""
+    """The model with plain float layers again, in place: the weights are those that the integers stand for.
+
+    >>> model = dequantize_(quantize_(nn.Sequential(nn.Linear(4, 3)), "int8-dynamic"))
+    >>> model[0].weight.dtype
+    torch.float32
+    """
     need_module(model).__dict__.pop("_lowbit_pending", None)
     restore_float(model)
     return model
@@ -149,6 +158,11 @@ def restore_(model: nn.Module, state: Mapping[str, Any]) -> nn.Module:
 
     state = torch.load("model.pt", weights_only=True)
     restore_(Net(), state)
+
+    >>> model = quantize_(nn.Sequential(nn.Linear(4, 3)).eval(), "int8-dynamic")
+    >>> again = restore_(nn.Sequential(nn.Linear(4, 3)), model.state_dict()).eval()
+    >>> torch.equal(again(torch.ones(2, 4)), model(torch.ones(2, 4)))
+    True
     """
     need_module(model)
     if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):

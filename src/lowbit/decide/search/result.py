@@ -85,6 +85,12 @@ class SearchResult:
     trials         every point, in the order in which they were measured; the first is the float network
     note           the units with a width that was not asked for, and why; "" if there are none
     stopped        why the search ended early: an interrupt, or a limit; "" if it did not
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (16, 4)).graph()
+    >>> data = [{"x": np.random.default_rng(i).standard_normal((8, 16)).astype(np.float32)} for i in range(4)]
+    >>> len(lowbit.search(g, data).rules) > 0
+    True
     """
 
     graph: Graph
@@ -103,18 +109,22 @@ class SearchResult:
 
     @property
     def score(self) -> float:
+        """The score of the chosen network."""
         return self.chosen.score
 
     @property
     def rules(self) -> tuple[QuantRule, ...]:
+        """The rules that give the chosen network again."""
         return self.chosen.rules
 
     @property
     def repairs(self) -> tuple[str, ...]:
+        """The repairs that cost no time: ranges, channels, rounding, biases."""
         return self.chosen.repairs
 
     @property
     def is_float(self) -> bool:
+        """Whether no quantized network was good enough."""
         return self.chosen is self.trials[0]
 
     def save_rules(self, path: Any) -> None:
@@ -124,6 +134,7 @@ class SearchResult:
         save_rules(self.rules, path)
 
     def said(self, score: float) -> str:
+        """A score as text: in dB, or as a number."""
         return decibels(score) if self.in_db else f"{score:.6g}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -107,6 +107,12 @@ def search(
     test      samples to measure with; without them one batch in three of `data` is held back from calibration
     executor  spreads calibration; the result is the same
     on_trial  is called with each measured network
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (16, 4)).graph()
+    >>> data = [{"x": np.random.default_rng(i).standard_normal((8, 16)).astype(np.float32)} for i in range(4)]
+    >>> lowbit.search(g, data).graph.nodes != ()
+    True
     """
     need_float(graph, "search")
     graph = widen_halves(graph)

@@ -74,6 +74,17 @@ def export_onnx(
     safe          True: layers whose sums ONNX Runtime would saturate on CPUs without VNNI get their weights as uint8: the same results on
                   every CPU, slower where there is VNNI. "7-bit": their output channels get weights of 7 bits: fast on every CPU, but other
                   weights. False: neither
+
+    >>> import lowbit, numpy as np
+    >>> g = lowbit.Workload("linear", (4, 3)).graph()  # or lowbit.load("model.onnx")
+    >>> x = np.ones((2, 4), np.float32)
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "model.int8.onnx"
+    ...     done = lowbit.export_onnx(lowbit.quantize(g, [{"x": x}], guard=False), path)
+    ...     done.opset, [n.op for n in lowbit.load(path).nodes][:2]
+    (17, ['quantize_linear', 'dequantize_linear'])
     """
     need_graph(graph, "export_onnx")
     if safe not in (True, False, "7-bit"):

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from lowbit.dtypes import dtype
+from lowbit.errors import UnsupportedOp
 from lowbit.export.onnx.linear import four_bits, turned_constants
 from lowbit.export.onnx.movement import source
 from lowbit.export.onnx.network import window
@@ -39,6 +40,9 @@ def quantize_linear(w: Writer, node: Node) -> None:
         w.node(node, "Identity", w.codes[node.output.name])
         return
     d = node.output.type.dtype
+    if d.name == "binary":
+        hint = 'recipe="w1a8": binary weights, 8-bit activations; or save a .lowbit file'
+        raise UnsupportedOp("ONNX has no activations of one bit", where=x.name, hint=hint)
     given: Any = zero
     kind = None
     if zero is None and d.name != "uint8":  # uint8 is what a missing zero point means

@@ -19,7 +19,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """`before` and `after` are the ids that a whole text has around it; `ends` end a reply."""
+    """`before` and `after` are the ids that a whole text has around it; `ends` end a reply.
+
+    >>> from lowbit.llm import load
+    >>> tokenizer = load(path, threads=1).tokenizer
+    >>> ids = tokenizer.encode("hello", special=False)
+    >>> len(ids) > 0, tokenizer.size > max(ids)
+    (True, True)
+    """
 
     core: tokenizers.Tokenizer
     before: tuple[int, ...] = ()
@@ -76,6 +83,7 @@ class Tokenizer:
         return found
 
     def id_of(self, token: str) -> int | None:
+        """The id of a token's text; None if it is none."""
         found = self.core.token_to_id(token)
         return None if found is None else int(found)
 

@@ -191,11 +191,14 @@ def at_line(x: Array) -> Array:
     return out
 
 
+BYTES = ("int8", "binary")  # binary values are bytes of -1 and +1 between ops; the kernels that multiply bits pack them
+
+
 def is_int8(*values: Value | None) -> bool:
-    return all(v is not None and v.type.dtype.name == "int8" for v in values)
+    return all(v is not None and v.type.dtype.name in BYTES for v in values)
 
 
-SHORT = {"int8": "s8", "int16": "s16", "float32": "f32"}
+SHORT = {"int8": "s8", "binary": "s8", "int16": "s16", "float32": "f32"}
 
 
 def short(*values: Value | None) -> str | None:

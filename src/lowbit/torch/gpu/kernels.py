@@ -76,37 +76,12 @@ def quantize_rows(x_ptr, q_ptr, scale_ptr, k, BLOCK: tl.constexpr):
         tl.store(q_ptr + row * k + at, codes(x, scale, -127.0, 127.0).to(tl.int8), mask=at < k)
 
 
-@triton.jit(do_not_specialize=["x_zero", "y_zero", "lo", "hi"])  # a 1 among them would be no number of the device any more
-def matmul(
-    a_ptr, b_ptr, y_ptr, sa_ptr, sb_ptr, za_ptr, zb_ptr, sum_a_ptr, sum_b_ptr, bias_ptr,
-    m, n, k, a_rows, b_cols, x_scale, x_zero, y_zero, lo, hi,
-    QUANTIZE: tl.constexpr, ZEROS: tl.constexpr, BIAS: tl.constexpr, REQUANTIZE: tl.constexpr, TENSOR_CORES: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+@triton.jit
+def finish(
+    acc, rows, cols, y_ptr, sa_ptr, sb_ptr, za_ptr, zb_ptr, sum_a_ptr, sum_b_ptr, bias_ptr, m, n, k, a_rows, b_cols, x_scale, x_zero,
+    y_zero, lo, hi, QUANTIZE: tl.constexpr, ZEROS: tl.constexpr, BIAS: tl.constexpr, REQUANTIZE: tl.constexpr,
 ):  # fmt: skip
-    """acc = Σ (qa[i, k] - za[i])·(qb[j, k] - zb[j]), then y = fl32(acc) * (sa[i] * sb[j]) (+ bias[j], float32).
-
-    QUANTIZE    `a` is float32 and becomes int8 by x_scale and x_zero on the way; sum_a is not needed then, zb must be 0
-    ZEROS       the zero points and the sums Σ_k qa, Σ_k qb are there; else all of them are 0
-    REQUANTIZE  y = clamp(rne(fl32(acc + bias[j]) * sb[j]) + y_zero, lo, hi) in int8: bias is int32, sb the multiplier of the channel;
-                where y is float32: fl32(acc + bias[j]) * sb[j]
-    a_rows, b_cols  1 where sa (sb) has one scale for each row (column), 0 where there is one for all; zero points alike
-    """
-    rows = tl.program_id(0) * BM + tl.arange(0, BM)
-    cols = tl.program_id(1) * BN + tl.arange(0, BN)
-    acc = tl.zeros((BM, BN), tl.int32)
-    for start in range(0, k, BK):
-        ks = start + tl.arange(0, BK)
-        here_a = (rows[:, None] < m) & (ks[None, :] < k)
-        here_b = (cols[None, :] < n) & (ks[:, None] < k)
-        at_a = rows[:, None].to(tl.int64) * k + ks[None, :]
-        if QUANTIZE:
-            x = tl.load(a_ptr + at_a, mask=here_a, other=0.0).to(tl.float32)
-            c = codes(x, x_scale, (-128 - x_zero).to(tl.float32), (127 - x_zero).to(tl.float32)).to(tl.int32) + x_zero
-            a = tl.where(here_a, c, 0).to(tl.int8)
-        else:
-            a = tl.load(a_ptr + at_a, mask=here_a, other=0)
-        b = tl.load(b_ptr + cols[None, :].to(tl.int64) * k + ks[:, None], mask=here_b, other=0)
-        acc += dot(a, b, TENSOR_CORES)
+    """From sums of products of codes to results, as `matmul` says."""
     if ZEROS:
         sum_b = tl.load(sum_b_ptr + cols, mask=cols < n, other=0)
         if QUANTIZE:
@@ -138,6 +113,43 @@ def matmul(
         if BIAS:
             y = y + tl.load(bias_ptr + cols, mask=cols < n, other=0.0)[None, :]
         tl.store(y_ptr + at_y, y, mask=here)
+
+
+@triton.jit(do_not_specialize=["x_zero", "y_zero", "lo", "hi"])  # a 1 among them would be no number of the device any more
+def matmul(
+    a_ptr, b_ptr, y_ptr, sa_ptr, sb_ptr, za_ptr, zb_ptr, sum_a_ptr, sum_b_ptr, bias_ptr,
+    m, n, k, a_rows, b_cols, x_scale, x_zero, y_zero, lo, hi,
+    QUANTIZE: tl.constexpr, ZEROS: tl.constexpr, BIAS: tl.constexpr, REQUANTIZE: tl.constexpr, TENSOR_CORES: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """acc = Σ (qa[i, k] - za[i])·(qb[j, k] - zb[j]), then y = fl32(acc) * (sa[i] * sb[j]) (+ bias[j], float32).
+
+    QUANTIZE    `a` is float32 and becomes int8 by x_scale and x_zero on the way; sum_a is not needed then, zb must be 0
+    ZEROS       the zero points and the sums Σ_k qa, Σ_k qb are there; else all of them are 0
+    REQUANTIZE  y = clamp(rne(fl32(acc + bias[j]) * sb[j]) + y_zero, lo, hi) in int8: bias is int32, sb the multiplier of the channel;
+                where y is float32: fl32(acc + bias[j]) * sb[j]
+    a_rows, b_cols  1 where sa (sb) has one scale for each row (column), 0 where there is one for all; zero points alike
+    """
+    rows = tl.program_id(0) * BM + tl.arange(0, BM)
+    cols = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.int32)
+    for start in range(0, k, BK):
+        ks = start + tl.arange(0, BK)
+        here_a = (rows[:, None] < m) & (ks[None, :] < k)
+        here_b = (cols[None, :] < n) & (ks[:, None] < k)
+        at_a = rows[:, None].to(tl.int64) * k + ks[None, :]
+        if QUANTIZE:
+            x = tl.load(a_ptr + at_a, mask=here_a, other=0.0).to(tl.float32)
+            c = codes(x, x_scale, (-128 - x_zero).to(tl.float32), (127 - x_zero).to(tl.float32)).to(tl.int32) + x_zero
+            a = tl.where(here_a, c, 0).to(tl.int8)
+        else:
+            a = tl.load(a_ptr + at_a, mask=here_a, other=0)
+        b = tl.load(b_ptr + cols[None, :].to(tl.int64) * k + ks[:, None], mask=here_b, other=0)
+        acc += dot(a, b, TENSOR_CORES)
+    finish(
+        acc, rows, cols, y_ptr, sa_ptr, sb_ptr, za_ptr, zb_ptr, sum_a_ptr, sum_b_ptr, bias_ptr, m, n, k, a_rows, b_cols, x_scale, x_zero,
+        y_zero, lo, hi, QUANTIZE, ZEROS, BIAS, REQUANTIZE,
+    )  # fmt: skip
 
 
 @triton.jit

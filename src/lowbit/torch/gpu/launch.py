@@ -8,11 +8,15 @@ import torch
 import triton
 from torch import Tensor
 
-from lowbit.torch.gpu import kernels
+from lowbit.torch.gpu import conv, kernels, packed
 
 OPTIONS: dict[str, Any] = {"enable_fp_fusion": False}  # y·s + b rounds twice, as everywhere
 BLOCK = 1024
 TILE = (64, 64, 64)
+CONV = (64, 32, 64)
+DP4A = (64, 64)  # rows and columns of a program
+WARPS = 4  # of a program of fragments
+INTERPRETED = not isinstance(kernels.matmul, triton.runtime.JITFunction)  # TRITON_INTERPRET=1: no PTX there
 
 
 def quantize(x: Tensor, scale: Tensor, zero_point: Tensor, qmin: int, qmax: int, out: torch.dtype = torch.int8, axis: int = 0) -> Tensor:
@@ -125,7 +129,19 @@ def _matmul(
     hi: int = 0,
 ) -> Tensor:  # fmt: skip
     (m, k), n = a.shape, b.shape[0]
-    if y.numel():
+    if y.numel() and way(a) == "dp4a":
+        if quantize:
+            one = torch.ones(1, device=a.device)
+            a, sa = _codes(a, x_scale, x_zero), one * x_scale
+            za, zb, sum_a = _whole(one, x_zero), _whole(sb, 0), a.sum(1, dtype=torch.int32) if zeros else a
+        a, b, words = words_of(a, 4), words_of(b, 4), -(-k // 4)
+        packed.matmul_dp4a[(triton.cdiv(m, DP4A[0]), triton.cdiv(n, DP4A[1]))](
+            a, b, y, sa.reshape(-1), sb.reshape(-1), za.reshape(-1), zb.reshape(-1), sum_a, sum_b,
+            sb if bias is None else bias.contiguous(), m, n, k, words, int(sa.numel() > 1), int(sb.numel() > 1), float(x_scale), x_zero,
+            y_zero, lo, hi, ZEROS=zeros, BIAS=bias is not None, REQUANTIZE=requantize, ASM=not INTERPRETED, BM=DP4A[0], BN=DP4A[1],
+            **OPTIONS,
+        )  # fmt: skip
+    elif y.numel():
         bm, bn, bk = tile(m, n)
         kernels.matmul[(triton.cdiv(m, bm), triton.cdiv(n, bn))](
             a, b, y, sa.reshape(-1), sb.reshape(-1), za.reshape(-1), zb.reshape(-1), sum_a, sum_b,
@@ -154,15 +170,90 @@ def matmul_int4(
     return y
 
 
+def matmul_s4(a: Tensor, b: Tensor, sa: Tensor, sb: Tensor, bias: Tensor | None = None, *, bits: int = 4) -> Tensor:
+    """int4 (M, K) by int4 (N, K), two codes a byte (K / 2 bytes a row): fl32(acc) * (sa * sb) (+ bias), by the tensor cores' int4 product.
+
+    With bits=8 the codes are int8, and Turing's instruction multiplies them.
+    """
+    step, tall = (32, 16) if bits == 4 else (16, 8)
+    (m, size), n = a.shape, b.shape[0]
+    y = torch.empty(m, n, dtype=torch.float32, device=a.device)
+    if y.numel():
+        whole = -(-size // step) * step  # bytes of a row that the instruction takes at once
+        kernel = packed.matmul_s4 if bits == 4 else packed.matmul_s8_turing
+        kernel[(triton.cdiv(m, tall * WARPS), triton.cdiv(n, 8))](
+            words_of(a, step), words_of(b, step), y, sa.reshape(-1), sb.reshape(-1), sb if bias is None else bias.contiguous(),
+            m, n, whole // 4, int(sa.numel() > 1), int(sb.numel() > 1), BIAS=bias is not None, WARPS=WARPS, ASM=not INTERPRETED,
+            num_warps=WARPS, **OPTIONS,
+        )  # fmt: skip
+    return y
+
+
+def conv_integers(
+    x: Tensor, x_scale: float, x_zero: int, w: Tensor, multiplier: Tensor, bias: Tensor | None, y: tuple[int, int, int] | None, *,
+    stride: tuple[int, int], pads: tuple[int, int, int, int], dilation: tuple[int, int], groups: int,
+) -> Tensor:  # fmt: skip
+    """A static convolution of float images (N, C, H, W): quantized, then sums of products of int8 by windows (an implicit matrix product).
+
+    int8 results clamp(rne(fl32(acc + bias) * multiplier) + y_zero, lo, hi) for y = (y_zero, lo, hi), else fl32(acc + bias) * multiplier.
+    """
+    codes = _codes(x, x_scale, x_zero)
+    batch, in_c, high, wide = codes.shape
+    out_c, depth, kernel_h, kernel_w = w.shape
+    out_h = (high + pads[0] + pads[2] - dilation[0] * (kernel_h - 1) - 1) // stride[0] + 1
+    out_w = (wide + pads[1] + pads[3] - dilation[1] * (kernel_w - 1) - 1) // stride[1] + 1
+    kind = torch.float32 if y is None else torch.int8
+    out = torch.empty(batch, out_c, out_h, out_w, dtype=kind, device=x.device)
+    zero, lo, hi = (0, 0, 0) if y is None else y
+    if out.numel():
+        bm, bn, bk = CONV
+        rows, each = batch * out_h * out_w, out_c // groups
+        sums = w.reshape(out_c, -1).sum(1, dtype=torch.int32)
+        conv.conv[(triton.cdiv(rows, bm), triton.cdiv(each, bn), groups)](
+            codes, w.contiguous(), out, multiplier.reshape(-1), sums, sums if bias is None else bias.contiguous(),
+            rows, each, depth, in_c, out_c, high, wide, out_h, out_w, kernel_h, kernel_w, *stride, pads[0], pads[1], *dilation,
+            int(multiplier.numel() > 1), x_zero, zero, lo, hi,
+            BIAS=bias is not None, TENSOR_CORES=tensor_cores(x), BM=bm, BN=bn, BK=bk, **OPTIONS,
+        )  # fmt: skip
+    return out
+
+
+def _codes(x: Tensor, scale: float, zero: int) -> Tensor:
+    return quantize(x, torch.full((1,), scale, device=x.device), torch.full((1,), zero, device=x.device), -128, 127)
+
+
+def _whole(like: Tensor, value: int) -> Tensor:
+    """int32 numbers, as many as `like` has."""
+    return torch.full((like.numel(),), value, dtype=torch.int32, device=like.device)
+
+
+def words_of(q: Tensor, step: int) -> Tensor:
+    """Rows of bytes as words of 32 bits; zeros make each row a multiple of `step` bytes."""
+    short = -q.shape[1] % step
+    return torch.nn.functional.pad(q, (0, short)).contiguous().view(torch.int32)
+
+
 def like(zero: Tensor | None, scale: Tensor) -> Tensor:
     """Zero points as int32, as many as there are scales."""
     made = torch.zeros(1, dtype=torch.int32, device=scale.device) if zero is None else zero.reshape(-1).to(torch.int32)
     return made.expand(scale.numel()).contiguous()
 
 
+def way(x: Tensor) -> str:
+    """How int8 is multiplied on the tensor's device: tensor cores from sm_80 on (Triton's own), DP4A from sm_61 on, else as floats."""
+    if x.device.type != "cuda":
+        return "mma"
+    major, minor = torch.cuda.get_device_capability(x.device)
+    return way_of(10 * major + minor)
+
+
+def way_of(capability: int) -> str:
+    return "mma" if capability >= 80 else "dp4a" if capability >= 61 else "float"
+
+
 def tensor_cores(x: Tensor) -> bool:
-    """Whether Triton has integer tensor cores for the device: from sm_80 on (its releases since 3.2 have none for sm_75)."""
-    return x.device.type != "cuda" or torch.cuda.get_device_capability(x.device) >= (8, 0)
+    """Whether Triton has integer tensor cores for the device (its releases since 3.2 have none for sm_75)."""
+    return way(x) == "mma"
 
 
 def tile(m: int, n: int) -> tuple[int, int, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -73,8 +75,17 @@ def product(a: QTensor, w: QTensor, bias: Tensor | None = None) -> Tensor | None
         return None
     if plan_matmul(tuple(a.shape), a.quant_params, tuple(w.shape[::-1]), w.t().quant_params).kind == "float":  # type: ignore[attr-defined]
         return None
+    if is_packed_int4(a) and is_packed_int4(w) and launch.way(a._scale) == "mma":
+        rows, columns = (q.packed.reshape(q.shape[0], -1) for q in (a, w))
+        return launch.matmul_s4(rows, columns, a._scale, w._scale, bias)
     (qa, za), (qb, zb) = as_int8(a), as_int8(w)
     return launch.matmul(qa, qb, a._scale, w._scale, za, zb, bias)
+
+
+def is_packed_int4(q: QTensor) -> bool:
+    """Whether it is symmetric int4 in whole bytes: as the tensor cores' int4 product takes it."""
+    layout = q._layout
+    return layout.dtype == "int4" and q.dim() == 2 and q.shape[1] % 2 == 0 and not bool((q._zero_point != 0).any())
 
 
 @kernel("cuda", "linear")
@@ -114,7 +125,7 @@ def linear_static(x: Tensor, weight: QTensor, graph: Graph) -> Tensor | None:
 
 @dataclass(frozen=True)
 class StaticLayer:
-    """The constants of quantize_linear → q_linear (→ dequantize_linear) as tensors of a device."""
+    """The constants of quantize_linear → q_linear or q_conv (→ dequantize_linear) as tensors of a device."""
 
     graph: Graph
     weight: Tensor
@@ -126,9 +137,9 @@ class StaticLayer:
     y_scale: Tensor | None  # None: reals as they are
 
     @staticmethod
-    def of(graph: Graph, device: torch.device) -> StaticLayer | None:
+    def of(graph: Graph, device: torch.device, op: str = "q_linear") -> StaticLayer | None:
         ops = [n.op for n in graph.nodes]
-        if ops not in (["quantize_linear", "q_linear", "dequantize_linear"], ["quantize_linear", "q_linear"]):
+        if ops not in (["quantize_linear", op, "dequantize_linear"], ["quantize_linear", op]):
             return None
         before, node = graph.nodes[:2]
         data = [None if v is None else graph.constants[v.name].data for v in (*before.inputs[1:], *node.inputs[1:])]
@@ -149,11 +160,40 @@ class StaticLayer:
             None if after is None else there(graph.constants[after.name].data),
         )  # fmt: skip
 
+    def convolve(self, x: Tensor, attrs: Mapping[str, Any]) -> Tensor:
+        """The layer as a convolution; one axis is an image of height 1."""
+        line = x.dim() == 3
+        one, none = ((1,), (0,)) if line else ((), ())
+        half = len(attrs["stride"])
+        geometry: dict[str, Any] = {
+            "stride": (*one, *attrs["stride"]), "dilation": (*one, *attrs["dilation"]), "groups": attrs["groups"],
+            "pads": (*none, *attrs["pads"][:half], *none, *attrs["pads"][half:]),
+        }  # fmt: skip
+        image, w = (x[:, :, None], self.weight[:, :, None]) if line else (x, self.weight)
+        y = None if self.y_scale is None else self.y
+        q = launch.conv_integers(image, self.x_scale, self.x_zero, w, self.multiplier, self.bias, y, **geometry)
+        q = q[:, :, 0] if line else q
+        if self.y_scale is None:
+            return q
+        return launch.dequantize(q, self.y_scale, torch.full((1,), self.y[0], dtype=torch.int32, device=x.device))
+
     def __call__(self, x: Tensor) -> Tensor:
         if self.y_scale is None:
             return launch.linear_scaled(x, self.x_scale, self.x_zero, self.weight, self.multiplier, self.bias)
         q = launch.linear_integers(x, self.x_scale, self.x_zero, self.weight, self.multiplier, self.bias, *self.y)
         return launch.dequantize(q, self.y_scale, torch.full((1,), self.y[0], dtype=torch.int32, device=x.device))
+
+
+@kernel("cuda", "conv_static")
+def conv_static(x: Tensor, weight: QTensor, graph: Graph) -> Tensor | None:
+    """A static convolution of one or two axes by its lowered graph, in integers; None where the graph is another than of int8."""
+    layer = weight.__dict__.get("_static")
+    if layer is None or layer.graph is not graph or layer.weight.device != x.device:
+        layer = StaticLayer.of(graph, x.device, "q_conv")
+        if layer is None or layer.weight.dim() not in (3, 4):
+            return None
+        weight.__dict__["_static"] = layer
+    return layer.convolve(x.to(torch.float32), graph.nodes[1].attrs)
 
 
 @kernel("cuda", "weight_only")

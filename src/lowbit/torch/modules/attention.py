@@ -27,7 +27,12 @@ ROLES = ("input", "projected", "attended", "output")
 
 
 class MultiheadAttention(Quantized, nn.MultiheadAttention):
-    """nn.MultiheadAttention that can be quantized. `params`: of its input, projections, attention and output (static)."""
+    """nn.MultiheadAttention that can be quantized. `params`: of its input, projections, attention and output (static).
+
+    >>> layer = MultiheadAttention.from_float(nn.MultiheadAttention(8, 2)).quantize_weights().eval()
+    >>> layer(*[torch.ones(5, 2, 8)] * 3)[0].shape
+    torch.Size([5, 2, 8])
+    """
 
     op = "linear"  # rules decide about its projections, which are linear layers of its name
     params: dict[str, QuantParams]

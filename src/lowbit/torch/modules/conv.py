@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lowbit.quant_params import QuantParams
+from lowbit.torch import kernels
 from lowbit.torch.layer import Layer, dims, run
 from lowbit.torch.modules.base import HALF, Quantized, StraightThrough, faked
 from lowbit.torch.qtensor import QTensor
@@ -47,13 +48,24 @@ class _Conv(Quantized):
     def _exact(self, x: Tensor) -> Tensor:
         if self.quant_mode == "dynamic":
             return self._by_image(x)
-        if x.device.type != "cpu":
-            return faked(self._real(faked(x, self.input_params)), self.output_params)
+        if kernels.kind(x) != "cpu":
+            return self._elsewhere(x)
         x, alone = self._padded(x)
         spatial = tuple(x.shape[-len(self.stride) :])
         made = self._compiled.get(spatial, lambda: self.layer(spatial), self._constants())
         y = run(made, x)
         return y[0] if alone else y
+
+    def _elsewhere(self, x: Tensor) -> Tensor:
+        """On another device, by its kernels; where there are none, in float with the same quantized numbers."""
+        y = None
+        if self.op == "conv" and kernels.find(kernels.kind(x), "conv_static") is not None:
+            images, alone = self._padded(x)
+            spatial = tuple(images.shape[-len(self.stride) :])
+            lowered = self._compiled.get(spatial, lambda: self.layer(spatial), self._constants()).graph
+            y = kernels.run("conv_static", images, self.weight, lowered)
+            y = y[0] if y is not None and alone else y
+        return faked(self._real(faked(x, self.input_params)), self.output_params) if y is None else y
 
     def _padded(self, x: Tensor) -> tuple[Tensor, bool]:
         """Images with other paddings than zeros around them, and whether there is one without a batch."""
@@ -64,7 +76,7 @@ class _Conv(Quantized):
 
     def _by_image(self, x: Tensor) -> Tensor:
         """Each image gets a scale at run time, its largest magnitude over 127. Integers are multiplied; y = sums · sx · sw + b."""
-        if x.device.type != "cpu" or x.dtype != torch.float32:
+        if kernels.kind(x) != "cpu" or x.dtype != torch.float32:
             return self._real(x)
         x, alone = self._padded(x)
         scale = x.abs().amax(dim=tuple(range(1, x.dim())), keepdim=True) / 127
@@ -90,15 +102,30 @@ class _Conv(Quantized):
 
 
 class Conv1d(_Conv, nn.Conv1d):
-    """nn.Conv1d that can be quantized."""
+    """nn.Conv1d that can be quantized.
+
+    >>> layer = Conv1d.from_float(nn.Conv1d(4, 3, 3, padding=1)).quantize_weights().eval()
+    >>> layer(torch.ones(2, 4, 8)).shape
+    torch.Size([2, 3, 8])
+    """
 
 
 class Conv2d(_Conv, nn.Conv2d):
-    """nn.Conv2d that can be quantized."""
+    """nn.Conv2d that can be quantized.
+
+    >>> layer = Conv2d.from_float(nn.Conv2d(4, 3, 3, padding=1)).quantize_weights().eval()
+    >>> layer(torch.ones(2, 4, 8, 8)).shape
+    torch.Size([2, 3, 8, 8])
+    """
 
 
 class ConvTranspose2d(_Conv, nn.ConvTranspose2d):
-    """nn.ConvTranspose2d that can be quantized."""
+    """nn.ConvTranspose2d that can be quantized.
+
+    >>> layer = ConvTranspose2d.from_float(nn.ConvTranspose2d(4, 3, 2, stride=2)).quantize_weights().eval()
+    >>> layer(torch.ones(2, 4, 8, 8)).shape
+    torch.Size([2, 3, 16, 16])
+    """
 
     op = "conv_transpose"
 

@@ -25,6 +25,10 @@ class Linear(Quantized, nn.Linear):
     """nn.Linear that can be quantized: y = x Wᵀ + b, docs/arithmetic.md §2.
 
     Weights in blocks may have offsets, W = d q + m: then `weight` is d q, and `weight_offset` (rows, blocks) is m.
+
+    >>> layer = Linear.from_float(nn.Linear(4, 3)).quantize_weights().eval()
+    >>> layer(torch.ones(2, 4)).shape, layer.quant_mode
+    (torch.Size([2, 3]), 'dynamic')
     """
 
     op = "linear"
@@ -115,7 +119,12 @@ class Linear(Quantized, nn.Linear):
 
 
 class Embedding(Quantized, nn.Embedding):
-    """nn.Embedding whose table is integers: rows are dequantized as they are looked up."""
+    """nn.Embedding whose table is integers: rows are dequantized as they are looked up.
+
+    >>> layer = Embedding.from_float(nn.Embedding(10, 4)).quantize_weights().eval()
+    >>> layer(torch.tensor([1, 2])).shape
+    torch.Size([2, 4])
+    """
 
     op = "gather"
 

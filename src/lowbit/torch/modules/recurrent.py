@@ -245,12 +245,22 @@ class _Recurrent(Quantized):
 
 
 class LSTM(_Recurrent, nn.LSTM):
-    """nn.LSTM that can be quantized."""
+    """nn.LSTM that can be quantized.
+
+    >>> layer = LSTM.from_float(nn.LSTM(4, 3)).quantize_weights().eval()
+    >>> layer(torch.ones(5, 2, 4))[0].shape
+    torch.Size([5, 2, 3])
+    """
 
     op, kind = "lstm", LSTM_KIND
 
 
 class GRU(_Recurrent, nn.GRU):
-    """nn.GRU that can be quantized."""
+    """nn.GRU that can be quantized.
+
+    >>> layer = GRU.from_float(nn.GRU(4, 3)).quantize_weights().eval()
+    >>> layer(torch.ones(5, 2, 4))[0].shape
+    torch.Size([5, 2, 3])
+    """
 
     op, kind = "gru", GRU_KIND

@@ -47,6 +47,10 @@ def prepare_qat(
     warmup       training steps in which ranges follow the data and no step learns; None: they always follow
     freeze_bn    training steps after which batch norms keep their statistics (0: from the first on)
     inplace      the parameters of `model` itself are trained; else those of a copy
+
+    >>> model = prepare_qat(nn.Sequential(nn.Linear(4, 3)), inputs=torch.ones(2, 4), calibration=[torch.ones(2, 4)])
+    >>> model(torch.ones(2, 4)).requires_grad
+    True
     """
     need_module(model)
     done = next((path or "it" for path, m in model.named_modules() if isinstance(m, Quantized | QatModel)), None)
