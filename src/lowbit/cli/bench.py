@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lowbit.cli.bench_llm import PEER, add_llm_arguments, main_llm
 from lowbit.cli.bench_ops import add_ops_arguments, main_ops, need_no_ops
 from lowbit.cli.bench_ort import OWN, Runs, conclusions, in_ort, own_int8, scorer
 from lowbit.cli.common import UsageError, binding_arguments, load_beside, load_model, print_json, say, table, tell, whole
@@ -46,10 +47,11 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--isa", choices=native.isas(), default=None, help="no better instruction set than this one")
     p.add_argument(
         "--against",
-        choices=["ort"],
+        choices=["ort", PEER],
         help="also in ONNX Runtime: the float network (ort-fp32), with --data the int8 networks that its own tools make of it "
-        "(ort-int8-u8s8 and others), and what lowbit export writes of quantized ones (ort-export)",
+        "(ort-int8-u8s8 and others), and what lowbit export writes of quantized ones (ort-export); a .gguf file in llama.cpp",
     )
+    add_llm_arguments(p)
     add_data_arguments(p)
     p.add_argument("--test", nargs="+", default=[], metavar="PATH", help="samples of the score, other than --data")
     add_score_arguments(p, "--test (or of --data)")
@@ -97,6 +99,11 @@ def main(args: argparse.Namespace) -> None:
     if not args.models:
         raise UsageError("no network is named", where="lowbit bench", hint="lowbit bench MODEL.onnx, or lowbit bench --ops")
     need_no_ops(args)
+    if args.against == PEER:
+        main_llm(args)
+        return
+    if args.peer_python is not None:
+        raise UsageError("--peer-python is for --against llama.cpp")
     if args.against and importlib.util.find_spec("onnxruntime") is None:
         raise UsageError("ONNX Runtime is not installed", where="--against ort", hint="pip install onnxruntime")
     need_different(args.models)

@@ -30,11 +30,12 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("-o", "--out", required=True, metavar="RECORD.json", help="the record to write")
 
 
-def add_rule_arguments(p: argparse.ArgumentParser) -> None:
+def add_rule_arguments(p: argparse.ArgumentParser, *more: str) -> None:
+    """--recipe and --rules; `more` are recipes that only this verb knows."""
     p.add_argument(
         "--recipe",
         type=recipe_name,
-        choices=sorted(RECIPES),
+        choices=sorted({*RECIPES, *more}),
         help="a named list of rules: docs/quantize.md (int8, if there are no --rules)",
     )
     p.add_argument(

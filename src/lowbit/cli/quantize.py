@@ -1,4 +1,7 @@
-"""lowbit quantize MODEL --data … -o small.lowbit (small.onnx, or a folder of C): quantizes a network and says what that gave."""
+"""lowbit quantize MODEL --data … -o small.lowbit (small.onnx, or a folder of C): quantizes a network and says what that gave.
+
+A language model (a Hugging Face folder, or a .gguf file that shall become another one) is quantized by quantize_llm.py.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from lowbit.cli.common import (
 )
 from lowbit.cli.data import add_data_arguments, data_from, has_data
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
+from lowbit.cli.quantize_llm import LLM_RECIPES, add_llm_arguments, is_language_model, main_llm, need_no_llm
 from lowbit.cli.written import check_kind, write
 from lowbit.data.bake import bake
 from lowbit.decide.decision import Decision
@@ -35,6 +39,7 @@ from lowbit.decide.limits import limits_in
 from lowbit.decide.verdict import verdict
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import quantize
+from lowbit.quantization.recipes import RECIPES
 from lowbit.report.coverage import Coverage, coverage
 from lowbit.report.text import times_smaller
 
@@ -45,7 +50,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     add_model_arguments(p)
     add_data_arguments(p)
     p.add_argument("--record", metavar="RECORD.json", help="ranges from lowbit calibrate, instead of data")
-    add_rule_arguments(p)
+    add_rule_arguments(p, *(r for r in LLM_RECIPES if r not in RECIPES))
+    add_llm_arguments(p)
     p.add_argument("--no-guard", action="store_true", help="take the recipe as it is; do not measure and repair what loses too much")
     p.add_argument("--no-wide", action="store_true", help="no layer gets 16 bits: they cost time, and their tables 128 KB of flash each")
     p.add_argument(
@@ -69,10 +75,20 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--target", metavar="NAME", help="of a folder of C: cortex-m4, host … (portable)")
     p.add_argument("--strict", action="store_true", help="a rule that decides nothing is an error")
-    p.add_argument("-o", "--out", required=True, metavar="OUT", help="what to write: small.lowbit, small.onnx, or a folder of C")
+    p.add_argument(
+        "-o",
+        "--out",
+        required=True,
+        metavar="OUT",
+        help="what to write: small.lowbit, small.onnx, or a folder of C; of a language model, small.gguf",
+    )
 
 
 def main(args: argparse.Namespace) -> None:
+    if is_language_model(args):
+        main_llm(args)
+        return
+    need_no_llm(args)
     kind = check_kind(args)
     if has_data(args) and args.record:
         raise UsageError("--data and --record are both given", hint="one of them: a record already holds what the data said")

@@ -102,7 +102,8 @@ class _Builder:
             raise GraphError(
                 f"{old.name} is written over, so it must be a state of the plan and {new.name} what it becomes", where=node.where
             )
-        if any(v == old for n in self.graph.nodes[self.graph.nodes.index(node) + 1 :] for v in n.inputs):
+        readers = self.graph.users[old.name]
+        if readers[-1] is not node:
             raise GraphError(f"{old.name} is read after it was written over", where=node.where, hint=f"read {new.name}")
         return self._home(old)
 

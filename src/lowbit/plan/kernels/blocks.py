@@ -32,8 +32,8 @@ def is_rounded(node: Node) -> bool:
     return node.op == "block_linear" and not block_format(str(node.attrs["format"])).is_float
 
 
-def readers(graph: Graph, value: Value) -> list[Node]:
-    return [n for n in graph.nodes if any(v is not None and v.name == value.name for v in n.inputs)]
+def readers(graph: Graph, value: Value) -> tuple[Node, ...]:
+    return graph.users.get(value.name, ())
 
 
 def records(value: Value) -> Value:
@@ -53,7 +53,7 @@ def forms(node: Node, ctx: Context) -> tuple[bool, bool]:
 def rounding(node: Node, ctx: Context, x: Value) -> list[KernelCall]:
     """The call that rounds the activations of a layer: none if an earlier layer or the node before has made it."""
     maker = ctx.graph.producers.get(x.name)
-    first = next(n for n in ctx.graph.nodes if is_rounded(n) and n.inputs[0] == x)
+    first = next(n for n in readers(ctx.graph, x) if is_rounded(n) and n.inputs[0] == x)
     if (maker is not None and maker.op in ("rms_norm_rows", "gate")) or first is not node:
         return []
     rows, k = shape_of(x)
