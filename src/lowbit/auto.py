@@ -219,6 +219,7 @@ def estimate_memory_savings(
     Without a shape: of eight values (or blocks), which fill their bytes: the `ratio` is that of large arrays. A QArray has all
     of it itself.
 
+    >>> from lowbit import PerBlock
     >>> print(estimate_memory_savings("int4", (4096, 4096), granularity=PerBlock(1, 32)))
     67108864 → 10485760 bytes (8388608 of data, 2097152 of scales and zero points), 6.40 times smaller
     """

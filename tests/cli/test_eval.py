@@ -183,7 +183,7 @@ def test_a_score_below_the_limit_that_is_given_is_an_exit_code(folder: Path, tmp
     rule.write_text('[[rule]]\nkind = "calibrated"\npattern = "fc1"\ndtype = "int8"\n')
     line += f" --rules {rule} --recipe int8"  # which the score cannot turn to float
     assert main([*line.split(), "--max-drop", "0.1"]) == 1
-    assert f"LimitError: {tmp_path}/q.lowbit: --max-drop cannot be kept" in capsys.readouterr().err
+    assert f"QuantError: {tmp_path}/q.lowbit: --max-drop cannot be kept" in capsys.readouterr().err
     assert main(line.split()) == 0  # the default is a goal, and no limit of the user's
     assert "warning: the goal is not met: the score is -1, -0.005 is the least" in capsys.readouterr().err
     by_labels = line.replace(f"--metric {tmp_path}/low.py:low", f"--labels {folder}/seen_y.npy")

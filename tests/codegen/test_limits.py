@@ -39,7 +39,7 @@ def three_layers(wide: int = 64) -> Graph:
     clamp = {"x_zero": 0, "y_zero": 0, "lo": -128, "hi": 127, "to": "int8", "bound": 1 << 20}
 
     def linear(value: Value, rows: int, columns: int, name: str) -> Value:
-        w = b.constant(np.ones((rows, columns), np.int8), name=f"{name}.w")
+        w = b.constant(np.full((rows, columns), 3, np.int8), name=f"{name}.w")  # no power of two: those are stored in four bits
         m, bias = b.constant(np.full(rows, 0.01, np.float32), name=f"{name}.m"), b.constant(np.zeros(rows, np.int32), name=f"{name}.b")
         return b.add("q_linear", value, w, m, bias, name=name, **clamp)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lowbit.dims import symbol
-from lowbit.errors import InputError
+from lowbit.errors import CalibrationError, InputError
 from lowbit.ir.beside import together
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph
@@ -73,7 +73,9 @@ def test_a_second_input_is_no_label() -> None:
 
 def test_a_part_that_is_neither_input_nor_label() -> None:
     x, _ = rows()
-    with pytest.raises(InputError, match=r"(?s)2 parts for 1 input, and the last one \(ndarray\[6, 4\]\) is no class number.*metric="):
+    with pytest.raises(
+        CalibrationError, match=r"(?s)2 arrays given, the network has 1 input; the last one \(ndarray\[6, 4\]\) is no class number.*metric="
+    ):
         read(network(), [(x, x)])
 
 

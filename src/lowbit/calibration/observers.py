@@ -389,6 +389,7 @@ METHODS: dict[str, Callable[..., Observer]] = {
     observer.method: observer
     for observer in (MinMaxObserver, MovingAverageMinMaxObserver, PercentileObserver, EntropyObserver, MSEObserver, AdaptiveObserver)
 }
+BUILT_IN = tuple(METHODS)  # the others are functions that users register
 
 
 def make_observer(method: str | Callable[[Any], Any], **options: Any) -> Observer:

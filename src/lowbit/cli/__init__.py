@@ -29,7 +29,7 @@ from lowbit.cli import (
     serve,
     verify,
 )
-from lowbit.cli.common import LimitError, UsageError, environment_error, print_json, say
+from lowbit.cli.common import UsageError, environment_error, print_json, printed, say
 from lowbit.cli.parser import Parser, completion
 from lowbit.cli.parser import parser as made_parser
 from lowbit.errors import LowbitError, LowbitWarning
@@ -86,6 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # names and → on a stream that has no room for them
     words = sys.argv[1:] if argv is None else list(argv)
     made, Parser.words = parser(), words
+    printed.clear()
     if words[:1] == ["--completion"] and len(words) > 1 and words[1] in ("bash", "zsh", "tcsh"):
         print(completion(words[1], made))
         return 0
@@ -110,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         e.hint = e.hint and re.sub(r'\boutput="([^"]+)"', r"--output \1", e.hint)
         e.hint = e.hint and re.sub(r"when loading: shapes=\{([^}…]*)\}", _shapes_options, e.hint)
         kind = "usage" if isinstance(e, UsageError) else type(e).__name__
-        if args.json and not isinstance(e, LimitError):
+        if args.json and not printed:
             print_json({"error": {"kind": kind, "where": e.where, "message": e.message, "hint": e.hint}})
         say(f"{kind}: {e}", file=sys.stderr)
         return 2 if isinstance(e, UsageError) else 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 
-from lowbit.calibration import METHODS
+from lowbit.calibration.observers import BUILT_IN
 from lowbit.cli.common import add_model_arguments, check_out, load_model, print_json, say, whole
 from lowbit.cli.data import add_data_arguments, data_from
 from lowbit.cli.processes import process_pool
@@ -52,7 +52,7 @@ def recipe_name(text: str) -> str:
 
 
 def add_calibration_arguments(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--method", choices=sorted(METHODS), default="minmax", help="how ranges are chosen (minmax)")
+    p.add_argument("--method", choices=sorted(BUILT_IN), default="minmax", help="how ranges are chosen (minmax)")
     p.add_argument("--workers", type=whole(1), default=1, metavar="N", help="processes to calibrate with (1); the result is the same")
 
 

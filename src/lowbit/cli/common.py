@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 from lowbit.dims import symbols
-from lowbit.errors import InputError, LowbitError, QuantError, ShapeError
+from lowbit.errors import InputError, LowbitError, ShapeError
 from lowbit.files import check_target
 from lowbit.ir.graph import Graph
 from lowbit.ir.shapes import Shapes
@@ -27,10 +27,6 @@ from lowbit.types import TensorType
 
 class UsageError(InputError):
     """Arguments of the command line that are wrong in themselves: exit code 2."""
-
-
-class LimitError(QuantError):
-    """A limit of the command line that is not kept. The result is printed already: with --json, as the one JSON value."""
 
 
 def whole(least: int) -> Callable[[str], int]:
@@ -207,8 +203,12 @@ def _number(value: str, text: str) -> int | float | bool:
         raise UsageError(f"--constant {text!r}: {value!r} is neither a number nor true or false", hint="--constant sr=16000") from None
 
 
+printed: list[bool] = []  # whether a JSON value was printed: there is one at most
+
+
 def print_json(value: Any) -> None:
     """One JSON value: NaN and infinities as texts; characters that steer a terminal, or that stdout cannot write, as \\uXXXX."""
+    printed.append(True)
     text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=not (sys.stdout.encoding or "").lower().startswith("utf"))
     print(re.sub(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]", lambda m: f"\\u{ord(m.group()):04x}", text))
 

@@ -15,7 +15,6 @@ from typing import Any, get_args
 from lowbit.calibration.record import CalibrationRecord
 from lowbit.cli.calibrate import add_rule_arguments, rules_from, workers
 from lowbit.cli.common import (
-    LimitError,
     UsageError,
     add_model_arguments,
     example_shapes,
@@ -37,6 +36,7 @@ from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Prefer
 from lowbit.decide.limits import limits_in
 from lowbit.decide.verdict import verdict
+from lowbit.errors import QuantError
 from lowbit.ir.graph import Graph
 from lowbit.pipeline import quantize
 from lowbit.quantization.recipes import RECIPES
@@ -183,7 +183,7 @@ def need_limits(args: argparse.Namespace, decisions: list[Decision]) -> None:
     broken = [f"--{name.replace('_', '-')}" for name in limits_in(unmet)]
     broken += ["--max-drop"] if args.max_drop is not None and any(part.endswith("is the least") for part in unmet.split("; ")) else []
     if broken:
-        raise LimitError(f"{' and '.join(broken)} cannot be kept: the best network that was found is written", where=args.out)
+        raise QuantError(f"{' and '.join(broken)} cannot be kept: the best network that was found is written", where=args.out)
 
 
 def decided(graph: Graph, found: Decision) -> dict[str, Any]:

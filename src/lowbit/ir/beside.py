@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lowbit.errors import InputError
+from lowbit.errors import CalibrationError, InputError
 from lowbit.types import Array
 
 KEYS = ("label", "labels", "target", "targets", "y", "class")  # what datasets call the classes of their rows
@@ -39,8 +39,8 @@ def without_labels(batch: Any, inputs: Sequence[str]) -> tuple[Any, Array | None
             return tuple(batch[:-1]), labels
         what = f"{type(batch[-1]).__name__}{list(getattr(batch[-1], 'shape', []))}"
         many = "input" if len(inputs) == 1 else "inputs"
-        raise InputError(
-            f"{len(batch)} parts for {len(inputs)} {many}, and the last one ({what}) is no class number for each row",
+        raise CalibrationError(
+            f"{len(batch)} arrays given, the network has {len(inputs)} {many}; the last one ({what}) is no class number for each row",
             hint="batches without it: (x for x, _ in loader); metric= scores anything",
         )
     return batch, None
