@@ -59,9 +59,8 @@ def test_folders_inside_are_classes_in_the_order_of_their_names(tmp_path: Path) 
 @pytest.mark.parametrize("fit", ["crop", "stretch", "pad"])
 def test_a_picture_gets_the_size_of_the_network(tmp_path: Path, fit: str) -> None:
     save(tmp_path / "wide.png", np.full((10, 20, 3), 200, np.uint8))
-    how = ImagePreprocessing.of(fit=fit, scale=1).for_input("x", network().inputs[0].type)
-    with Image.open(tmp_path / "wide.png") as image:
-        x = how.array(image)
+    t = network().inputs[0].type
+    x = ImagePreprocessing.of(fit=fit, scale=1).for_input("x", t).row(tmp_path / "wide.png", t)
     assert x.shape == (3, 8, 8)
     assert set(np.unique(x)) == ({114.0, 200.0} if fit == "pad" else {200.0})
     assert fit != "pad" or np.array_equal(x[0, :, 0], [114, 114, 200, 200, 200, 200, 114, 114])

@@ -15,7 +15,6 @@ import numpy as np
 from lowbit.cli.common import UsageError, add_model_arguments, example_shapes, load_model, print_json, say, table, whole
 from lowbit.data.bake import preprocessing_of
 from lowbit.data.image_files import SUFFIXES as PICTURES
-from lowbit.data.image_files import read_image
 from lowbit.data.image_preprocessing import ImagePreprocessing
 from lowbit.errors import FormatError, InputError, ShapeError, warn
 from lowbit.files import check_target, write_whole
@@ -131,7 +130,7 @@ def picture(graph: Graph, name: str, path: Path) -> Array:
     if stored is None:
         hint = "lowbit quantize --data photos/ --image … stores it; or --input with an array of the network's own kind"
         raise InputError("no preprocessing is stored with the network", where=str(path), hint=hint)
-    x = read_image(path, ImagePreprocessing.from_json(stored).for_input(name, t), raw=t.dtype.name == "uint8")
+    x = ImagePreprocessing.from_json(stored).for_input(name, t).row(path, t)
     return x[None] if t.rank == 4 else x
 
 

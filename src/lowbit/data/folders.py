@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from lowbit.data.rows import Rows, only_input
 from lowbit.errors import CalibrationError
-from lowbit.types import Array
+from lowbit.ir.beside import BATCH
+from lowbit.ir.graph import Graph
+from lowbit.types import Array, TensorType
 
 SEED = 0  # of the order: files lie sorted by class, and few batches shall hold all classes
 
@@ -24,6 +28,36 @@ class Files:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+
+class Preprocessing(Protocol):
+    """How a file becomes an array of a network's input."""
+
+    def for_input(self, name: str, t: TensorType) -> Preprocessing: ...
+
+    def row(self, path: Path, t: TensorType) -> Array: ...
+
+    def to_json(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """Files for a network that is not known yet: `for_graph` gives their rows."""
+
+    files: Files
+    preprocessing: Preprocessing
+    kind: str
+    batch: int = BATCH
+
+    def for_graph(self, graph: Graph) -> Rows:
+        files = self.files
+        name, t = only_input(graph, files.where, self.kind)
+        how = self.preprocessing.for_input(name, t)
+
+        def read(i: int) -> dict[str, Array]:
+            return {name: how.row(files.paths[i], t)}
+
+        return Rows(read, len(files), files.where, {name: t}, self.batch, files.labels, files.classes, {name: how.to_json()})
 
 
 def found_files(folder: Path, suffixes: tuple[str, ...], kind: str) -> Files:

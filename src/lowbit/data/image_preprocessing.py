@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lowbit.arguments import is_real, shown
+from lowbit.data.rows import need_library
 from lowbit.errors import FormatError, InputError, ShapeError
+from lowbit.files import unreadable
 from lowbit.types import Array, TensorType
 
 if TYPE_CHECKING:
@@ -126,6 +129,8 @@ class ImagePreprocessing:
     def for_input(self, name: str, t: TensorType) -> ImagePreprocessing:
         """With the size, channels and layout that the input says; an error where both say something else."""
         where = f"input {name!r}"
+        if not t.dtype.is_float and t.dtype.name != "uint8":
+            raise ShapeError(f"it is {t}, pictures need float32 or uint8", where=where, hint="data as .npz files")
         if t.rank not in (3, 4):
             raise ShapeError(f"it is {t}, pictures need a shape like [1, 3, 224, 224]", where=where, hint="data as .npz files")
         dims = [d if isinstance(d, int) else None for d in t.shape[-3:]]
@@ -188,9 +193,15 @@ class ImagePreprocessing:
         x = pixels.astype(np.float32) / np.float32(self.scale)
         return (x - np.asarray(self.mean, np.float32)) / np.asarray(self.std, np.float32)
 
-    def array(self, image: Image) -> Array:
-        """What the network takes, without the axis of rows."""
-        x = self.normalized(self.pixels(image))
+    def row(self, path: Path, t: TensorType) -> Array:
+        """A picture's file as the network takes it; its pixels, if the network holds its preprocessing."""
+        images = need_library("PIL.Image", "images", "reading pictures")
+        try:
+            with images.open(path) as image:
+                x = self.pixels(image) if t.dtype.name == "uint8" else self.normalized(self.pixels(image))
+        except (OSError, ValueError, SyntaxError, images.DecompressionBombError) as e:  # SyntaxError: what Pillow says of broken files
+            hint = "leave it out, or save it anew"
+            raise FormatError(f"it is not a readable picture ({unreadable(e)})", where=str(path), hint=hint) from e
         return np.ascontiguousarray(x.transpose(2, 0, 1)) if self.layout == "nchw" else x
 
     def __str__(self) -> str:

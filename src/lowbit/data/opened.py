@@ -10,7 +10,7 @@ from lowbit.data import image_files, sound_files, text_files
 from lowbit.data.arrays import SUFFIXES as ARRAYS
 from lowbit.data.arrays import FileData, array_files
 from lowbit.data.bake import preprocessing_of
-from lowbit.data.folders import every, found_files
+from lowbit.data.folders import FileRows, every, found_files
 from lowbit.data.image_preprocessing import ImagePreprocessing
 from lowbit.data.rows import Rows
 from lowbit.data.sound_files import SoundPreprocessing
@@ -70,10 +70,10 @@ def rows_of(kind: str, place: Path, graph: Graph, how: How) -> Rows:
     stored = next((text for v in graph.inputs if (text := preprocessing_of(graph, v.name)) is not None), None)
     if kind == "pictures":
         image = how.image or (ImagePreprocessing.from_json(stored) if stored is not None else ImagePreprocessing())
-        return image_files.Images(found_files(place, image_files.SUFFIXES, kind), image, how.batch).for_graph(graph)
+        return FileRows(found_files(place, image_files.SUFFIXES, kind), image, kind, how.batch).for_graph(graph)
     if kind == "sounds":
         audio = how.audio or (SoundPreprocessing.from_json(stored) if stored is not None else SoundPreprocessing())
-        return sound_files.Sounds(found_files(place, sound_files.SUFFIXES, kind), audio, how.batch).for_graph(graph)
+        return FileRows(found_files(place, sound_files.SUFFIXES, kind), audio, kind, how.batch).for_graph(graph)
     if kind == "texts":
         if how.text is None:
             raise CalibrationError("texts need a tokenizer", where=str(place), hint=f"--text {text_files.EXAMPLE}")

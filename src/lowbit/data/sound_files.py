@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lowbit.data.folders import Files, found_files
-from lowbit.data.rows import Rows, need_library, only_input
+from lowbit.data.folders import FileRows, found_files
+from lowbit.data.rows import need_library
 from lowbit.errors import FormatError, InputError, ShapeError
 from lowbit.files import unreadable
 from lowbit.ir.beside import BATCH
-from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au")
@@ -69,7 +68,11 @@ class SoundPreprocessing:
             raise ShapeError(f"length={self.length}, and the network takes {own} ({t})", where=f"input {name!r}", hint="without length=")
         return SoundPreprocessing(self.rate, own or self.length)
 
-    def array(self, path: Path) -> Array:
+    def row(self, path: Path, t: TensorType) -> Array:
+        x = self.samples(path)
+        return x if t.rank < 3 else x[None]
+
+    def samples(self, path: Path) -> Array:
         files = need_library("soundfile", "audio", "reading sounds")
         try:
             x, rate = files.read(path, dtype="float32", always_2d=True)
@@ -85,30 +88,10 @@ class SoundPreprocessing:
         return np.pad(mono[: self.length], (0, max(0, self.length - len(mono))))
 
 
-@dataclass(frozen=True)
-class Sounds:
-    """Sounds for a network that is not known yet: `for_graph` gives their rows."""
-
-    files: Files
-    preprocessing: SoundPreprocessing
-    batch: int = BATCH
-
-    def for_graph(self, graph: Graph) -> Rows:
-        files = self.files
-        name, t = only_input(graph, files.where, "sounds")
-        how = self.preprocessing.for_input(name, t)
-
-        def read(i: int) -> dict[str, Array]:
-            x = how.array(files.paths[i])
-            return {name: x if t.rank < 3 else x[None]}
-
-        return Rows(read, len(files), files.where, {name: t}, self.batch, files.labels, files.classes, {name: how.to_json()})
-
-
-def sounds(folder: str | PathLike[str], *, rate: int = 16000, length: int | None = None, batch: int = BATCH) -> Sounds:
+def sounds(folder: str | PathLike[str], *, rate: int = 16000, length: int | None = None, batch: int = BATCH) -> FileRows:
     """The sounds of a folder, as data for quantize, evaluate, compare and the others; folders inside it are classes.
 
     rate    numbers a second that the network was trained with: sounds of another rate are converted
     length  numbers in a row: longer sounds are cut, after shorter ones come zeros; without it, as many as the network's input has
     """
-    return Sounds(found_files(Path(folder), SUFFIXES, "sounds"), SoundPreprocessing(rate, length), batch)
+    return FileRows(found_files(Path(folder), SUFFIXES, "sounds"), SoundPreprocessing(rate, length), "sounds", batch)

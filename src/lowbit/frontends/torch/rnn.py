@@ -31,27 +31,11 @@ RNN_TANH = Kind("rnn", (0,), ("tanh",))
 RNN_RELU = Kind("rnn", (0,), ("relu",))
 
 
-@aten("lstm.input", "lowbit.lstm")
-def lstm(
-    c: Importer,
-    x: Value,
-    state: Sequence[Value],
-    weights: Sequence[Value],
-    has_biases: bool,
-    layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> list[Value]:
-    return recurrent(c, LSTM, x, state, weights, has_biases, layers, bidirectional, batch_first)
-
-
-def _single_state(kind: Kind) -> Handler:
+def _handler(kind: Kind) -> Handler:
     def handler(
         c: Importer,
         x: Value,
-        state: Value,
+        state: Value | Sequence[Value],
         weights: Sequence[Value],
         has_biases: bool,
         layers: int,
@@ -60,14 +44,16 @@ def _single_state(kind: Kind) -> Handler:
         bidirectional: bool,
         batch_first: bool,
     ) -> list[Value]:
-        return recurrent(c, kind, x, [state], weights, has_biases, layers, bidirectional, batch_first)
+        states = [state] if isinstance(state, Value) else state
+        return recurrent(c, kind, x, states, weights, has_biases, layers, bidirectional, batch_first)
 
     return handler
 
 
-aten("gru.input", "lowbit.gru")(_single_state(GRU))
-aten("rnn_tanh.input", "lowbit.rnn_tanh")(_single_state(RNN_TANH))
-aten("rnn_relu.input", "lowbit.rnn_relu")(_single_state(RNN_RELU))
+aten("lstm.input", "lowbit.lstm")(_handler(LSTM))
+aten("gru.input", "lowbit.gru")(_handler(GRU))
+aten("rnn_tanh.input", "lowbit.rnn_tanh")(_handler(RNN_TANH))
+aten("rnn_relu.input", "lowbit.rnn_relu")(_handler(RNN_RELU))
 
 
 @aten("lstm.data", "gru.data", "rnn_tanh.data", "rnn_relu.data")
