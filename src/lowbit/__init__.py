@@ -78,7 +78,7 @@ __all__ = [*_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("torch", "llm"):  # packages, imported when asked for: they need the extras of their names
+    if name in ("torch", "llm", "data"):  # packages, imported when they are used: some need extras
         return importlib.import_module(f"lowbit.{name}")
     module = _PUBLIC.get(name)
     if module is None:

@@ -280,13 +280,10 @@ def quantize(
             raise InputError(f"{name}={shown(given)} cannot be called", hint=f"{name}=print" if name != "metric" else "metric=accuracy")
     if labels is not None and metric is not None:
         raise InputError("labels= and metric= are both given", hint="one of them: a metric brings its own data and labels")
-    if output is not None and labels is None:
+    if output is not None and labels is None and (metric is not None or calibration is None or isinstance(calibration, CalibrationRecord)):
         raise InputError("output= is for labels=, and there are none", hint=f'labels=y, output="{next(iter(graph.outputs))}"')
     if labels is not None:
         output = scored_output(graph, output)
-        if is_real(max_drop) and max_drop is not None and max_drop > 1:
-            hint = f"max_drop={max_drop / 100:g}" + (f" for {max_drop:g} points" if max_drop <= 100 else "")
-            raise InputError(f"max_drop={shown(max_drop)}, and top-1 goes from 0 to 1: anything would do", hint=hint)
     has_data = calibration is not None and not isinstance(
         calibration, CalibrationRecord
     )  # it may bring labels, which shows when it is read
@@ -429,6 +426,10 @@ def decided(
     measure = None if metric is None else (lambda made: scored(metric, compile(made)))
     drop, told = MAX_DROP, None
     found_labels = together(beside) if classes is None and metric is None else classes
+    if found_labels is None and metric is None and any(x is not None for x in beside):
+        warn("some batches of the data have labels and others have none: they are not used")
+    if output is not None and found_labels is None:
+        raise InputError("output= is for labels, and there are none", hint=f'labels=y, output="{next(iter(graph.outputs))}"')
     if found_labels is not None:
         try:
             deciding, told, every = decide_and_report(graph, samples, found_labels, scored_output(graph, output))
@@ -438,6 +439,9 @@ def decided(
             if classes is not None:
                 raise
             warn(f"the labels in the data are not used: {e.message}")
+    if max_drop is not None and told is not None and max_drop > 1:
+        hint = f"max_drop={max_drop / 100:g}" + (f" for {max_drop:g} points" if max_drop <= 100 else "")
+        raise InputError(f"max_drop={shown(max_drop)}, and top-1 goes from 0 to 1: anything would do", hint=hint)
     if max_drop is not None and measure is None:
         raise InputError(NEEDS_SCORE.format(shown(max_drop)), hint="labels=y, max_drop=0.005")
     named_method = register_method(method) if callable(method) else method
@@ -456,6 +460,8 @@ def decided(
         text = "all batches are the same, those to calibrate and those to measure with: what other data would lose cannot be seen"
         warn(text)
         found = replace(found, measured_on="batches that are all the same")
+    if hasattr(data, "said"):
+        found = replace(found, measured_on=data.said)
     if len(samples) == 1:
         text = "there is one batch, to calibrate and to measure with: what other data would lose cannot be seen; data in several helps"
         warn(text)

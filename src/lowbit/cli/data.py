@@ -82,7 +82,7 @@ def random_batches(graph: Graph, count: int, batch: int) -> list[dict[str, Any]]
     """Random numbers for every input; an open first axis has the rows of a batch."""
     rows = {str(v.shape[0]): batch for v in graph.inputs if v.shape and isinstance(v.shape[0], Sym)}
     bound, rng = bind(graph, rows), np.random.default_rng(0)
-    return [{v.name: random_array(v.name, v.type, rng) for v in bound.inputs} for _ in range(count)]
+    return RandomBatches({v.name: random_array(v.name, v.type, rng) for v in bound.inputs} for _ in range(count))
 
 
 def own_data(args: argparse.Namespace) -> Any:
@@ -98,6 +98,12 @@ def own_data(args: argparse.Namespace) -> Any:
     return found
 
 
-def labels_in(data: Any) -> bool:
+def labels_in(args: argparse.Namespace, data: Any) -> bool:
     """Whether the data may bring labels: folders of classes and tables say so, loaders show it when they are read."""
-    return getattr(data, "labels", None) is not None if hasattr(data, "whole_rows") else not isinstance(data, list)
+    if getattr(args, "random_batches", None) is not None:
+        return False
+    return getattr(data, "labels", None) is not None if hasattr(data, "whole_rows") else True
+
+
+class RandomBatches(list[dict[str, Any]]):
+    said = "random numbers, which tell nothing of other data"

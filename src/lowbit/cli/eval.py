@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> None:
     metric = metric_from(args.metric) if args.metric else None
     graph = load_model(args)
     data = data_from(args, graph) if has_data(args) else None
-    if not args.labels and not args.metric and not labels_in(data):
+    if not args.labels and not args.metric and not labels_in(args, data):
         raise UsageError(NOTHING, hint=NEEDED)
     labels = labels_from(args, data) if args.labels and data is not None else None
     found = evaluate(graph, data, labels, output=args.output, metric=metric, threads=args.threads)

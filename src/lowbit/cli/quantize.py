@@ -31,7 +31,7 @@ from lowbit.cli.data import add_data_arguments, data_from, has_data
 from lowbit.cli.labels import add_score_arguments, labels_from, max_drop_argument, metric_from, need_max_drop, need_one
 from lowbit.cli.quantize_llm import LLM_RECIPES, add_llm_arguments, is_language_model, main_llm, need_no_llm
 from lowbit.cli.written import check_kind, write
-from lowbit.data.bake import bake
+from lowbit.data.bake import bake, preprocessing_of
 from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Prefer
 from lowbit.decide.limits import limits_in
@@ -103,6 +103,10 @@ def main(args: argparse.Namespace) -> None:
     if has_data(args):
         calibration = data_from(args, graph)
         labels = labels_from(args, calibration) if args.labels else None
+    if args.bake and not getattr(calibration, "preprocessing", None) and not any(preprocessing_of(graph, v.name) for v in graph.inputs):
+        raise UsageError(
+            "--bake puts the preprocessing of pictures into the network, and there are none", hint="--data photos/ --image imagenet --bake"
+        )
     decisions: list[Decision] = []
     with workers(args.workers) as executor:
         q = quantize(
@@ -165,9 +169,21 @@ def sizes(kind: str, args: argparse.Namespace) -> str:
     """The size of the file that was written, beside the one that was read."""
     if kind == "C":
         return ""
-    before, after = (Path(p).stat().st_size for p in (args.model, args.out))
+    before, after = file_bytes(Path(args.model)), Path(args.out).stat().st_size
     than = " as" if times_smaller(before, after) == "as large" else " than"
     return f"{size(after)}, {times_smaller(before, after)}{than} {Path(args.model).name}; "
+
+
+def file_bytes(path: Path) -> int:
+    """The bytes of a model's file, with those of the files that hold the weights of an .onnx."""
+    if path.suffix != ".onnx":
+        return path.stat().st_size
+    import onnx
+    from onnx.external_data_helper import uses_external_data
+
+    tensors = onnx.load(str(path), load_external_data=False).graph.initializer
+    places = {e.value for t in tensors if uses_external_data(t) for e in t.external_data if e.key == "location"}
+    return path.stat().st_size + sum(p.stat().st_size for name in sorted(places) if (p := path.parent / name).is_file())
 
 
 def parameters(found: Coverage) -> str:

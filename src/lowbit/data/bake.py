@@ -52,7 +52,7 @@ def bake(graph: Graph, preprocessing: ImagePreprocessing | str | None = None, *,
         order = tuple(len(lead) + layout[1:].index(letter) for letter in own[1:])
         x = made.add("transpose", x, name=f"{name}:layout", perm=(*lead, *order))
     entries = how.normalized(np.arange(256, dtype=np.uint8)[:, None])  # 256 × channels, or × 1 where all are alike
-    table = made.constant(np.ascontiguousarray(entries.T), name=f"{real.name}:table")
+    table = made.constant(np.ascontiguousarray(entries.T).astype(old.type.dtype.numpy), name=f"{real.name}:table")
     axis = old.type.rank - 3 + own[1:].index("c")
     front = made.finish({"x": made.add("channel_table", x, table, name=f"{name}:pixels", out=real.name, axis=axis)})
     after = renamed(graph, {name: real.name})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -9,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from lowbit.data.rows import Rows, only_input
-from lowbit.errors import CalibrationError
+from lowbit.errors import CalibrationError, warn
 from lowbit.ir.beside import BATCH
 from lowbit.ir.graph import Graph
 from lowbit.types import Array, TensorType
@@ -32,6 +33,9 @@ class Files:
 
 class Preprocessing(Protocol):
     """How a file becomes an array of a network's input."""
+
+    @property
+    def rank(self) -> int: ...  # of the least input that takes one file: without an axis of rows
 
     def for_input(self, name: str, t: TensorType) -> Preprocessing: ...
 
@@ -57,7 +61,8 @@ class FileRows:
         def read(i: int) -> dict[str, Array]:
             return {name: how.row(files.paths[i], t)}
 
-        return Rows(read, len(files), files.where, {name: t}, self.batch, files.labels, files.classes, {name: how.to_json()})
+        stored, axis = {name: how.to_json()}, t.rank > how.rank
+        return Rows(read, len(files), files.where, {name: t}, self.batch, files.labels, files.classes, stored, axis)
 
 
 def found_files(folder: Path, suffixes: tuple[str, ...], kind: str) -> Files:
@@ -67,17 +72,37 @@ def found_files(folder: Path, suffixes: tuple[str, ...], kind: str) -> Files:
     if not folder.is_dir():
         raise CalibrationError("there is no such file or folder", where=str(folder), hint=f"a folder of {kind}")
     direct = inside(folder, suffixes)
-    by_class = {} if direct else {p.name: every(p, suffixes) for p in sorted(folder.iterdir()) if p.is_dir() and not hidden(p)}
-    by_class = {name: paths for name, paths in by_class.items() if paths}
-    found = [(p, 0) for p in direct] or [(p, c) for c, paths in enumerate(by_class.values()) for p in paths]
+    by_class = {p.name: every(p, suffixes) for p in sorted((p for p in folder.iterdir() if p.is_dir() and not hidden(p)), key=in_order)}
+    if not any(by_class.values()):
+        by_class = {}
+    if direct and by_class:
+        said = f"it holds {kind} ({direct[0].name}) beside folders of {kind} ({next(iter(by_class))})"
+        raise CalibrationError(said, where=str(folder), hint="a folder for each class, or all in one folder")
+    numbers = class_numbers(tuple(by_class))
+    found = [(p, 0) for p in direct] or [(p, c) for c, paths in zip(numbers, by_class.values(), strict=True) for p in paths]
     if not found:
         hint = f"files that end in {', '.join(suffixes[:4])}"
         raise CalibrationError(f"there are no {kind} in this folder", where=str(folder), hint=hint)
+    if empty := [name for name, paths in by_class.items() if not paths]:
+        warn(f"{folder}: there are no {kind} in {', '.join(empty)}; the class keeps its number")
     if not by_class:
         return Files(tuple(direct), str(folder))
     order = np.random.default_rng(SEED).permutation(len(found))
     labels = np.array([found[i][1] for i in order], np.int64)
-    return Files(tuple(found[i][0] for i in order), str(folder), labels, tuple(by_class))
+    names = dict(zip(numbers, by_class, strict=True))
+    classes = tuple(names.get(c, "") for c in range(max(numbers) + 1))
+    return Files(tuple(found[i][0] for i in order), str(folder), labels, classes)
+
+
+def class_numbers(names: tuple[str, ...]) -> tuple[int, ...]:
+    """The numbers that the names begin with, if all do and none twice; else 0, 1, 2 … in the order of the names.
+
+    >>> class_numbers(("0-cat", "2-dog")), class_numbers(("cat", "dog"))
+    ((0, 2), (0, 1))
+    """
+    found = [re.match(r"\d{1,6}", name) for name in names]
+    numbers = tuple(int(m[0]) for m in found if m is not None)
+    return numbers if len(set(numbers)) == len(names) else tuple(range(len(names)))
 
 
 def inside(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -85,7 +110,14 @@ def inside(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def every(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    return sorted(p for p in folder.rglob("*") if p.suffix.lower() in suffixes and p.is_file() and not hidden(p))
+    inner = (p for p in folder.rglob("*") if not any(part.startswith(".") for part in p.relative_to(folder).parts))
+    return sorted(p for p in inner if p.suffix.lower() in suffixes and p.is_file())
+
+
+def in_order(path: Path) -> tuple[bool, int, str]:
+    """Folders whose names begin with a number in the order of the numbers: 2 before 10; then the others by name."""
+    number = re.match(r"\d{1,9}", path.name)
+    return number is None, int(number[0]) if number else 0, path.name
 
 
 def hidden(path: Path) -> bool:

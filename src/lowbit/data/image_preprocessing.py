@@ -164,11 +164,17 @@ class ImagePreprocessing:
 
     # -- used ----------------------------------------------------------------------------------------------------------------
 
+    @property
+    def rank(self) -> int:
+        return 3
+
     def pixels(self, image: Image) -> Array:
         """The picture in its size and channels: uint8, height × width × channels."""
         from PIL import Image as images
 
         assert self.size is not None and self.channels is not None
+        if image.mode.startswith("I"):  # 16 bits: the upper eight are the pixel
+            image = images.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
         image = image.convert("L" if self.channels == "gray" else "RGB")
         height, width = self.size
         if self.fit != "stretch" and image.size != (width, height):

@@ -32,6 +32,7 @@ class Rows:
     labels: Array | None = None
     classes: Sequence[str] = ()
     preprocessing: Mapping[str, str] = field(default_factory=dict)
+    row_axis: bool = True  # whether the inputs have an axis of rows; else a batch is one row
 
     def __post_init__(self) -> None:
         if not self.count:
@@ -45,21 +46,17 @@ class Rows:
     @property
     def fixed_batch(self) -> int | None:
         """How many rows the network takes at once, where it says so."""
-        first = {t.shape[0] for t in self.types.values() if t.rank}
+        first = {t.shape[0] for t in self.types.values() if t.rank and self.row_axis}
         return next((d for d in first if isinstance(d, int)), None)
 
     @property
     def step(self) -> int:
-        return self.fixed_batch or self.batch
+        return (self.fixed_batch or self.batch) if self.row_axis else 1
 
     @property
     def rows(self) -> int:
         """How many rows the batches hold: with a fixed batch, what is left at the end is not used."""
         return self.count // self.step * self.step if self.fixed_batch else self.count
-
-    @property
-    def used_labels(self) -> Array | None:
-        return None if self.labels is None else self.labels[: self.rows]
 
     def first(self, batches: int | None) -> Rows:
         """No more than so many batches."""
@@ -78,8 +75,8 @@ class Rows:
             yield found if self.labels is None else {**found, KEYS[0]: self.labels[start : start + len(rows)]}
 
     def _batch(self, name: str, arrays: Sequence[Array]) -> Array:
-        if self.types[name].rank == arrays[0].ndim:
-            return arrays[0]  # an input without an axis of rows
+        if not self.row_axis:
+            return arrays[0]
         if len({x.shape for x in arrays}) > 1:
             shapes = sorted({x.shape for x in arrays})
             said = f"rows of one batch have the shapes {list(shapes[0])} and {list(shapes[1])}"

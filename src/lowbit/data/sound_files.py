@@ -68,6 +68,10 @@ class SoundPreprocessing:
             raise ShapeError(f"length={self.length}, and the network takes {own} ({t})", where=f"input {name!r}", hint="without length=")
         return SoundPreprocessing(self.rate, own or self.length)
 
+    @property
+    def rank(self) -> int:
+        return 1
+
     def row(self, path: Path, t: TensorType) -> Array:
         x = self.samples(path)
         return x if t.rank < 3 else x[None]

@@ -11,11 +11,10 @@ import numpy as np
 from lowbit.data.rows import Rows, only_input
 from lowbit.errors import FormatError, ShapeError
 from lowbit.files import unreadable
-from lowbit.ir.beside import BATCH
+from lowbit.ir.beside import BATCH, KEYS
 from lowbit.ir.graph import Graph
 from lowbit.types import Array
 
-LABELS = ("label", "labels", "class", "target", "y")
 _HINT = "a first line with headings (or none), then a line of numbers for each row"
 
 
@@ -60,7 +59,7 @@ def read_csv(path: Path, batch: int = BATCH) -> Table:
             said = f"{bad!r}, a number is needed" if bad is not None else f"{len(row)} cells, the first row has {len(lines[0])}"
             raise FormatError(f"line {i + first} has {said}", where=str(path), hint=_HINT)
     values = np.array(lines, np.float64)
-    at = next((i for i, h in enumerate(headings) if h.lower() in LABELS), None)
+    at = next((i for i, h in enumerate(headings) if h.lower() in KEYS), None)
     if at is None:
         return Table(values, str(path), batch=batch)
     labels = values[:, at]

@@ -54,9 +54,10 @@ def without_sixteen_bits(engine: Engine, start: Trial) -> None:
         engine.goal = replace(goal, bits16=False)
         engine.costly_repairs()
     finally:
-        engine.goal = goal
-    if not engine.good and engine.best.quality.worst_db <= had.quality.worst_db:
-        engine.best, engine.maker.best = had, had.candidate
+        engine.goal, found, engine.best = goal, engine.best, had
+        if engine.is_good(found) or engine.better(found):
+            engine.best = found
+        engine.maker.best = engine.best.candidate
 
 
 def sixteen_for_float(engine: Engine) -> None:

@@ -39,7 +39,7 @@ def repair_broken_layers(engine: Engine) -> None:
         shares = {f"weights {k}" if k in few - candidate.widths.eights else f"layer {k}": 1.0 for k in makers}
         repairs = find_repairs(engine.maker, candidate, shares, engine.costs, engine.goal.bits16)
         budget = engine.budget(engine.cap)
-        chosen = engine.affordable(repairs, candidate.widths, budget)
+        chosen = [replace(r, broken=True) for r in engine.affordable(repairs, candidate.widths, budget)]
         if not chosen:
             return
         changed = replace(candidate, widths=candidate.widths | together(chosen))

@@ -251,7 +251,7 @@ class Engine:
     @property
     def promises_speed(self) -> bool:
         """Whether the network shall not be slower than the float one."""
-        return self.by_clock and not self.goal.small
+        return not self.goal.slower and not self.goal.small
 
     def better(self, tried: Trial, gain: float = GAIN) -> bool:
         if self.metric is not None and tried.score is not None and self.best.score is not None and tried.score != self.best.score:
@@ -418,6 +418,8 @@ class Engine:
             if self.good and (before.quality.worst_db >= self.goal.wanted or self.goal.sure(before.quality)):
                 break
             cheap = self.cap if self.goal.slower else min(self.cap, CHEAP)  # accuracy reads no clock
+            if self.good and not self.goal.slower and self.times(before).ratio > cheap:
+                break
             self.repair(self.goal.wanted, cheap, wanted=True)
             if self.best is before:
                 break

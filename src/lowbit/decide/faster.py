@@ -10,6 +10,7 @@ from lowbit.decide.goal import FASTER, Step
 from lowbit.decide.repairs import few_weights
 from lowbit.decide.widths import Widths
 from lowbit.ops.quant import QUANTIZABLE
+from lowbit.report.text import counted
 
 if TYPE_CHECKING:
     from lowbit.decide.engine import Engine
@@ -44,7 +45,7 @@ def float_for_speed(engine: Engine, most: float = FASTER) -> None:
             return
         floats = with_clamps(graph, some) - candidate.widths.floats
         changed = replace(candidate, widths=candidate.widths | Widths(floats=floats), faster=candidate.faster | floats)
-        what, where = "float where it is faster", f"{len(some)} operations"
+        what, where = "float where it is faster", counted(len(some), "operation")
         trial = engine.tried(changed, what, where, engine.best.repairs)
         if trial is None:
             continue
@@ -61,7 +62,7 @@ def float_for_speed(engine: Engine, most: float = FASTER) -> None:
 def all_float(engine: Engine) -> None:
     """A network that is still slower than the float one stays float, but for the layers that the user's rules decide."""
     times = engine.times(engine.best)
-    if times.reference < SMALL or not engine.promises_speed or times.ratio <= 1.0:
+    if times.reference < SMALL or not engine.promises_speed or times.ratio <= 1 / NOTICED:
         return
     candidate = engine.best.candidate
     floats = frozenset(n.output.name for n in candidate.graph.nodes if n.op in QUANTIZABLE and n.output.name not in engine.maker.own)

@@ -26,6 +26,7 @@ from lowbit.ir.rewrite import Editor
 from lowbit.lower import lower
 from lowbit.lower.signed import signed
 from lowbit.plan import Packed, batch_symbol
+from lowbit.quantization.reach import reach_of
 from lowbit.report.coverage import Seen, find_values
 from lowbit.runtime.replay import Replay
 from lowbit.types import Array
@@ -251,7 +252,10 @@ def _summed(found: Sequence[tuple[str, Sequence[tuple[Array, Array]]]], fitted: 
 
 
 def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, float]:
-    """dB of each layer's result, by the name of the float graph's value: the integers that run compared with the float network."""
+    """dB of each layer's result, by the name of the float graph's value: the integers that run compared with the float network.
+
+    Where readers are flat, as SiLU is below -9.6, ranges end: what lies beyond is no noise.
+    """
     graph, lowered, seen = made.source, made.integer, made.seen
     names = [n for n, v in graph.values.items() if n in graph.producers and n in seen and v.type.dtype.is_float]
     total: dict[str, tuple[float, float]] = {}
@@ -267,6 +271,7 @@ def layer_decibels(made: Quantized, samples: Sequence[Sample]) -> dict[str, floa
                 continue
             got = seen[name].real(replay.real_order(seen[name].name))
             if want.shape == got.shape:
+                want, got = (np.clip(x, *reach_of(graph, [name])) for x in (want, got))
                 s, n = noise_of_rows(want.astype(np.float64).reshape(1, -1), got.astype(np.float64).reshape(1, -1))
                 before = total.get(name, (0.0, 0.0))
                 total[name] = before[0] + float(s[0]), before[1] + float(n[0])

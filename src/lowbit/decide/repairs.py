@@ -30,6 +30,7 @@ class Repair:
     noise: float
     ms: float
     widths: Widths
+    broken: bool = False  # whether it is for a layer that is broken, whatever the outputs show
 
 
 def find_repairs(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lowbit.decide.goal import LAYER, Step
+from lowbit.decide.quality import layer_decibels
 from lowbit.decide.repairs import Repair, together
 from lowbit.decide.widths import Widths
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from lowbit.decide.engine import Engine
 
 LUCK = 1.0  # dB of the worst tenth that may be lost
-LITTLE = 6.0  # dB of the worst tenth
+LITTLE, HALF = 6.0, 3.0  # dB of the worst tenth
 
 
 def take_back(engine: Engine) -> None:
@@ -41,6 +42,7 @@ def take_back(engine: Engine) -> None:
         holds = engine.is_good(trial) and trial.quality.worst_db >= min(before.worst_db, engine.goal.wanted) - LUCK
         ratio = engine.times(trial).ratio if engine.by_clock else None
         kept = holds and (ratio is None or ratio < (engine.cap if engine.few_bits else engine.times(engine.best).ratio))
+        kept = kept and not (any(r.broken for r in group) and breaks_layers(engine, trial))
         engine.tell(Step(what, engine.names(group), before.worst_db, trial.quality.worst_db, kept, ratio, trial.score))
         if kept:
             engine.best, engine.maker.best = trial, trial.candidate
@@ -48,15 +50,25 @@ def take_back(engine: Engine) -> None:
             queue[:0] = [group[: len(group) // 2], group[len(group) // 2 :]]
 
 
-def give_up(engine: Engine, start: Trial) -> None:
-    """Goes back to where repairs began, if they leave the outputs broken and take away less than 3 parts of 4 of the noise.
+def breaks_layers(engine: Engine, trial: Trial) -> bool:
+    """Whether more layers are below LAYER dB in a trial than in the best network."""
+    sample = engine.data.decide[:1]
+    found = [layer_decibels(engine.maker.made(t.candidate), sample) for t in (trial, engine.best)]
+    after, before = (sum(db < LAYER for db in layers.values()) for layers in found)
+    return after > before
 
-    That is where layers are broken that the user's own rules decide: time and bytes for the others mend nothing.
+
+def give_up(engine: Engine, start: Trial) -> None:
+    """Goes back to where repairs began, if the outputs are still not good and the repairs took away little of the noise.
+
+    Time and bytes would buy nothing then. Outputs that are broken need more: 3 parts of 4 of the noise must go away.
     """
     before, now = start.quality.worst_db, engine.best.quality.worst_db
-    if engine.best is start or engine.metric is not None or engine.goal.slower or now >= LAYER or now >= before + LITTLE:
+    if engine.best is start or engine.metric is not None or engine.goal.slower or engine.good:
         return
-    engine.tell(Step("taken back: what leaves the outputs broken", "all of these repairs", now, before, True))
+    if now >= before + (LITTLE if now < LAYER else HALF):
+        return
+    engine.tell(Step("taken back: what takes away little noise", "all of these repairs", now, before, True))
     engine.best, engine.maker.best = start, start.candidate
 
 

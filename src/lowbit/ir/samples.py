@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lowbit.arguments import items
-from lowbit.errors import CalibrationError, LowbitError, warn
+from lowbit.errors import CalibrationError, LowbitError, ShapeError, warn
 from lowbit.ir.beside import BATCH, DatasetBatches, is_dataset, without_labels
 from lowbit.ir.graph import Graph
 from lowbit.ir.interp import check_inputs
@@ -46,10 +46,16 @@ def as_samples(graph: Graph, data: Iterable[Any], labels: list[Array | None] | N
             if labels is not None:
                 labels.append(own)
             sample = check_inputs(graph, as_sample(graph, given))
+            rows = {x.shape[0] for x in sample.values() if x.ndim}
+            if own is not None and len(rows) == 1 and len(own) not in rows | {1}:
+                raise CalibrationError(f"{len(own)} labels for {rows.pop()} rows", hint="one label for each row")
             if sample and not any(x.size for x in sample.values()):  # one input alone may be: the keys before a first token
                 name, x = next(iter(sample.items()))
                 raise CalibrationError(f"input {name!r} of shape {shape_text(x.shape)} has no elements", hint="leave empty batches out")
         except LowbitError as e:
+            first = graph.inputs[0].shape[:1] if graph.inputs else ()
+            if isinstance(e, ShapeError) and e.hint is None and first and isinstance(first[0], int):
+                e.hint = f'batches of {first[0]}, or lowbit.load(module, inputs=…, dynamic={{"{graph.inputs[0].name}": {{0: "batch"}}}})'
             if isinstance(data, np.ndarray) and e.hint is None:  # an array is an iterable, too
                 needed = ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)
                 e.hint = f"an array of all rows, or one axis more for batches ({needed})"

@@ -75,11 +75,11 @@ def saturating(found: Weights) -> Array:
 def layers(graph: Graph) -> Iterator[Weights]:
     """The layers whose weights are int8 constants that only they read, and whose activations have 8 bits."""
     for node in graph.nodes:
-        if node.op not in ("conv", "linear") or (node.op == "conv" and node.attrs["groups"] != 1):
-            continue  # groups are multiplied one by one, depthwise ones without vpmaddubsw
-        x, w = node.inputs[0], node.inputs[1]
+        x, w = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+        if node.op not in ("conv", "linear") or x is None or w is None or (node.op == "conv" and node.attrs["groups"] == x.shape[1]):
+            continue  # depthwise layers are multiplied without vpmaddubsw
         bracket, before = _dequantized(graph, w), _dequantized(graph, x)
-        if bracket is None or before is None or w is None or len(graph.users[w.name]) != 1:
+        if bracket is None or before is None or len(graph.users[w.name]) != 1:
             continue
         codes = graph.constant(bracket.inputs[0])
         if codes is None or bracket.inputs[0].type.dtype.name != "int8" or before.inputs[0].type.dtype.bits != 8:  # type: ignore[union-attr]
@@ -103,6 +103,14 @@ def _with_seven_bits(editor: Editor, graph: Graph, found: Weights, unsafe: Array
     editor.set_constant(bracket.inputs[0], codes)
     wider = np.asarray(scale * (factor.reshape(scale.shape) if scale.ndim else 2), scale.dtype)
     editor.set_inputs(bracket, [bracket.inputs[0], editor.constant(wider, name=f"{bracket.output.name}.scale7"), *bracket.inputs[2:]])
+    bias = _dequantized(graph, found.layer.input(2))
+    sums, step = (None, None) if bias is None else (graph.constant(bias.inputs[0]), graph.constant(bias.inputs[1]))
+    if bias is None or sums is None or step is None or bias.inputs[0] is None or step.size != rows.size:
+        return
+    twice = np.where(rows, 2, 1).reshape(step.shape)  # the bias has the scale of the products, or engines do not fuse it
+    editor.set_constant(bias.inputs[0], np.where(twice.reshape(sums.shape) == 2, np.rint(sums / 2), sums).astype(sums.dtype))
+    new = editor.constant(np.asarray(step * twice, step.dtype), name=f"{bias.output.name}.scale7")
+    editor.set_inputs(bias, [bias.inputs[0], new, *bias.inputs[2:]])
 
 
 def _as_unsigned(editor: Editor, graph: Graph, found: Weights) -> None:
