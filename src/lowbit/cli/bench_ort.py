@@ -69,13 +69,21 @@ def onnx_file(name: str, graph: Graph, work: Path) -> Path:
     return path
 
 
+def whole_model(path: Path) -> bytes:
+    """The bytes of an .onnx file, with the weights that it keeps in other files."""
+    import onnx
+
+    data: bytes = onnx.load(str(path)).SerializeToString()
+    return data
+
+
 def own_int8(
     name: str, graph: Graph, feeds: Mapping[str, Array], data: Iterable[Mapping[str, Array]], threads: int, work: Path
 ) -> tuple[dict[str, Runs], dict[str, str]]:
     """ONNX Runtime's own int8 networks of a float network, by engine, and what it said of those that it did not make or run."""
     found: dict[str, Runs] = {}
     failed: dict[str, str] = {}
-    model = onnx_file(name, graph, work).read_bytes()
+    model = whole_model(onnx_file(name, graph, work))
     for setting, made in quantized_files(model, data, DEFAULTS, work):
         engine = f"{OWN}{setting.name}"
         if isinstance(made, str):
