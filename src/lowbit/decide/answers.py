@@ -18,6 +18,7 @@ from lowbit.types import Array
 
 MANY = 400  # from this many answers on, changed answers are counted
 FARTHEST, STEPS = 8.0, 64  # margins are told apart in steps of a 64th of the noise, up to 8 times the noise
+SEEN = 16  # answers: of fewer, the most tied one is too large a part to be left out, and clear margins say little of other rows
 FEW = 20  # yes or no answers: if the rarer kind has fewer than this, both kinds count
 ASKED = (0.5, 0.25)  # probabilities from which on an answer is yes: the users of detectors ask for a quarter as often as for a half
 
@@ -74,7 +75,7 @@ class Answers:
         left out. Noise that is too large is expected to change other answers, too.
         """
         found = self.worst
-        return found.other if found.counted else max(0.0, found.other - found.tie)
+        return found.other if found.counted or found.count < SEEN else max(0.0, found.other - found.tie)
 
 
 def compared(point: Point, pairs: Sequence[tuple[Array, Array]]) -> Answers:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from lowbit.arguments import shown
+from lowbit.decide.answers import SEEN
 from lowbit.decide.quality import Quality
 from lowbit.errors import InputError
 
@@ -99,7 +100,8 @@ class Goal:
 
     def sure(self, quality: Quality) -> bool:
         """Whether the outputs are classes whose answers are so clear that fewer decibels do."""
-        return quality.classes and quality.answers.other <= SURE * self.other and quality.worst_db >= self.answers - LESS
+        seen = quality.answers.count >= SEEN
+        return seen and quality.classes and quality.answers.other <= SURE * self.other and quality.worst_db >= self.answers - LESS
 
     def least(self, quality: Quality) -> float:
         """The dB of the worst tenth below which repairs may cost time."""

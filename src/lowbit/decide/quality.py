@@ -34,6 +34,9 @@ from lowbit.types import Array
 Sample = Mapping[str, Array]
 WORST = 0.1  # of the rows: those with the most noise
 MOST = 100.0  # dB of a row at most, where rows are averaged
+QUIET = (
+    0.25  # of the mean signal of all rows: what is compared at least with, before a softmax or sigmoid, which tell absolute numbers apart
+)
 SILENT = 1e-6  # of the mean signal of all rows: a row with less has no signal of its own, and its noise is compared with the mean
 FEW = 20  # rows: fewer say little about unseen ones
 
@@ -198,7 +201,8 @@ class Ruler:
                     given[i].append((want, np.array(got)))
         answers = together([compared(p, pairs) for p, pairs in zip(points, given, strict=True) if pairs and p.answers])
         classes = all(p.kind == "classes" for p in points)
-        quality = _summed([(p.output, parts) for p, parts in zip(points, found, strict=True)], self.fitted)
+        logits = [p.kind in ("classes", "yes or no") for p in points]
+        quality = _summed([(p.output, parts) for p, parts in zip(points, found, strict=True)], self.fitted, logits)
         return replace(quality, answers=answers, classes=classes, answered=all(p.kind != "scores" for p in points))
 
     def _seen(self, replay: Replay, seen: Mapping[str, Seen], p: Point, want: Array) -> Array | None:
@@ -229,7 +233,7 @@ def _replays(graph: Graph, samples: Sequence[Sample], keep: Sequence[str]) -> It
         yield i, samples[i], last[1]
 
 
-def _summed(found: Sequence[tuple[str, Sequence[tuple[Array, Array]]]], fitted: int = 0) -> Quality:
+def _summed(found: Sequence[tuple[str, Sequence[tuple[Array, Array]]]], fitted: int = 0, logits: Sequence[bool] | None = None) -> Quality:
     """Sums signal and noise of the rows of each batch, by point with the name of its output. The noise of a row is that of its worst point.
 
     A point without a row axis counts for all rows of its batch. One that is silent in all rows has no signal to compare with: it counts
@@ -237,12 +241,12 @@ def _summed(found: Sequence[tuple[str, Sequence[tuple[Array, Array]]]], fitted: 
     """
     pooled, batches = 0.0, dict[int, list[Array]]()
     signals = [sum(float(s.sum()) for s, _ in parts) for _, parts in found]
-    for (_, parts), total in zip(found, signals, strict=True):
+    for (_, parts), total, absolute in zip(found, signals, logits or [False] * len(found), strict=True):
         noise_sum = sum(float(n.sum()) for _, n in parts)
         mean = total / max(1, sum(int(np.count_nonzero(s)) for s, _ in parts))
         pooled = max(pooled, noise_sum / total if total else float(not any(signals) and noise_sum > 0))
         for i, (s, n) in enumerate(parts):
-            own = np.where(s > SILENT * mean, s, mean)
+            own = np.maximum(s, QUIET * mean) if absolute else np.where(s > SILENT * mean, s, mean)
             batches.setdefault(i, []).append(n / own if total else np.where(n > 0, float(not any(signals)), 0.0))
     rows = [np.max(np.broadcast_arrays(*noise), axis=0) for _, noise in sorted(batches.items())]
     loud = {name for (name, _), total in zip(found, signals, strict=True) if total}
