@@ -12,7 +12,7 @@ from lowbit.decide.decision import Decision
 from lowbit.decide.goal import Goal
 from lowbit.decide.parts import find_parts, part_numbers
 from lowbit.decide.points import Point, find_points, noise_at, rows_of
-from lowbit.decide.quality import Quality, Quantized, Ruler, _summed, decibels, rows_in
+from lowbit.decide.quality import QUIET, Quality, Quantized, Ruler, _summed, decibels, rows_in
 from lowbit.ir.build import Builder
 from lowbit.ir.graph import Graph, Value
 from lowbit.pipeline import compile, decided, quantize
@@ -248,5 +248,6 @@ def test_a_sigmoid_whose_input_is_inside_a_table_has_answers_all_the_same() -> N
     ways = compile(graph), compile(made.graph)
     want, got = (np.concatenate([w.run(s)["y"] for s in data]).astype(np.float64).clip(1e-3, 1 - 1e-3) for w in ways)
     want, got = (np.log(p / (1 - p)) for p in (want, got))
-    noise = ((want - got) ** 2).sum(1) / (want**2).sum(1)
+    signal = (want**2).sum(1)
+    noise = ((want - got) ** 2).sum(1) / np.maximum(signal, QUIET * signal.mean())  # before a sigmoid, noise is absolute
     assert found.answers.count > 0 and found.noise == pytest.approx(tuple(noise), rel=1e-3)
