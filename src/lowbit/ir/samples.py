@@ -54,7 +54,7 @@ def as_samples(graph: Graph, data: Iterable[Any], labels: list[Array | None] | N
                 raise CalibrationError(f"input {name!r} of shape {shape_text(x.shape)} has no elements", hint="leave empty batches out")
         except LowbitError as e:
             first = graph.inputs[0].shape[:1] if graph.inputs else ()
-            if isinstance(e, ShapeError) and e.hint is None and first and isinstance(first[0], int):
+            if isinstance(e, ShapeError) and e.hint is None and first and isinstance(first[0], int) and "rank" not in e.message:
                 e.hint = f'batches of {first[0]}, or lowbit.load(module, inputs=…, dynamic={{"{graph.inputs[0].name}": {{0: "batch"}}}})'
             if isinstance(data, np.ndarray) and e.hint is None:  # an array is an iterable, too
                 needed = ", ".join(f"{v.name}: {v.type}" for v in graph.inputs)

@@ -75,8 +75,10 @@ def saturating(found: Weights) -> Array:
 def layers(graph: Graph) -> Iterator[Weights]:
     """The layers whose weights are int8 constants that only they read, and whose activations have 8 bits."""
     for node in graph.nodes:
-        x, w = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
-        if node.op not in ("conv", "linear") or x is None or w is None or (node.op == "conv" and node.attrs["groups"] == x.shape[1]):
+        if node.op not in ("conv", "linear"):
+            continue
+        x, w = node.inputs[0], node.inputs[1]
+        if x is None or w is None or (node.op == "conv" and node.attrs["groups"] == x.shape[1]):
             continue  # depthwise layers are multiplied without vpmaddubsw
         bracket, before = _dequantized(graph, w), _dequantized(graph, x)
         if bracket is None or before is None or len(graph.users[w.name]) != 1:

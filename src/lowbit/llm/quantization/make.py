@@ -73,6 +73,10 @@ def quantize(
 
     bits   a weight, over all matrices: more are given where they take away the most noise
     texts  what the network will read: layers are rounded for the least error of their outputs on them. Without, of their weights
+
+    >>> import tempfile
+    >>> quantize(path, tempfile.mkdtemp() + "/small.gguf", recipe="int8").bits >= 8
+    True
     """
     start, target = time.monotonic(), Path(out)
     if recipe not in BITS:
