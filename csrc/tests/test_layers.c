@@ -17,7 +17,7 @@
 #ifdef __linux__
 enum { MANY = 720 };
 #else
-enum { MANY = 320 };
+enum { MANY = 256 };
 #endif
 enum { MAX_X = 1 << 15, MAX_W = 1 << 19, MAX_CHANNELS = MANY };
 
