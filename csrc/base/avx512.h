@@ -66,6 +66,19 @@ LB_LACKS __m256 lb_mm512_cvtepi64_ps(__m512i v) {
     return _mm256_loadu_ps(y);
 }
 
+LB_LACKS __m512d lb_mm512_cvtepi32_pd(__m256i v) {
+    const __m256d y[2] = {_mm256_cvtepi32_pd(_mm256_castsi256_si128(v)), _mm256_cvtepi32_pd(_mm256_extracti128_si256(v, 1))};
+    __m512d all;
+    memcpy(&all, y, 64);
+    return all;
+}
+
+LB_LACKS __m256 lb_mm512_cvtpd_ps(__m512d v) {
+    __m256d x[2];
+    memcpy(x, &v, 64);
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(x[0])), _mm256_cvtpd_ps(x[1]), 1);
+}
+
 LB_LACKS int32_t lb_mm512_reduce_add_epi32(__m512i v) {
     uint32_t x[16], sum = 0;
     memcpy(x, &v, 64);
@@ -199,6 +212,8 @@ LB_LACKS __m512i lb_mm512_cvtepu16_epi32(__m256i v) {
 #define _mm512_cvtepi16_epi32 lb_mm512_cvtepi16_epi32
 #undef _mm512_cvtepi32_epi64
 #define _mm512_cvtepi32_epi64 lb_mm512_cvtepi32_epi64
+#undef _mm512_cvtepi32_pd
+#define _mm512_cvtepi32_pd lb_mm512_cvtepi32_pd
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps lb_mm512_cvtepi32_ps
 #undef _mm512_cvtepi64_ps
@@ -207,6 +222,8 @@ LB_LACKS __m512i lb_mm512_cvtepu16_epi32(__m256i v) {
 #define _mm512_cvtepi8_epi32 lb_mm512_cvtepi8_epi32
 #undef _mm512_cvtepu8_epi32
 #define _mm512_cvtepu8_epi32 lb_mm512_cvtepu8_epi32
+#undef _mm512_cvtpd_ps
+#define _mm512_cvtpd_ps lb_mm512_cvtpd_ps
 #undef _mm512_cvtps_epi32
 #define _mm512_cvtps_epi32 lb_mm512_cvtps_epi32
 #undef _mm512_cvttps_epi32

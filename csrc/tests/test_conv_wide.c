@@ -128,7 +128,7 @@ static void test_conv_s16(const lb_kernel *ref, const lb_kernel *k) {
         for (int32_t i = 0; i < p.out_c * depth; i++)
             narrow[i] = (int8_t)w[i];
         for (int32_t i = 0; i < p.out_c; i++) {
-            bias[i] = p.sum_bytes == 4 ? random_int(-65536, 65535) : (int64_t)random_int(-65536, 65535) << random_int(0, 33);
+            bias[i] = p.sum_bytes == 4 ? random_int(-65536, 65535) : random_int(-65536, 65535) * ((int64_t)1 << random_int(0, 33));
             multiplier[i] = (float)random_int(1, 1 << 20) * (random_int(0, 7) ? 1e-12f : 1e-3f);
         }
         const int32_t group = strncmp(k->isa->name, "avx512", 6) == 0 ? 32 : 16;

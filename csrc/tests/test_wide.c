@@ -56,7 +56,7 @@ static void test_linear_s16(const lb_kernel *ref, const lb_kernel *k) {
             for (int i = 0; i < MAX; i++)
                 x[i] = (int16_t)(x[i] / 2);
         for (int j = 0; j < COLUMNS; j++) {
-            bias[j] = narrow == 1 ? random_int(-65536, 65535) : (int64_t)random_int(-65536, 65535) << random_int(0, 33);
+            bias[j] = narrow == 1 ? random_int(-65536, 65535) : random_int(-65536, 65535) * ((int64_t)1 << random_int(0, 33));
             multiplier[j] = (float)random_int(1, 1 << 20) * (random_int(0, 7) ? 1e-12f : 1e-3f);
         }
         pack(p.n, depth, planes, narrow);
