@@ -88,12 +88,12 @@ def decision() -> str:
     )
     parts = []
     for i, (name, said) in enumerate(steps):
-        x = 8 + i * 168
-        parts.append(box(x, 20, 148, 64, "c", name, said))
+        x = 8 + i * 186
+        parts.append(box(x, 20, 170, 64, "c", name, said))
         if i:
-            parts.append(line(x - 20, 52, x, 52))
+            parts.append(line(x - 16, 52, x, 52))
     parts.append(text(8, 112, "Each candidate is the network that would run: its integers on held-back rows, its time by the clock.", "s"))
-    return svg(850, 125, "How quantize decides", *parts)
+    return svg(930, 125, "How quantize decides", *parts)
 
 
 def pictures() -> dict[str, str]:
