@@ -22,12 +22,13 @@ void LB_SIMD(max_pool_f32)(const lb_max_pool_f32_params *p, const float *x, floa
                     most = LB_V(max)(most, lb_v_load(image + corner + i * down + j * across + c));
             lb_v_store(to + c, most);
         }
-        for (; c < p->channels; c++) {
-            float most = -LB_INFINITY;
+        if (c < p->channels) {
+            const int32_t left = p->channels - c;
+            lb_v most = lb_v_all(-LB_INFINITY);
             for (int32_t i = at.rows.first; i < at.rows.last; i++)
                 for (int32_t j = at.columns.first; j < at.columns.last; j++)
-                    most = lb_maxf(most, image[corner + i * down + j * across + c]);
-            to[c] = most;
+                    most = LB_V(max)(most, lb_v_get(image + corner + i * down + j * across + c, left, -LB_INFINITY));
+            lb_v_put(to + c, most, left);
         }
     }
 }
