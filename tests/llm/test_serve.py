@@ -174,7 +174,7 @@ def test_a_client_that_leaves_ends_its_answer(model: Any, url: str) -> None:
 
 def test_a_client_that_leaves_without_a_stream_ends_its_answer(model: Any, url: str) -> None:
     before = number(url, "lowbit_requests_cancelled_total")
-    body = {"prompt": ["hello"] * 16, "max_tokens": 450, "temperature": 1}
+    body = {"prompt": ["hello"] * 64, "max_tokens": 450, "temperature": 1}  # long enough that it is not done before anyone looks
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{url}/v1/completions", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=0.05)
     wait_until(lambda: number(url, "lowbit_requests_cancelled_total") > before and model.scheduler.idle)
