@@ -176,6 +176,11 @@ def test_the_pictures_of_the_concepts_are_drawn() -> None:
         assert (ROOT / "docs" / "pictures" / name).read_text() == made, "run: make docs"
 
 
+def test_the_first_table_of_the_site_is_that_of_the_measurements() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "gen_results.py"))
+    assert tool["SITE"].read_text() == tool["site"](), "run: make docs"
+
+
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"])
 
 

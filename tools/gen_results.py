@@ -1,4 +1,4 @@
-"""Writes the results in README.md from the measurements: `make docs`. A test keeps the table, and the claim that sums it up, fresh."""
+"""Writes the results in README.md and docs/index.md from the measurements: `make docs`. A test keeps the table, and the claim that sums it up, fresh."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from default_page import KEEPS, best_setting, points_lost  # noqa: E402
 
 PAGE = ROOT / "README.md"
+SITE = ROOT / "docs" / "index.md"
 MEASURED = ROOT / "benchmarks" / "results" / "default.json"  # docs/defaults.md is made of it
 BEGIN, END = "<!-- results: made by `make docs` -->\n", "<!-- end of results -->\n"
 CLAIM, END_OF_CLAIM = "<!-- claim: made by `make docs` -->\n", "<!-- end of claim -->\n"
@@ -93,6 +94,24 @@ def claim() -> str:
     )
 
 
+def before_and_after() -> str:
+    """One network of the site's first page: in float, by lowbit, by ONNX Runtime's best int8."""
+    row = next(r for r in defaults() if r["model"] == "resnet9-cifar10")
+    ways, best = row["ways"], best_setting(row)
+    assert best is not None
+    found = [ways["lowbit fp32"], ways["lowbit"], best[1]]
+    lines = ["| ResNet-9, CIFAR-10 | float | lowbit int8 | ONNX Runtime int8 |", "|---|---|---|---|"]
+    lines.append("| top-1 | " + " | ".join(f"{w['score']:.1f} %" for w in found) + " |")
+    lines.append("| milliseconds a batch | " + " | ".join(f"{w['ms']:.3g}" for w in found) + " |")
+    lines.append("| MB | " + " | ".join(f"{w['bytes'] / 1e6:.3g}" for w in found) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def site() -> str:
+    """docs/index.md with the results as they are now."""
+    return between(SITE.read_text(), BEGIN, END, before_and_after())
+
+
 def spread(ratios: list[float]) -> str:
     """0.08 to 0.95 (geometric mean 0.37)."""
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
@@ -106,3 +125,4 @@ def page() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    SITE.write_text(site())

@@ -78,7 +78,7 @@ def found_files(folder: Path, suffixes: tuple[str, ...], kind: str) -> Files:
     if direct and by_class:
         said = f"it holds {kind} ({direct[0].name}) beside folders of {kind} ({next(iter(by_class))})"
         raise CalibrationError(said, where=str(folder), hint="a folder for each class, or all in one folder")
-    numbers = class_numbers(tuple(by_class))
+    numbers = numbers_of(tuple(by_class))
     found = [(p, 0) for p in direct] or [(p, c) for c, paths in zip(numbers, by_class.values(), strict=True) for p in paths]
     if not found:
         hint = f"files that end in {', '.join(suffixes[:4])}"
@@ -94,10 +94,10 @@ def found_files(folder: Path, suffixes: tuple[str, ...], kind: str) -> Files:
     return Files(tuple(found[i][0] for i in order), str(folder), labels, classes)
 
 
-def class_numbers(names: tuple[str, ...]) -> tuple[int, ...]:
+def numbers_of(names: tuple[str, ...]) -> tuple[int, ...]:
     """The numbers that the names begin with, if all do and none twice; else 0, 1, 2 … in the order of the names.
 
-    >>> class_numbers(("0-cat", "2-dog")), class_numbers(("cat", "dog"))
+    >>> numbers_of(("0-cat", "2-dog")), numbers_of(("cat", "dog"))
     ((0, 2), (0, 1))
     """
     found = [re.match(r"\d{1,6}", name) for name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
@@ -78,7 +78,7 @@ def rows_of(kind: str, place: Path, graph: Graph, how: How) -> Rows:
         if how.text is None:
             raise CalibrationError("texts need a tokenizer", where=str(place), hint=f"--text {text_files.EXAMPLE}")
         return found_texts(place, how.text, how.batch).for_graph(graph)
-    return replace(read_csv(place), batch=how.batch).for_graph(graph)
+    return read_csv(place, how.batch).for_graph(graph)
 
 
 def kind_of(path: Path) -> str:

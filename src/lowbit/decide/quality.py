@@ -34,9 +34,9 @@ from lowbit.types import Array
 Sample = Mapping[str, Array]
 WORST = 0.1  # of the rows: those with the most noise
 MOST = 100.0  # dB of a row at most, where rows are averaged
-QUIET = (
-    0.25  # of the mean signal of all rows: what is compared at least with, before a softmax or sigmoid, which tell absolute numbers apart
-)
+# Of the mean signal of all rows: the least that the noise of a row is compared with before a softmax or sigmoid. Those tell absolute
+# numbers apart, so a row of small logits needs no less noise than the others.
+QUIET = 0.25
 SILENT = 1e-6  # of the mean signal of all rows: a row with less has no signal of its own, and its noise is compared with the mean
 FEW = 20  # rows: fewer say little about unseen ones
 
