@@ -1,4 +1,4 @@
-"""Writes the results in README.md and docs/index.md from the measurements: `make docs`. A test keeps the table, and the claim that sums it up, fresh."""
+"""Writes the results in README.md and docs/index.md from the measurements: `make docs`. Tests keep them fresh."""
 
 from __future__ import annotations
 
